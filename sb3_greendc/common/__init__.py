@@ -1,0 +1,1 @@
+"""What every algorithm and command shares: masks, vectorised environments, evaluation, statistics."""

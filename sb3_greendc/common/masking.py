@@ -1,0 +1,63 @@
+"""Action masks: one place that turns logits and masks into distributions, for every algorithm.
+
+The mask travels in ``Dict`` observations under the key ``action_mask`` (int8 or bool, one entry per
+action, non-zero where the action is valid), so that buffers, datasets and recurrent policies carry
+it without plumbing. Environments offer ``action_masks()`` too, sb3-contrib's convention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch as th
+
+ACTION_MASK = "action_mask"
+"""The key of the mask in ``Dict`` observations."""
+MASKED_LOGIT = -1e8
+"""The logit of an invalid action: finite, since ``0 * inf`` is NaN, and far below any logit in use."""
+
+
+def effective_mask(mask: th.Tensor) -> th.Tensor:
+    """Return the mask as booleans, with rows that are zero throughout turned into ones.
+
+    Terminal observations may carry an all-zero mask; their values are multiplied by zero, but a
+    distribution over no action would be NaN, and ``NaN * 0`` is NaN still.
+
+    :param mask: ``(B, A)``, any dtype, non-zero where valid
+    """
+    mask = mask.bool()
+    return mask | ~mask.any(dim=-1, keepdim=True)
+
+
+def mask_logits(logits: th.Tensor, mask: th.Tensor | None) -> th.Tensor:
+    """Return the logits with those of invalid actions set to :data:`MASKED_LOGIT`.
+
+    :param logits: ``(B, A)``
+    :param mask: ``(B, A)``, or ``None`` where every action is valid
+    :raises ValueError: if the shapes differ
+    """
+    if mask is None:
+        return logits
+    if mask.shape != logits.shape:
+        raise ValueError(f"mask of shape {tuple(mask.shape)} for logits of shape {tuple(logits.shape)}")
+    return th.where(effective_mask(mask), logits, th.full_like(logits, MASKED_LOGIT))
+
+
+def masked_log_softmax(logits: th.Tensor, mask: th.Tensor | None) -> th.Tensor:
+    """Return log-probabilities over the valid actions; invalid ones get about :data:`MASKED_LOGIT`.
+
+    The probabilities (``exp``) of invalid actions are exactly 0, and the rows sum to 1.
+
+    :param logits: ``(B, A)``
+    :param mask: ``(B, A)``, or ``None`` where every action is valid
+    """
+    return th.log_softmax(mask_logits(logits, mask), dim=-1)
+
+
+def action_mask_of(observations: Any) -> th.Tensor | None:
+    """Return the mask that a ``Dict`` observation carries, ``None`` for observations without one."""
+    if isinstance(observations, Mapping) and ACTION_MASK in observations:
+        mask: th.Tensor = observations[ACTION_MASK]
+        return mask
+    return None
