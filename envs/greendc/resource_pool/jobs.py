@@ -1,0 +1,136 @@
+"""The jobs of one episode as flat arrays, and the two quantities that the papers derive from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class JobArrays:
+    """``J`` jobs in the order in which they arrive, checked when built.
+
+    The id of a job is its index, so jobs that arrive in the same step are told apart by their order here.
+
+    :param arrival: ``(J,)`` int64, the step in which the job enters the queue, >= 0 and non-decreasing
+    :param duration: ``(J,)`` int64, run time in steps, >= 1
+    :param units: ``(J, R)`` int64, units needed of each resource type; column 0 (CPU) >= 1, others >= 0
+    :param qos: ``(J,)`` float64 in (0, 1], the share of wall-clock time that the job wants to be running
+    :raises TypeError: if a field is not an array of the stated dtype
+    :raises ValueError: if shapes disagree or a job breaks one of the rules; names the field and the job
+    """
+
+    arrival: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    units: NDArray[np.int64]
+    qos: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name, dtype, ndim in _LAYOUT:
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != dtype:
+                found = getattr(array, "dtype", type(array).__name__)
+                raise TypeError(f"JobArrays.{name}: must be a {dtype} array, not {found}")
+            if array.ndim != ndim or len(array) != len(self.arrival):
+                raise ValueError(
+                    f"JobArrays.{name}: shape {array.shape} does not fit arrival's {self.arrival.shape}"
+                )
+        if self.units.shape[1] < 1:
+            raise ValueError("JobArrays.units: needs at least one column (CPU)")
+        if len(self) == 0:
+            return
+        # One fused test: this runs at every reset, so the culprit is looked for only on failure.
+        good = (
+            self.arrival[0] >= 0
+            and bool((self.arrival[1:] >= self.arrival[:-1]).all())
+            and self.duration.min() >= 1
+            and self.units[:, 0].min() >= 1
+            and self.units.min() >= 0
+            and self.qos.min() > 0.0
+            and self.qos.max() <= 1.0  # also refuses NaN, which min() and max() pass on
+        )
+        if not good:
+            self._name_culprit()
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.arrival)
+
+    @property
+    def resource_types(self) -> int:
+        """Number of resource types, ``R``."""
+        return int(self.units.shape[1])
+
+    def _name_culprit(self) -> None:
+        earlier = np.concatenate([[0], self.arrival[:-1]])
+        rules = (
+            ("arrival", self.arrival, self.arrival >= earlier, "at least 0 and that of the job before"),
+            ("duration", self.duration, self.duration >= 1, "at least 1 step"),
+            ("units", self.units, self.units[:, 0] >= 1, "at least 1 CPU unit (column 0)"),
+            ("units", self.units, (self.units >= 0).all(axis=1), "at least 0"),
+            ("qos", self.qos, (self.qos > 0.0) & (self.qos <= 1.0), "in (0, 1]"),
+        )
+        for field, values, valid, allowed in rules:
+            bad = np.flatnonzero(~valid)
+            if len(bad):
+                job = int(bad[0])
+                raise ValueError(f"JobArrays.{field}[{job}]={values[job]}: must be {allowed}")
+
+
+_LAYOUT = (
+    ("arrival", np.dtype(np.int64), 1),
+    ("duration", np.dtype(np.int64), 1),
+    ("units", np.dtype(np.int64), 2),
+    ("qos", np.dtype(np.float64), 1),
+)
+
+
+def job_values(jobs: JobArrays, prices: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the value of each job: ``duration * sum_k(price_k * units_k) * qos``.
+
+    With unit prices this gives the example of RARE's Fig. 2: 4 CPU and 4 GPU units for 6 steps at a QoS
+    value of 0.5 are worth 24.
+
+    :param jobs: the jobs
+    :param prices: ``(R,)``, price of one unit of each type for one step
+    :return: ``(J,)``
+    :raises ValueError: if there is not one price for each resource type
+    """
+    if len(prices) != jobs.resource_types:
+        raise ValueError(
+            f"prices={list(prices)!r}: must be one number for each of {jobs.resource_types} types"
+        )
+    worth = jobs.units @ np.asarray(prices, dtype=np.float64)
+    values: NDArray[np.float64] = jobs.duration * worth * jobs.qos
+    return values
+
+
+def latest_finish(jobs: JobArrays) -> NDArray[np.int64]:
+    """Return the step by whose start each job must be done to be on time, fixed at arrival.
+
+    ``arrival + floor(duration / qos + 1e-9)``, the papers' QoS violation time: 10 steps at 0.95 must be
+    done within 10 steps, 6 steps at 0.5 within 12. The small constant keeps quotients that are whole
+    numbers whole in floating point.
+
+    :param jobs: the jobs
+    :return: ``(J,)``
+    """
+    result: NDArray[np.int64] = jobs.arrival + np.floor(jobs.duration / jobs.qos + 1e-9).astype(np.int64)
+    return result
+
+
+def require_fit(jobs: JobArrays, units: int, horizon: int) -> None:
+    """Raise a ``ValueError`` that names the first job that no empty pool could ever hold.
+
+    :param jobs: the jobs
+    :param units: units of each resource type in the pool
+    :param horizon: longest run time that can be reserved, in steps
+    """
+    for field, values, limit in (("units", jobs.units, units), ("duration", jobs.duration, horizon)):
+        if len(jobs) and values.max() > limit:
+            per_job = values.reshape(len(jobs), -1).max(axis=1)
+            job = int(np.flatnonzero(per_job > limit)[0])
+            raise ValueError(f"{field}[{job}]={values[job]}: the job can never fit, must be at most {limit}")

@@ -1,0 +1,176 @@
+"""Workloads: where the jobs of an episode come from.
+
+A workload is anything with :class:`Workload`'s five members. The registered names build one for a pool of
+a given size; :func:`make_workload` is the way in for environments and scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.config import require, require_one_of
+from greendc.resource_pool.jobs import JobArrays
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """A source of jobs. Implementations hold no random state: everything random comes from the generator."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many jobs were changed or left out so far, by rule, so that nothing is clipped silently."""
+        ...
+
+    @property
+    def mean_duration(self) -> float:
+        """Mean run time of a sampled job in steps."""
+        ...
+
+    @property
+    def mean_units(self) -> tuple[float, ...]:
+        """Mean units of each resource type that a sampled job needs."""
+        ...
+
+    def mean_value(self, prices: Sequence[float]) -> float:
+        """Return the mean of :func:`~greendc.resource_pool.jobs.job_values` over sampled jobs."""
+        ...
+
+    def sample(self, rng: np.random.Generator, steps: int) -> JobArrays:
+        """Draw the jobs that arrive in steps ``0 .. steps - 1``."""
+        ...
+
+
+def arrival_rate(offered_load: float, units: int, mean_duration: float, mean_units: Sequence[float]) -> float:
+    """Return the jobs per step, ``L * M / (E[duration] * max_k E[units_k])``, of an offered load ``L``.
+
+    At ``L = 1`` the busiest resource type receives exactly as much work as the full pool can do. This
+    reading of the papers' "arrival rate 100 %" is the one that reproduces their completion curves.
+    """
+    return offered_load * units / (mean_duration * max(mean_units))
+
+
+@dataclass(frozen=True)
+class SyntheticWorkload:
+    """The synthetic jobs of RARE and SC20: mostly short, up to half of the pool wide, any urgency.
+
+    70 % of the jobs last U{1..10} steps, the rest U{10..30}; CPU demand is U{1..M//2} units, that of every
+    other type U{0..M//2}; the QoS value is U(0.1, 0.9). All are independent. A run time above
+    ``horizon`` is clipped to it and counted as ``clipped_duration``.
+
+    :param units: units ``M`` of each resource type, at least 2
+    :param resource_types: number of resource types ``R``; the first is CPU
+    :param horizon: longest run time that fits the pool, in steps
+    :param offered_load: what it means depends on ``arrivals``
+    :param arrivals: ``"poisson"``: the rate that :func:`arrival_rate` gives for ``offered_load``;
+        ``"jobs_per_step"``: Poisson with mean ``offered_load`` jobs a step; ``"bernoulli"`` (SC20): one job
+        with probability ``offered_load`` in each step, so 0.5 is a job every other step
+    :raises ValueError: for a value out of range
+    """
+
+    units: int
+    resource_types: int = 2
+    horizon: int = 48
+    offered_load: float = 1.0
+    arrivals: str = "poisson"
+    counts: dict[str, int] = field(
+        default_factory=lambda: {"sampled": 0, "clipped_duration": 0}, init=False, compare=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        require(self.units >= 2, "units", self.units, "at least 2 (jobs need up to units // 2)")
+        require(self.resource_types >= 1, "resource_types", self.resource_types, "at least 1")
+        require(self.horizon >= 1, "horizon", self.horizon, "at least 1 step")
+        require_one_of("arrivals", self.arrivals, ("poisson", "jobs_per_step", "bernoulli"))
+        limit = 1.0 if self.arrivals == "bernoulli" else np.inf
+        require(
+            0.0 <= self.offered_load <= limit and np.isfinite(self.offered_load),
+            "offered_load",
+            self.offered_load,
+            "a probability in [0, 1] with Bernoulli arrivals" if limit == 1.0 else "finite and at least 0",
+        )
+
+    @property
+    def mean_duration(self) -> float:
+        """Mean run time in steps, exact, after clipping to the horizon (9.85 when nothing is clipped)."""
+        short = np.minimum(np.arange(1, 11), self.horizon).mean()
+        long = np.minimum(np.arange(10, 31), self.horizon).mean()
+        return float(0.7 * short + 0.3 * long)
+
+    @property
+    def mean_units(self) -> tuple[float, ...]:
+        """Mean units of each type, exact."""
+        half = self.units // 2
+        return ((1 + half) / 2, *[half / 2] * (self.resource_types - 1))
+
+    @property
+    def jobs_per_step(self) -> float:
+        """Mean number of arrivals in a step."""
+        if self.arrivals == "poisson":
+            return arrival_rate(self.offered_load, self.units, self.mean_duration, self.mean_units)
+        return self.offered_load
+
+    def mean_value(self, prices: Sequence[float]) -> float:
+        """Return the mean job value, exact: duration, units and QoS value are independent, E[qos] = 0.5."""
+        return 0.5 * self.mean_duration * float(np.dot(prices, self.mean_units))
+
+    def sample(self, rng: np.random.Generator, steps: int) -> JobArrays:
+        """Draw the jobs that arrive in steps ``0 .. steps - 1``."""
+        arrival = self._sample_arrivals(rng, steps)
+        size, half = len(arrival), self.units // 2
+        duration = np.where(rng.random(size) < 0.7, rng.integers(1, 11, size), rng.integers(10, 31, size))
+        if self.horizon < 30:
+            self.counts["clipped_duration"] += int(np.count_nonzero(duration > self.horizon))
+            np.minimum(duration, self.horizon, out=duration)
+        units = rng.integers(0, half + 1, (size, self.resource_types))
+        units[:, 0] = rng.integers(1, half + 1, size)
+        self.counts["sampled"] += size
+        return JobArrays(arrival, duration, units, rng.uniform(0.1, 0.9, size))
+
+    def _sample_arrivals(self, rng: np.random.Generator, steps: int) -> NDArray[np.int64]:
+        if self.arrivals == "bernoulli":
+            return np.flatnonzero(rng.random(steps) < self.offered_load).astype(np.int64)
+        # Given their number, the arrivals of a Poisson process are independent and uniform over the steps.
+        arrival = rng.integers(0, steps, rng.poisson(self.jobs_per_step * steps))
+        arrival.sort()
+        return arrival
+
+
+WORKLOADS = ("synthetic", "bernoulli", "jobs_per_step")
+"""The registered names that :func:`make_workload` understands."""
+
+
+def make_workload(
+    spec: str | Workload,
+    *,
+    units: int,
+    resource_types: int,
+    horizon: int,
+    step_hours: float = 1.0,
+    offered_load: float = 1.0,
+) -> Workload:
+    """Build the workload that ``spec`` names for a pool.
+
+    :param spec: one of :data:`WORKLOADS`, or a workload, which is returned as it is
+    :param units: units ``M`` of each resource type
+    :param resource_types: number of resource types ``R``
+    :param horizon: longest run time that fits the pool, in steps
+    :param step_hours: length of a step in hours
+    :param offered_load: see the workload that is named; ignored for a workload object, which has its own
+    :raises ValueError: for an unknown name, or a workload object with another number of resource types
+    """
+    if not isinstance(spec, str):
+        require(
+            len(spec.mean_units) == resource_types,
+            "workload",
+            spec,
+            f"a workload with {resource_types} resource types, not {len(spec.mean_units)}",
+        )
+        return spec
+    require_one_of("workload", spec, WORKLOADS)
+    arrivals = "poisson" if spec == "synthetic" else spec
+    return SyntheticWorkload(units, resource_types, horizon, offered_load, arrivals)
