@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from greendc.simulator import Observation, Simulator, row
 
 try:  # Gymnasium 1.1 and later state the autoreset mode; 0.29 always reset in the same step.
-    from gymnasium.vector import AutoresetMode
+    from gymnasium.vector import AutoresetMode  # type: ignore[attr-defined,unused-ignore]
 
     _VECTOR_METADATA: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
     FINAL_OBSERVATION = "final_obs"
@@ -117,7 +117,7 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
             if value is not None:
                 self._generators[i] = seeding.np_random(int(value))[0]
 
-    def step(
+    def step(  # type: ignore[override,unused-ignore]
         self, actions: Any
     ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Advance every environment; those whose episode ends start their next one at once."""

@@ -1,0 +1,120 @@
+"""Registration with Gymnasium, and making simulators and batches by id."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from greendc.config import nearest
+from greendc.environments import SimulatorVectorEnv
+from greendc.simulator import Simulator
+from greendc.vcc.presets import presets as vcc_presets
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of environments: where its classes are, and its ids.
+
+    :param module: module of the environment classes
+    :param prefix: their common name: ``VCC`` for ``VCCEnv`` and ``VCCVectorEnv``
+    :param presets: ids with a version, and their keyword arguments
+    :param training: keyword arguments that turn an id into its training split
+    """
+
+    name: str
+    module: str
+    prefix: str
+    presets: Mapping[str, dict[str, Any]]
+    training: Mapping[str, Any]
+
+
+FAMILIES = (Family("vcc", "greendc.vcc.env", "VCC", vcc_presets(), {"split": "train"}),)
+
+
+def register_all() -> None:
+    """Register every id with Gymnasium; ids that are registered already are left alone."""
+    for entry in FAMILIES:
+        for env_id, kwargs in entry.presets.items():
+            if env_id not in gym.registry:
+                gym.register(
+                    env_id,
+                    entry_point=f"{entry.module}:{entry.prefix}Env",
+                    vector_entry_point=_vector_entry_point(entry, env_id),
+                    kwargs=kwargs,
+                )
+
+
+def _vector_entry_point(entry: Family, env_id: str) -> Any:
+    if int(gym.__version__.split(".")[0]) >= 1:
+        return f"{entry.module}:{entry.prefix}VectorEnv"
+    # Gymnasium 0.29 calls it without the id's keyword arguments.
+    return functools.partial(_make_vec_029, env_id)
+
+
+def _make_vec_029(
+    env_id: str, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+) -> SimulatorVectorEnv:
+    return make_vec(env_id, num_envs, **kwargs)
+
+
+def resolve_env_id(env_id: str) -> str:
+    """Return the id with its version: ``VCC-2021`` means the latest, ``VCC-2021-v1``.
+
+    :raises ValueError: for an id that neither this package nor Gymnasium has; names the nearest
+    """
+    if env_id in gym.registry:
+        return env_id
+    versions = [
+        (int(match[1]), known)
+        for known in gym.registry
+        if (match := re.fullmatch(re.escape(env_id) + r"-v(\d+)", known))
+    ]
+    if versions:
+        return max(versions)[1]
+    ours = [known for entry in FAMILIES for known in entry.presets]
+    raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, [*ours, *gym.registry])}")
+
+
+def family_of(env_id: str) -> Family | None:
+    """Return the family of an id, ``None`` for environments of other packages."""
+    resolved = resolve_env_id(env_id)
+    return next((entry for entry in FAMILIES if resolved in entry.presets), None)
+
+
+def family(env_id: str) -> str | None:
+    """Return ``"vcc"`` or ``"resource_pool"``, or ``None`` for environments of other packages."""
+    entry = family_of(env_id)
+    return entry.name if entry else None
+
+
+def training_kwargs(env_id: str) -> dict[str, Any]:
+    """Return the keyword arguments that turn an id into the split that it may be trained on.
+
+    Training for ``VCC-2021`` uses the months of the training split, never its own.
+    """
+    entry = family_of(env_id)
+    return dict(entry.training) if entry else {}
+
+
+def make_vec(env_id: str, num_envs: int, **kwargs: Any) -> SimulatorVectorEnv:
+    """Make a batch of environments by id (with or without a version).
+
+    :raises ValueError: for an id that this package does not have
+    """
+    entry = family_of(env_id)
+    if entry is None:
+        raise ValueError(f"{env_id!r} is not an environment of greendc; use gymnasium.make_vec")
+    vector_class = getattr(importlib.import_module(entry.module), f"{entry.prefix}VectorEnv")
+    made: SimulatorVectorEnv = vector_class(num_envs, **{**entry.presets[resolve_env_id(env_id)], **kwargs})
+    return made
+
+
+def make_simulator(env_id: str, num_envs: int = 1, **kwargs: Any) -> Simulator:
+    """Make the simulator behind :func:`make_vec`."""
+    return make_vec(env_id, num_envs, **kwargs).simulator

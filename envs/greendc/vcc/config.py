@@ -1,0 +1,115 @@
+"""Configuration of the virtual-capacity-curve (VCC) environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from greendc.config import require, require_one_of
+from greendc.traces.jobs import JobTrace
+from greendc.traces.moer import MoerSeries
+from greendc.vcc.splits import SPLITS
+
+FORECASTS = ("oracle", "sgip", "noisy", "persistence")
+"""``oracle`` shows the true next 24 h; the others know the past and the archived 3 h forecast only."""
+
+
+@dataclass(frozen=True)
+class VCCConfig:
+    """Everything that defines a VCC environment; the defaults are those of version 1.
+
+    :param month: ``"YYYY-MM"``, or several months of which each episode draws one by its seed
+    :param split: ``"train"``, ``"validation"``, ``"heldout"`` or ``"test"`` (:mod:`greendc.vcc.splits`):
+        draws each episode's month from the split, and takes the place of ``month``
+    :param region: whose emissions: ``"PGE"`` or ``"SCE"``
+    :param moer: emissions of one's own, in place of the shipped series of ``region``
+    :param utc_offset: hours between UTC and the region's local standard clock, whose midnight is t = 0
+    :param days: length of an episode in days, from the first of the month
+    :param forecast: one of :data:`FORECASTS`
+    :param forecast_noise: of ``noisy``: standard deviation of the error at 24 h lead, kg CO2/kWh; it
+        grows with the square root of the lead time
+    :param workload: ``"google_like"``, a folder or file of Google per-day job CSVs, or a ``JobTrace``
+    :param workload_seed: seed of the generated jobs; the same jobs meet every month and year
+    :param resample_days: each episode strings together whole days of the trace, drawn by its seed
+        among those of the same weekday; without it, the trace is replayed in its own order
+    :param warm_start: fill the cluster with the jobs still running from the day before
+    :param target_load: mean no-delay load as a share of the capacity C; above 0.8 some days cannot be
+        served
+    :param capacity: C in machine units, in place of the one that follows from ``target_load``
+    :param kw_per_unit: power of a busy machine unit, kW
+    :param carbon_weight: weight of a kilogram of CO2 in the reward
+    :param slo_weight: weight of a machine-unit-hour of the SLO term in the reward
+    :param slo: ``"overdue"`` charges flexible work more than 24 h late; ``"page"`` is SustainGym's
+        shortfall of allocated capacity
+    :param charge: when overdue work is charged: ``"incurred"`` (in the hour that makes it inevitable)
+        or ``"day_end"``; both add up to the same over an episode
+    :param reward_baseline: ``"no_delay"`` takes the no-delay schedule's emissions off the carbon term
+        (a control variate: the optimum stays), ``"none"`` does not
+    :param constrained: leave the SLO out of the reward; it is in ``info["cost"]`` either way
+    :param evict: suspend flexible jobs when the VCC falls below the running load (``False``: CICS)
+    :param eviction_loss_hours: hours of work that an eviction costs a job
+    :param observation: ``"page"`` (27 numbers) or ``"extended"`` (43)
+    :param normalize: divide observations by constants of the configuration
+    :param discrete_actions: ``None`` for ``Box(0, 1, (1,))``, else the number of equally spaced levels
+    :raises ValueError: for a wrong value; the message names the field, the value and what is allowed
+    """
+
+    month: str | tuple[str, ...] = "2019-05"
+    split: str | None = None
+    region: str = "PGE"
+    moer: MoerSeries | None = None
+    utc_offset: int = -8
+    days: int = 30
+    forecast: str = "sgip"
+    forecast_noise: float = 0.05
+    workload: str | Path | JobTrace = "google_like"
+    workload_seed: int = 0
+    resample_days: bool = True
+    warm_start: bool = True
+    target_load: float = 0.65
+    capacity: float | None = None
+    kw_per_unit: float = 1.0
+    carbon_weight: float = 1.0
+    slo_weight: float = 1.0
+    slo: str = "overdue"
+    charge: str = "incurred"
+    reward_baseline: str = "no_delay"
+    constrained: bool = False
+    evict: bool = True
+    eviction_loss_hours: int = 0
+    observation: str = "extended"
+    normalize: bool = True
+    discrete_actions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.split is not None:
+            require_one_of("split", self.split, SPLITS)
+        if not isinstance(self.month, str):
+            object.__setattr__(self, "month", tuple(self.month))
+            require(len(self.month) > 0, "month", self.month, "a month 'YYYY-MM' or a sequence of months")
+        require_one_of("region", self.region, ("PGE", "SCE"))
+        require(-12 <= self.utc_offset <= 14, "utc_offset", self.utc_offset, "whole hours from -12 to 14")
+        require(1 <= self.days <= 30, "days", self.days, "from 1 to 30")
+        require_one_of("forecast", self.forecast, FORECASTS)
+        require(self.forecast_noise >= 0, "forecast_noise", self.forecast_noise, "0 or more (kg CO2/kWh)")
+        require(0 < self.target_load <= 1, "target_load", self.target_load, "above 0 and at most 1")
+        if self.capacity is not None:
+            require(0 < self.capacity < 1e6, "capacity", self.capacity, "positive (machine units)")
+        for field in ("kw_per_unit", "carbon_weight", "slo_weight"):
+            value = getattr(self, field)
+            require(0 <= value < float("inf"), field, value, "finite and 0 or more")
+        require_one_of("slo", self.slo, ("overdue", "page"))
+        require_one_of("charge", self.charge, ("incurred", "day_end"))
+        require(
+            self.charge == "day_end" or self.slo == "overdue",
+            "charge",
+            self.charge,
+            "'day_end' with slo='page', which is defined at the day's end only",
+        )
+        require_one_of("reward_baseline", self.reward_baseline, ("no_delay", "none"))
+        require(
+            self.eviction_loss_hours >= 0, "eviction_loss_hours", self.eviction_loss_hours, "0 or more hours"
+        )
+        require_one_of("observation", self.observation, ("page", "extended"))
+        if self.discrete_actions is not None:
+            require(self.discrete_actions >= 2, "discrete_actions", self.discrete_actions, "2 or more levels")

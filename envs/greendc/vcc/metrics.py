@@ -1,0 +1,99 @@
+"""What an episode under a virtual capacity curve is judged by."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.vcc import layout
+from greendc.vcc.config import VCCConfig
+
+
+def episode_metrics(
+    config: VCCConfig,
+    capacity: int,
+    history: NDArray[np.float64],
+    no_delay: NDArray[np.int64],
+    counters: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    lists: NDArray[np.int32],
+    delays: NDArray[np.int64],
+) -> dict[str, float]:
+    """Return the metrics of one environment over its episode so far.
+
+    Units: carbon in kg CO2, work in machine-unit-hours, delays in hours.
+
+    - ``carbon_kg``, ``carbon_no_delay_kg`` (the no-delay schedule's), ``carbon_per_work`` (kg per
+      machine-unit-hour done)
+    - ``overdue_work``: the ``overdue`` SLO, charged at day ends, undone work at the end included
+    - ``page_shortfall``: the page's SLO
+    - ``total_cost``: carbon and overdue work by their weights, whatever the reward of the configuration
+    - ``days_violated``: days with an overdue charge
+    - ``flexible_work_done``: share of the flexible work submitted
+    - ``mean_delay``, ``p97_delay``: over flexible jobs, those still unfinished with their delay so far
+    - ``evictions``, ``outside_jobs`` (inflexible jobs that no machine had room for)
+    - ``utilization``: mean running load as a share of C; ``mean_vcc``: mean action
+    - ``submitted_work``, ``executed_work``, ``lost_work`` (to evictions), ``queued_work`` (still to do)
+    """
+    hours = int(counters[layout.HOUR])
+    past = history[:hours]
+    carbon = float(past[:, layout.INFO_CARBON].sum())
+    overdue = float(past[:, layout.INFO_OVERDUE].sum())
+    baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past[:, layout.INFO_MOER])
+    executed = counters[layout.EXECUTED_WORK] / layout.MICRO
+    flexible = counters[layout.SUBMITTED_FLEXIBLE_WORK] / layout.MICRO
+    flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
+    delays_so_far, still_to_do = _unfinished(counters, slots, lists)
+    mean_delay, p97_delay = _delay_statistics(delays, delays_so_far)
+    return {
+        "carbon_kg": carbon,
+        "carbon_no_delay_kg": baseline,
+        "carbon_per_work": carbon / executed if executed > 0 else 0.0,
+        "overdue_work": overdue,
+        "page_shortfall": page_shortfall(capacity, past[:, layout.INFO_VCC], no_delay[:hours]),
+        "total_cost": config.carbon_weight * carbon + config.slo_weight * overdue,
+        "days_violated": float((past[:, layout.INFO_OVERDUE] > 0).sum()),
+        "flexible_work_done": float(flexible_done / flexible) if flexible > 0 else 1.0,
+        "mean_delay": mean_delay,
+        "p97_delay": p97_delay,
+        "evictions": float(counters[layout.EVICTIONS]),
+        "outside_jobs": float(counters[layout.OUTSIDE_JOBS]),
+        "utilization": float(past[:, layout.INFO_LOAD].mean() * layout.MICRO / capacity) if hours else 0.0,
+        "mean_vcc": float(past[:, layout.INFO_VCC].mean()) if hours else 0.0,
+        "submitted_work": float(counters[layout.SUBMITTED_WORK] / layout.MICRO),
+        "executed_work": float(executed),
+        "lost_work": float(counters[layout.LOST_WORK] / layout.MICRO),
+        "queued_work": still_to_do / layout.MICRO,
+    }
+
+
+def page_shortfall(capacity: int, vcc: NDArray[np.float64], no_delay: NDArray[np.int64]) -> float:
+    """Return the page's SLO over whole days: sum of max(0, 0.97 w - C sum(a)), machine-unit-hours."""
+    days = len(vcc) // 24
+    allocated = vcc[: 24 * days].reshape(days, 24).sum(axis=1) * capacity
+    demand = no_delay[: 24 * days].reshape(days, 24).sum(axis=1)
+    return float(np.maximum(0.0, 0.97 * demand - allocated).sum() / layout.MICRO)
+
+
+def _unfinished(
+    counters: NDArray[np.int64], slots: NDArray[np.int32], lists: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], int]:
+    """Return the delays so far of unfinished flexible jobs, and the work all unfinished jobs have left."""
+    names = range(layout.EVICTED)
+    active = np.concatenate([lists[name, : counters[name]] for name in names])
+    jobs = slots[active].astype(np.int64)
+    left = jobs[:, layout.DURATION] - jobs[:, layout.DONE]
+    delay = counters[layout.HOUR] - jobs[:, layout.SUBMIT] - jobs[:, layout.DONE]
+    flexible = jobs[:, layout.CLASS] >= layout.FIRST_FLEXIBLE_CLASS
+    return delay[flexible], int((left * jobs[:, layout.CPU]).sum())
+
+
+def _delay_statistics(finished: NDArray[np.int64], unfinished: NDArray[np.int64]) -> tuple[float, float]:
+    """Return mean and 97th percentile (nearest rank) of delays: a histogram, and single values."""
+    counts = finished + np.bincount(unfinished, minlength=len(finished))
+    jobs = int(counts.sum())
+    if jobs == 0:
+        return 0.0, 0.0
+    mean = float(counts @ np.arange(len(counts)) / jobs)
+    p97 = float(np.searchsorted(np.cumsum(counts), 0.97 * jobs))
+    return mean, p97

@@ -1,0 +1,27 @@
+"""Registered VCC ids and the keyword arguments behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAGE: dict[str, Any] = {
+    "observation": "page",
+    "normalize": False,
+    "forecast": "oracle",
+    "slo": "page",
+    "charge": "day_end",
+    "reward_baseline": "none",
+}
+"""Version 0: SustainGym's page, exactly. Version 1 is :class:`~greendc.vcc.config.VCCConfig`'s defaults."""
+
+MONTHS = {"VCC": "2019-05", "VCC-2019": "2019-05", "VCC-2020": "2020-05", "VCC-2021": "2021-05"}
+
+
+def presets() -> dict[str, dict[str, Any]]:
+    """Return every id of the family with its keyword arguments."""
+    ids: dict[str, dict[str, Any]] = {}
+    for prefix, discrete in (("", {}), ("Discrete", {"discrete_actions": 11})):
+        for name, month in MONTHS.items():
+            ids[f"{prefix}{name}-v0"] = {"month": month, **PAGE, **discrete}
+            ids[f"{prefix}{name}-v1"] = {"month": month, **discrete}
+    return ids

@@ -1,0 +1,356 @@
+"""A batch of VCC datacenters in flat arrays, stepped by one compiled call."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.simulator import Observation, Simulator
+from greendc.traces.google import read_google_jobs
+from greendc.traces.jobs import JobTrace
+from greendc.traces.moer import load_moer
+from greendc.vcc import forecast, kernel, layout
+from greendc.vcc.config import VCCConfig
+from greendc.vcc.metrics import episode_metrics
+from greendc.vcc.splits import SPLITS
+
+MOER_SCALE = 0.66375
+"""The archive's cap, kg CO2/kWh (12.5 MMBtu/MWh times 53.1 kg/MMBtu): normalised emissions end at 1."""
+
+
+class VCCSimulator(Simulator):
+    """``num_envs`` datacenters of one :class:`~greendc.vcc.config.VCCConfig`.
+
+    ``history`` ``(num_envs, hours, 9)`` keeps what every step reported (columns: ``layout.INFO``),
+    ``no_delay`` ``(num_envs, hours)`` the load of the no-delay schedule in millionths of a machine unit.
+
+    :param config: the configuration
+    :param num_envs: number of environments
+    :raises ValueError: if the job trace or the emissions do not fit the configuration
+    """
+
+    def __init__(self, config: VCCConfig, num_envs: int = 1) -> None:
+        self.config = config
+        self.num_envs = num_envs
+        self.hours = 24 * config.days
+        self.trace = load_trace(config)
+        self.capacity = capacity_of(config, self.trace)
+        self.months = months_of(config)
+        self._build_trace_arrays()
+        self._build_emission_tables()
+        self._build_state()
+        self._build_settings()
+        self._build_spaces()
+
+    # --- building ----------------------------------------------------------------------------------
+
+    def _build_trace_arrays(self) -> None:
+        trace = self.trace
+        if not self.config.resample_days and trace.days < self.config.days:
+            raise ValueError(
+                f"days={self.config.days}: the job trace has {trace.days} days; "
+                "lower days or let resample_days=True draw them anew"
+            )
+        self._trace = np.zeros((len(trace.cpu), layout.TRACE_FIELDS), dtype=np.int32)
+        self._trace[:, layout.TRACE_CPU] = trace.cpu
+        self._trace[:, layout.TRACE_DURATION] = trace.duration
+        self._trace[:, layout.TRACE_HOUR] = trace.submit_hour % 24
+        self._trace[:, layout.TRACE_CLASS] = trace.job_class
+        self._day_offsets = trace.day_offsets.astype(np.int64)
+        self._day_profiles = np.zeros((trace.days, self.hours + 24), dtype=np.int64)
+        for day in range(trace.days):
+            jobs = self._trace[self._day_offsets[day] : self._day_offsets[day + 1]]
+            kernel.day_profile(jobs, self.hours + 24, self._day_profiles[day])
+
+    def _build_emission_tables(self) -> None:
+        config = self.config
+        series = config.moer if config.moer is not None else load_moer(config.region)
+        rows = self.hours + 1
+        moer, forecasts = [], []
+        for month in self.months:
+            start = series.month_slice(
+                month, config.utc_offset, hours=self.hours, extra=forecast.LEADS, past=forecast.LEADS
+            )
+            moer.append(series.moer[start : start + self.hours])
+            if config.forecast == "oracle":
+                forecasts.append(forecast.oracle(series.moer, start, rows))
+            elif config.forecast == "persistence":
+                forecasts.append(forecast.persistence(series.moer, start, rows))
+            else:
+                forecasts.append(forecast.sgip(series.moer, series.forecast, start, rows))
+        self._moer = np.ascontiguousarray(moer)
+        self._month_forecasts = np.ascontiguousarray(forecasts)
+        self._moer_bound = max(MOER_SCALE, float(self._month_forecasts.max()), float(self._moer.max()))
+        self._forecast = self._month_forecasts
+        if config.forecast == "noisy":
+            self._forecast = np.zeros((self.num_envs, rows, forecast.LEADS))
+
+    def _build_state(self) -> None:
+        n, hours = self.num_envs, self.hours
+        day_sizes = np.diff(self._day_offsets)
+        slots = int(day_sizes.max()) * (self.config.days + 1)
+        self._slots = np.zeros((n, slots, layout.SLOT_FIELDS), dtype=np.int32)
+        self._lists = np.zeros((n, layout.LISTS, slots), dtype=np.int32)
+        self._machines = np.zeros((n, math.ceil(self.capacity / layout.MICRO)), dtype=np.int64)
+        self._counters = np.zeros((n, layout.COUNTERS), dtype=np.int64)
+        self._sums = np.zeros((n, layout.SUMS))
+        self._delays = np.zeros((n, hours + 48), dtype=np.int64)
+        self._days = np.zeros((n, self.config.days + 1), dtype=np.int64)
+        self.no_delay = np.zeros((n, hours), dtype=np.int64)
+        self.history = np.zeros((n, hours, len(layout.INFO)))
+        self._info = np.zeros((n, len(layout.INFO)))
+        self._raw = np.zeros((n, layout.EXTENDED_SIZE))
+        self.rewards = np.zeros(n)
+        self.truncated = np.zeros(n, dtype=np.bool_)
+        self.step_info = {name: self._info[:, k] for k, name in enumerate(layout.INFO)}
+
+    def _build_settings(self) -> None:
+        config = self.config
+        self._settings = np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit])
+        self._switches = np.zeros(10, dtype=np.int64)
+        self._switches[layout.HOURS] = self.hours
+        self._switches[layout.CAPACITY] = self.capacity
+        self._switches[layout.EVICT] = config.evict
+        self._switches[layout.EVICTION_LOSS] = config.eviction_loss_hours
+        self._switches[layout.SLO_OVERDUE] = config.slo == "overdue"
+        self._switches[layout.INCURRED] = config.charge == "incurred"
+        self._switches[layout.BASELINE] = config.reward_baseline == "no_delay"
+        self._switches[layout.CONSTRAINED] = config.constrained
+        self._switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
+        self._switches[layout.EXTENDED] = config.observation == "extended"
+
+    def _build_spaces(self) -> None:
+        extended = self.config.observation == "extended"
+        size = layout.EXTENDED_SIZE if extended else layout.PAGE_SIZE
+        low, high = self._raw_bounds()
+        scale = np.ones(layout.EXTENDED_SIZE)
+        if self.config.normalize:
+            scale = self._normalization()
+        self._scale = scale
+        self.step_info["observation"] = self._raw[:, :size]
+        self.observation_space = spaces.Box(
+            (low * scale)[:size].astype(np.float32),
+            (high * scale)[:size].astype(np.float32),
+            dtype=np.float32,
+        )
+        levels = self.config.discrete_actions
+        self.action_space = (
+            spaces.Box(0.0, 1.0, (1,), dtype=np.float32) if levels is None else spaces.Discrete(levels)
+        )
+
+    def _raw_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds of the raw observation that hold for any jobs that the trace can give."""
+        days = self.config.days + 1
+        day_sizes = np.diff(self._day_offsets)
+        cpu = self._trace[:, layout.TRACE_CPU] / layout.MICRO
+        work = cpu * np.minimum(self._trace[:, layout.TRACE_DURATION], self.hours + 24)
+        day_of = self.trace.submit_hour // 24
+        most_cpu = days * float(np.bincount(day_of, cpu).max())
+        most_work = days * float(np.bincount(day_of, work).max())
+        low, high = np.zeros(layout.EXTENDED_SIZE), np.ones(layout.EXTENDED_SIZE)
+        high[1] = most_cpu
+        high[2] = float(day_sizes.max()) * days
+        high[3 : layout.PAGE_SIZE] = self._moer_bound
+        low[[layout.SINE, layout.COSINE]] = -1.0
+        high[layout.DEMAND] = most_cpu
+        high[layout.OVERDUE] = most_work
+        high[layout.MOER_MEAN] = self._moer_bound
+        low[layout.MOER_GAP], high[layout.MOER_GAP] = -self._moer_bound, self._moer_bound
+        high[layout.DELAY_BINS : layout.PENDING] = most_cpu
+        # A job can be charged at each day end until it is done, and once at the episode's end.
+        high[[layout.PENDING, layout.PAUSE_CHARGE]] = most_work * (days + 1)
+        low[layout.PAUSE_CHARGE] = -most_work * (days + 1)
+        return low, high
+
+    def _normalization(self) -> NDArray[np.float64]:
+        capacity = self.capacity / layout.MICRO
+        scale = np.ones(layout.EXTENDED_SIZE)
+        scale[1] = 1 / capacity
+        scale[2] = self.trace.days / len(self.trace.cpu)
+        scale[3 : layout.PAGE_SIZE] = 1 / MOER_SCALE
+        scale[[layout.MOER_MEAN, layout.MOER_GAP]] = 1 / MOER_SCALE
+        for feature in (layout.DEMAND, layout.OVERDUE, layout.PENDING, layout.PAUSE_CHARGE):
+            scale[feature] = 1 / capacity
+        scale[layout.DELAY_BINS : layout.PENDING] = 1 / capacity
+        return scale
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def reset_env(self, index: int, rng: np.random.Generator, options: dict[str, Any] | None = None) -> None:
+        """Start a new episode: a month, its jobs and, for ``noisy``, its forecast errors, from ``rng``.
+
+        :param options: ``{"month": "YYYY-MM"}`` picks one of the configuration's months
+        :raises ValueError: for an unknown option, or a month that the configuration does not have
+        """
+        month = self._pick_month(rng, options or {})
+        self._days[index] = self._pick_days(rng)
+        kernel.begin(
+            self.config.warm_start,
+            self._trace,
+            self._day_offsets,
+            self._days[index],
+            self._day_profiles,
+            self.no_delay[index],
+            self._switches,
+            self._slots[index],
+            self._lists[index],
+            self._machines[index],
+            self._counters[index],
+            self._sums[index],
+            self._delays[index],
+            self._raw[index],
+        )
+        self._counters[index, layout.MONTH] = month
+        self._counters[index, layout.FORECAST] = month
+        if self.config.forecast == "noisy":
+            errors = forecast.noise(rng, self.hours + 1, self.config.forecast_noise)
+            noisy = np.clip(self._month_forecasts[month] + errors, 0.0, self._moer_bound)
+            self._forecast[index] = noisy
+            self._counters[index, layout.FORECAST] = index
+
+    def _pick_month(self, rng: np.random.Generator, options: dict[str, Any]) -> int:
+        unknown = set(options) - {"month"}
+        if unknown:
+            raise ValueError(f"reset options {sorted(unknown)}: only 'month' is known")
+        if "month" in options:
+            if options["month"] not in self.months:
+                raise ValueError(
+                    f"reset option month={options['month']!r}: must be one of {', '.join(self.months)}"
+                )
+            return self.months.index(options["month"])
+        return int(rng.integers(len(self.months))) if len(self.months) > 1 else 0
+
+    def _pick_days(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the trace's day for the day before t = 0 and for each day of the episode."""
+        wanted = np.arange(-1, self.config.days) % self.trace.days
+        if not self.config.resample_days:
+            return wanted
+        weekdays = np.arange(-1, self.config.days) % 7
+        draws = rng.random(len(weekdays))
+        if self.trace.days < 7:
+            return (draws * self.trace.days).astype(np.int64)
+        choices = (self.trace.days - 1 - weekdays) // 7 + 1
+        return weekdays + 7 * (draws * choices).astype(np.int64)
+
+    def step(self, actions: NDArray[Any], out: Observation) -> None:
+        """Run one hour in every environment; see :class:`~greendc.simulator.Simulator`."""
+        assert isinstance(out, np.ndarray)
+        bad = kernel.step_batch(
+            self._fractions(actions),
+            self._trace,
+            self._day_offsets,
+            self._days,
+            self._moer,
+            self._forecast,
+            self.no_delay,
+            self._settings,
+            self._switches,
+            self._scale,
+            self._slots,
+            self._lists,
+            self._machines,
+            self._counters,
+            self._sums,
+            self._delays,
+            self._info,
+            self.history,
+            self.rewards,
+            self.truncated,
+            self._raw,
+            out,
+        )
+        if bad >= 0:
+            raise ValueError(f"action[{bad}]={np.asarray(actions)[bad]}: must be {self._allowed_actions()}")
+
+    def _fractions(self, actions: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the actions as fractions of C, ``(num_envs,)``."""
+        levels = self.config.discrete_actions
+        if actions.shape == (self.num_envs, 1) and levels is None:
+            return actions.astype(np.float64).reshape(self.num_envs)
+        if actions.shape == (self.num_envs,) and levels is not None and actions.dtype.kind in "iu":
+            return actions / (levels - 1)
+        raise ValueError(
+            f"actions of shape {actions.shape} and dtype {actions.dtype} for {self.num_envs} "
+            f"environment(s): each must be {self._allowed_actions()}"
+        )
+
+    def _allowed_actions(self) -> str:
+        levels = self.config.discrete_actions
+        return "an array of shape (1,) in [0, 1]" if levels is None else f"an integer from 0 to {levels - 1}"
+
+    def observe(self, out: Observation, index: int | None = None) -> None:
+        """Write present observations; see :class:`~greendc.simulator.Simulator`."""
+        assert isinstance(out, np.ndarray)
+        for i in range(self.num_envs) if index is None else (index,):
+            kernel.observe(
+                self._forecast[self._counters[i, layout.FORECAST]],
+                self.no_delay[i],
+                self._switches,
+                self._counters[i],
+                self._sums[i],
+                self._scale,
+                self._raw[i],
+                out[i],
+            )
+
+    def reset_info(self, index: int) -> dict[str, Any]:
+        """Return the episode's month and the raw observation; call after :meth:`observe`."""
+        return {
+            "month": self.months[int(self._counters[index, layout.MONTH])],
+            "observation": self.step_info["observation"][index].copy(),
+        }
+
+    def episode_metrics(self, index: int) -> dict[str, float]:
+        """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`."""
+        return episode_metrics(
+            self.config,
+            self.capacity,
+            self.history[index],
+            self.no_delay[index],
+            self._counters[index],
+            self._slots[index],
+            self._lists[index],
+            self._delays[index],
+        )
+
+
+def load_trace(config: VCCConfig) -> JobTrace:
+    """Return the job trace that a configuration names."""
+    if isinstance(config.workload, JobTrace):
+        return config.workload
+    if config.workload == "google_like":
+        from greendc.traces.google_like import generate
+
+        return generate(config.workload_seed)
+    path = Path(config.workload)
+    if not path.exists():
+        raise ValueError(
+            f"workload={str(config.workload)!r}: must be 'google_like', a JobTrace, or an existing file "
+            "or folder of per-day job CSVs"
+        )
+    return read_google_jobs(path)
+
+
+def capacity_of(config: VCCConfig, trace: JobTrace) -> int:
+    """Return C in millionths of a machine unit; warn above a target load of 0.8."""
+    if config.capacity is not None:
+        return round(config.capacity * layout.MICRO)
+    if config.target_load > 0.8:
+        warnings.warn(
+            f"target_load={config.target_load}: above 0.8 the work of some days exceeds the capacity",
+            stacklevel=2,
+        )
+    return math.ceil(trace.mean_load / config.target_load * layout.MICRO)
+
+
+def months_of(config: VCCConfig) -> tuple[str, ...]:
+    """Return the months that a configuration draws its episodes from."""
+    if config.split is not None:
+        return SPLITS[config.split]
+    return (config.month,) if isinstance(config.month, str) else config.month

@@ -1,0 +1,19 @@
+"""Months kept apart, so that nothing tuned has seen what it is judged on."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+
+def _months(first: str, last: str) -> tuple[str, ...]:
+    return tuple(str(period) for period in pd.period_range(first, last, freq="M"))
+
+
+SPLITS: dict[str, tuple[str, ...]] = {
+    "train": tuple(month for month in _months("2019-05", "2020-04") if month != "2019-09"),
+    "validation": _months("2020-05", "2020-08"),
+    "heldout": ("2019-09",),
+    "test": _months("2020-09", "2021-08"),
+}
+"""Training (May 2019 to April 2020 without September), validation, a held-out month of the training
+year, and test (September 2020 to August 2021)."""
