@@ -1,4 +1,4 @@
-"""Frozen-dataclass configurations: built from keywords, checked when built, with errors that name the culprit."""
+"""Frozen-dataclass configurations: checked when built, with errors that name the culprit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def require(condition: bool, field: str, value: object, allowed: str) -> None:
-    """Raise a ``ValueError`` that names the field, its value and what is allowed, unless ``condition`` holds."""
+    """Raise a ``ValueError`` naming the field, its value and what is allowed, unless ``condition`` holds."""
     if not condition:
         raise ValueError(f"{field}={value!r}: must be {allowed}")
 

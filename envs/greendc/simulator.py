@@ -51,7 +51,7 @@ class Simulator(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, out: Observation, index: int | None = None) -> None:
-        """Write the present observation of environment ``index`` (``None``: of all) into the batch ``out``."""
+        """Write the present observation of environment ``index`` (``None``: all) into the batch ``out``."""
 
     @abc.abstractmethod
     def episode_metrics(self, index: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from greendc.simulator import Observation, Simulator
 from greendc.traces.google import read_google_jobs
+from greendc.traces.google_like import generate
 from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
 from greendc.vcc import forecast, kernel, layout
@@ -325,8 +326,6 @@ def load_trace(config: VCCConfig) -> JobTrace:
     if isinstance(config.workload, JobTrace):
         return config.workload
     if config.workload == "google_like":
-        from greendc.traces.google_like import generate
-
         return generate(config.workload_seed)
     path = Path(config.workload)
     if not path.exists():

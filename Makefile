@@ -1,0 +1,35 @@
+# Every target works on a fresh clone with only Python, pip and make: it sets up .venv first if absent.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: venv demo test test-all lint bench clean
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (a few minutes) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0 -e ".[all]"
+	@touch $@
+
+demo: venv
+	$(BIN)/python scripts/demo.py --out runs/demo
+
+test: venv
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: venv
+	$(BIN)/python -m pytest -n 2
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: venv
+	$(BIN)/python scripts/benchmark.py envs
+
+clean:
+	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
