@@ -1,4 +1,4 @@
-"""What the simulators run on: emissions, jobs and power from files that ship, files you have, or generators."""
+"""Emissions, jobs and power for the simulators: from files that ship, files you have, or generators."""
 
 from greendc.traces.jobs import JobTrace as JobTrace
 from greendc.traces.moer import MoerSeries as MoerSeries

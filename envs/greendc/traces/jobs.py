@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +114,12 @@ class JobTrace:
             keep &= ~bad
         counts["kept"] = int(np.count_nonzero(keep))
         order = np.flatnonzero(keep)[np.argsort(time[keep], kind="stable")]
+        # The constructor narrows the types, after it has checked that the values fit.
         return cls(
-            submit_hour=time[order] // HOUR_US,
-            duration=-(-duration[order] // HOUR_US),
+            submit_hour=cast("NDArray[np.int32]", time[order] // HOUR_US),
+            duration=cast("NDArray[np.int32]", -(-duration[order] // HOUR_US)),
             cpu=np.maximum(np.rint(cpu[order] * MICRO), 1).astype(np.int64),
-            priority=priority[order],
+            priority=cast("NDArray[np.int16]", priority[order]),
             days=days,
             counts=counts,
         )

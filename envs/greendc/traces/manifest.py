@@ -22,7 +22,7 @@ MANIFEST = "MANIFEST.toml"
 FOLDER_VARIABLE = "GREENDC_TRACES"
 
 _HEADER = """\
-# Every data file of this folder: its checksum (checked whenever it is read), its license and where it is from.
+# Every data file here: its checksum (compared whenever it is read), its license and where it is from.
 # Written by scripts/fetch_traces.py.
 """
 

@@ -50,7 +50,7 @@ class MoerSeries:
 
     def __post_init__(self) -> None:
         """Check the arrays and make them read-only copies, since a series is shared once it is cached."""
-        object.__setattr__(self, "start", np.datetime64(self.start, "h"))
+        object.__setattr__(self, "start", self.start.astype("datetime64[h]"))
         for name, width in (("moer", ()), ("forecast", (3,))):
             values = np.array(getattr(self, name), np.float64)
             shape = (len(self.moer), *width)
@@ -96,8 +96,8 @@ class MoerSeries:
         if index < past or index + hours + extra > len(self):
             last = self.start + np.timedelta64(len(self), "h")
             raise ValueError(
-                f"month={month!r}: the MOER series of {self.region} runs from {self.start}:00 to {last}:00 UTC; "
-                f"{past} h of the past, {hours} h and {extra} h more must lie in it"
+                f"month={month!r}: the MOER of {self.region} runs from {self.start}:00 to {last}:00 UTC, and "
+                f"{past} h before the month, {hours} h of it and {extra} h more must lie in that"
                 f"{self._known_months(utc_offset, hours + extra, past)}"
             )
         return index

@@ -118,7 +118,7 @@ def _parse(data: bytes, columns: list[str], dtype: dict[str, str] | type[str]) -
         return pd.read_csv(
             io.BytesIO(data),
             usecols=columns,
-            dtype=dtype,  # type: ignore[arg-type]
+            dtype=dtype,
             index_col=False,
             skip_blank_lines=False,
             float_precision="round_trip",
