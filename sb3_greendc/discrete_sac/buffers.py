@@ -1,0 +1,159 @@
+"""Replay buffers with n-step returns, for plain and for ``Dict`` observations.
+
+SB3's ``NStepReplayBuffer`` knows plain observations only. These two share one rule: a return collects at
+most ``n_steps`` rewards and stops at the end of an episode, terminated or truncated, and at the newest
+transition of its environment. With ``n_steps=1`` they are SB3's buffers, sampled with fewer copies.
+
+An n-step target leaves out the entropy of the steps between, which is small for n ≤ 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch as th
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.vec_env import VecNormalize
+
+POLICY_ENTROPY = "policy_entropy"
+"""Key of ``info`` under which the entropy of the collecting policy reaches a buffer that stores it."""
+
+
+class NStepSamples(NamedTuple):
+    """A batch of transitions; the first five fields are those of SB3's samples.
+
+    :param observations: ``(B, ...)``, or a dict of such
+    :param actions: ``(B, 1)``
+    :param next_observations: after the last of the collected steps
+    :param dones: ``(B, 1)``, 1 where the episode terminated within them (truncation does not count)
+    :param rewards: ``(B, 1)``, discounted sums
+    :param discounts: ``(B, 1)``, γ to the number of collected steps
+    :param old_entropies: ``(B, 1)``, entropy of the policy that collected the first step, if stored
+    """
+
+    observations: Any
+    actions: th.Tensor
+    next_observations: Any
+    dones: th.Tensor
+    rewards: th.Tensor
+    discounts: th.Tensor
+    old_entropies: th.Tensor | None
+
+
+class _NStepSampling(ReplayBuffer):
+    """What the two buffers share."""
+
+    def __init__(
+        self, *args: Any, n_steps: int = 1, gamma: float = 0.99, store_entropy: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if n_steps < 1:
+            raise ValueError(f"n_steps={n_steps!r}: must be at least 1")
+        if self.optimize_memory_usage:
+            raise ValueError("optimize_memory_usage=True: not supported with n-step returns and truncation")
+        self.n_steps = n_steps
+        self.gamma = gamma
+        self.entropies = (
+            np.zeros((self.buffer_size, self.n_envs), dtype=np.float32) if store_entropy else None
+        )
+
+    def add(
+        self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
+    ) -> None:
+        """Store one transition of every environment; see SB3."""
+        if self.entropies is not None:
+            self.entropies[self.pos] = [info[POLICY_ENTROPY] for info in infos]
+        super().add(obs, next_obs, action, reward, done, infos)
+
+    def end_trajectories(self) -> None:
+        """Mark the newest transitions as truncated, since what is added next does not follow from them."""
+        if self.size() > 0:
+            newest = (self.pos - 1) % self.buffer_size
+            unfinished = self.dones[newest] == 0
+            self.dones[newest][unfinished] = 1.0
+            self.timeouts[newest][unfinished] = 1.0
+
+    def _get_samples(self, batch_inds: NDArray[Any], env: VecNormalize | None = None) -> NStepSamples:  # type: ignore[override]
+        """Return the transitions that start at ``batch_inds``, each of a random environment."""
+        # SB3's buffers draw from NumPy's global generator, which `set_random_seed` seeds.
+        env_inds = np.random.randint(0, self.n_envs, size=len(batch_inds))  # noqa: NPY002
+        last, rewards, discounts = self._collect(batch_inds, env_inds, env)
+        # Steps and environments as one axis: one index is faster than two.
+        first_rows, last_rows = batch_inds * self.n_envs + env_inds, last * self.n_envs + env_inds
+        dones = _rows(self.dones, last_rows) * (1.0 - _rows(self.timeouts, last_rows))
+        return NStepSamples(
+            observations=self._observations(self.observations, first_rows, env),
+            actions=self._tensor(_rows(self.actions, first_rows)),
+            next_observations=self._observations(self.next_observations, last_rows, env),
+            dones=self._tensor(dones[:, None]),
+            rewards=self._tensor(rewards[:, None]),
+            discounts=self._tensor(discounts[:, None]),
+            old_entropies=None
+            if self.entropies is None
+            else self._tensor(_rows(self.entropies, first_rows)[:, None]),
+        )
+
+    def _collect(
+        self, first: NDArray[Any], env_inds: NDArray[Any], env: VecNormalize | None
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
+        """Return index of the last step collected, discounted sum of rewards, and discount of the rest."""
+        newest = (self.pos - 1) % self.buffer_size
+        last = first
+        returns = self._reward(last, env_inds, env)
+        discounts = np.full(len(first), self.gamma, dtype=np.float32)
+        for _ in range(self.n_steps - 1):
+            goes_on = (self.dones[last, env_inds] == 0) & (last != newest)
+            last = np.where(goes_on, (last + 1) % self.buffer_size, last)
+            returns = returns + np.where(
+                goes_on, discounts * self._reward(last, env_inds, env), np.float32(0)
+            )
+            discounts = np.where(goes_on, discounts * np.float32(self.gamma), discounts)
+        return last, returns, discounts
+
+    def _reward(
+        self, inds: NDArray[Any], env_inds: NDArray[Any], env: VecNormalize | None
+    ) -> NDArray[np.float32]:
+        return cast("NDArray[np.float32]", self._normalize_reward(self.rewards[inds, env_inds], env))
+
+    def _observations(self, stored: Any, rows: NDArray[Any], env: VecNormalize | None) -> Any:
+        return self._tensor(cast("NDArray[Any]", self._normalize_obs(_rows(stored, rows), env)))
+
+    def _tensor(self, array: NDArray[Any]) -> th.Tensor:
+        """Return an array that nobody else holds as a tensor, without a copy on the CPU."""
+        return th.from_numpy(array).to(self.device)
+
+
+class FlatNStepReplayBuffer(_NStepSampling):
+    """Replay buffer with n-step returns for observations that are one array.
+
+    :param args: as for SB3's ``ReplayBuffer``
+    :param n_steps: greatest number of rewards in a return
+    :param gamma: discount
+    :param store_entropy: keep the entropy that ``infos[i]["policy_entropy"]`` holds, for the entropy penalty
+    :param kwargs: as for SB3's ``ReplayBuffer``
+    """
+
+
+class DictNStepReplayBuffer(_NStepSampling, DictReplayBuffer):  # type: ignore[misc]
+    """Replay buffer with n-step returns for ``Dict`` observations; every key keeps its own dtype.
+
+    A ``uint8`` image of 48 × 20 takes 1.9 kB a transition (it is stored twice, as observation and as next
+    observation), one of 48 × 600 takes 58 kB, 5.8 GB for 100,000 transitions.
+
+    :param args: as for SB3's ``DictReplayBuffer``
+    :param n_steps: greatest number of rewards in a return
+    :param gamma: discount
+    :param store_entropy: keep the entropy that ``infos[i]["policy_entropy"]`` holds, for the entropy penalty
+    :param kwargs: as for SB3's ``DictReplayBuffer``
+    """
+
+    def _observations(self, stored: Any, rows: NDArray[Any], env: VecNormalize | None) -> Any:
+        arrays = self._normalize_obs({key: _rows(array, rows) for key, array in stored.items()}, env)
+        return {key: self._tensor(array) for key, array in cast("dict[str, NDArray[Any]]", arrays).items()}
+
+
+def _rows(array: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows of an array whose first two axes, step and environment, count as one."""
+    return array.reshape(-1, *array.shape[2:]).take(rows, axis=0)

@@ -1,0 +1,137 @@
+"""Output heads: several multi-layer perceptrons over the same features, computed together.
+
+A twin critic is two networks of one shape that read the same features. Evaluated one after the other
+they cost twice the calls; stacked, they cost one matrix product a layer. A head maps features
+``(B, D)`` to ``(n_heads, B, n_actions)``.
+
+An extractor may bring heads of its own (:class:`JobSetExtractor` does, since its features are a set):
+:func:`make_heads` asks it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol, cast, runtime_checkable
+
+import torch as th
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from torch import nn
+
+
+class StackedLinear(nn.Module):
+    """``n_heads`` linear layers side by side, initialized as :class:`torch.nn.Linear` is.
+
+    :param n_heads: number of layers
+    :param in_features: inputs of each
+    :param out_features: outputs of each
+    """
+
+    def __init__(self, n_heads: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(th.empty(n_heads, in_features, out_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(th.empty(n_heads, 1, out_features).uniform_(-bound, bound))
+
+    def forward(self, inputs: th.Tensor) -> th.Tensor:
+        """Map ``(n_heads, B, in_features)``, or the ``(B, in_features)`` of all, to ``(n_heads, B, out)``."""
+        if inputs.dim() == 2:
+            inputs = inputs.expand(self.weight.shape[0], *inputs.shape)
+        return th.baddbmm(self.bias, inputs, self.weight)
+
+
+def stacked_mlp(
+    n_heads: int, in_features: int, out_features: int, net_arch: Sequence[int], activation_fn: type[nn.Module]
+) -> nn.Sequential:
+    """Return ``n_heads`` perceptrons as one module; hidden layers as in ``net_arch``, linear output."""
+    sizes = [in_features, *net_arch]
+    layers: list[nn.Module] = []
+    for width_in, width_out in pairwise(sizes):
+        layers += [StackedLinear(n_heads, width_in, width_out), activation_fn()]
+    layers.append(StackedLinear(n_heads, sizes[-1], out_features))
+    return nn.Sequential(*layers)
+
+
+class Heads(nn.Module):
+    """Base class of heads: features ``(B, D)`` to ``(n_heads, B, n_actions)``.
+
+    :param n_heads: number of networks
+    :param n_actions: outputs of each
+    """
+
+    def __init__(self, n_heads: int, n_actions: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.n_actions = n_actions
+
+    def forward(self, features: th.Tensor) -> th.Tensor:
+        """Return ``(n_heads, B, n_actions)``."""
+        raise NotImplementedError
+
+    def scale_output(self, factor: float) -> None:
+        """Multiply the weights of the last layers (PPO starts from a nearly uniform policy)."""
+        raise NotImplementedError
+
+
+class MlpHeads(Heads):
+    """Perceptrons over flat features.
+
+    :param features_dim: D
+    :param n_actions: outputs of each network
+    :param n_heads: number of networks
+    :param net_arch: widths of the hidden layers
+    :param activation_fn: activation after each hidden layer
+    """
+
+    def __init__(
+        self,
+        features_dim: int,
+        n_actions: int,
+        n_heads: int,
+        net_arch: Sequence[int],
+        activation_fn: type[nn.Module] = nn.ReLU,
+    ) -> None:
+        super().__init__(n_heads, n_actions)
+        self.net = stacked_mlp(n_heads, features_dim, n_actions, net_arch, activation_fn)
+
+    def forward(self, features: th.Tensor) -> th.Tensor:
+        """Return ``(n_heads, B, n_actions)``."""
+        outputs: th.Tensor = self.net(features)
+        return outputs
+
+    def scale_output(self, factor: float) -> None:
+        """Multiply the weights of the last layer."""
+        scale_last_layer(self.net, factor)
+
+
+def scale_last_layer(net: nn.Sequential, factor: float) -> None:
+    """Multiply the weights of the last layer of a :func:`stacked_mlp`; its bias becomes zero."""
+    last = cast("StackedLinear", net[-1])
+    with th.no_grad():
+        last.weight.mul_(factor)
+        last.bias.zero_()
+
+
+@runtime_checkable
+class HasHeads(Protocol):
+    """An extractor whose features need heads of their own."""
+
+    def make_heads(
+        self, n_actions: int, n_heads: int, net_arch: Sequence[int], activation_fn: type[nn.Module]
+    ) -> Heads:
+        """Return the heads that read this extractor's features."""
+        ...
+
+
+def make_heads(
+    extractor: BaseFeaturesExtractor,
+    n_actions: int,
+    n_heads: int,
+    net_arch: Sequence[int],
+    activation_fn: type[nn.Module] = nn.ReLU,
+) -> Heads:
+    """Return heads for an extractor's features: its own kind if it has one, else perceptrons."""
+    if isinstance(extractor, HasHeads):
+        return extractor.make_heads(n_actions, n_heads, net_arch, activation_fn)
+    return MlpHeads(extractor.features_dim, n_actions, n_heads, net_arch, activation_fn)

@@ -1,0 +1,289 @@
+"""Policies that SB3's algorithms need to use masks from observations, or heads that an extractor brings.
+
+SB3 puts a flat perceptron behind every extractor. :class:`JobSetExtractor`'s features are a set, and the
+policies here read them with its own heads, so that PPO, A2C, MaskablePPO and DQN get a network that treats
+jobs alike and fits any ready pool. DiscreteSAC and CRR need none of these.
+
+=========================  ================================  ==============================
+policy                     for                               mask
+=========================  ================================  ==============================
+MaskedActorCriticPolicy    PPO, A2C, behavioral cloning      from the observation
+JobSetPolicy               the same, with a job set          from the observation
+MaskableJobSetPolicy       MaskablePPO                       from the algorithm
+JobSetDQNPolicy            DQN                               none: DQN knows no masks
+=========================  ================================  ==============================
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch as th
+from gymnasium import spaces
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from stable_baselines3.common.distributions import Distribution
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
+from torch import nn
+
+from sb3_greendc.common.masking import action_mask_of, mask_logits
+from sb3_greendc.extractors.combined import MaskedCombinedExtractor
+from sb3_greendc.extractors.heads import Heads, make_heads
+from sb3_greendc.extractors.job_set import JobSetExtractor
+
+
+class MaskedActorCriticPolicy(ActorCriticPolicy):
+    """SB3's actor-critic policy for ``Dict`` observations, with invalid actions masked out.
+
+    The mask is the observation's ``action_mask``, so that algorithms that know nothing of masks (PPO, A2C,
+    behavioral cloning) never choose an invalid action, and ``predict`` needs no extra argument.
+
+    :param observation_space: ``Dict``
+    :param action_space: ``Discrete``
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param features_extractor_class: by default SB3's combined extractor, less the mask
+    :param kwargs: further arguments of :class:`~stable_baselines3.common.policies.ActorCriticPolicy`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(action_space, spaces.Discrete):
+            raise ValueError(f"action space {action_space}: must be Discrete")
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+    def _latents(self, obs: PyTorchObs) -> tuple[th.Tensor, th.Tensor]:
+        """Return what the action and value layers read."""
+        features = self.extract_features(obs)
+        if isinstance(features, tuple):
+            actor_features, critic_features = features
+            return (
+                self.mlp_extractor.forward_actor(actor_features),
+                self.mlp_extractor.forward_critic(critic_features),
+            )
+        latents: tuple[th.Tensor, th.Tensor] = self.mlp_extractor(features)
+        return latents
+
+    def _masked_distribution(self, latent_pi: th.Tensor, obs: PyTorchObs) -> Distribution:
+        logits = mask_logits(self.action_net(latent_pi), action_mask_of(obs))
+        return self.action_dist.proba_distribution(action_logits=logits)
+
+    def forward(self, obs: PyTorchObs, deterministic: bool = False) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
+        """Return actions, values and log-probabilities of the actions."""
+        latent_pi, latent_vf = self._latents(obs)
+        distribution = self._masked_distribution(latent_pi, obs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, self.value_net(latent_vf), distribution.log_prob(actions)
+
+    def evaluate_actions(
+        self, obs: PyTorchObs, actions: th.Tensor
+    ) -> tuple[th.Tensor, th.Tensor, th.Tensor | None]:
+        """Return values, log-probabilities of the actions, and entropies."""
+        latent_pi, latent_vf = self._latents(obs)
+        distribution = self._masked_distribution(latent_pi, obs)
+        return self.value_net(latent_vf), distribution.log_prob(actions), distribution.entropy()
+
+    def get_distribution(self, obs: PyTorchObs) -> Distribution:
+        """Return the masked distribution of actions."""
+        return self._masked_distribution(self._latents(obs)[0], obs)
+
+
+class _SetLatents(nn.Module):
+    """Stands where SB3 expects its ``MlpExtractor``; the actor's latent *is* the logits.
+
+    :param extractor: whose features are read
+    :param n_actions: number of logits
+    :param net_arch: widths for ``pi`` and ``vf``
+    :param activation_fn: activation after each hidden layer
+    """
+
+    def __init__(
+        self,
+        extractor: JobSetExtractor,
+        n_actions: int,
+        net_arch: list[int] | dict[str, list[int]],
+        activation_fn: type[nn.Module],
+    ) -> None:
+        super().__init__()
+        if isinstance(net_arch, dict):
+            actor_arch, critic_arch = net_arch.get("pi", []), net_arch.get("vf", [])
+        else:
+            actor_arch = critic_arch = net_arch
+        self.actor_heads = extractor.make_heads(n_actions, 1, actor_arch, activation_fn)
+        layers: list[nn.Module] = []
+        width = extractor.context_dim
+        for hidden in critic_arch:
+            layers += [nn.Linear(width, hidden), activation_fn()]
+            width = hidden
+        self.critic_net = nn.Sequential(*layers)
+        self.latent_dim_pi = n_actions
+        self.latent_dim_vf = width
+
+    def forward(self, features: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        return self.forward_actor(features), self.forward_critic(features)
+
+    def forward_actor(self, features: th.Tensor) -> th.Tensor:
+        logits: th.Tensor = self.actor_heads(features)[0]
+        return logits
+
+    def forward_critic(self, features: th.Tensor) -> th.Tensor:
+        """The value of a set is read from the context, which pools it."""
+        latent: th.Tensor = self.critic_net(self.actor_heads.split(features)[1])
+        return latent
+
+
+def _set_latents(policy: ActorCriticPolicy | MaskableActorCriticPolicy) -> _SetLatents:
+    """Return the latents of a policy, in the place of SB3's ``MlpExtractor``."""
+    extractor, action_space = policy.features_extractor, policy.action_space
+    if not isinstance(extractor, JobSetExtractor) or not isinstance(action_space, spaces.Discrete):
+        raise ValueError(
+            f"features_extractor_class={type(extractor).__name__} with actions {action_space}: "
+            "must be a JobSetExtractor with Discrete actions"
+        )
+    return _SetLatents(extractor, int(action_space.n), policy.net_arch, policy.activation_fn)
+
+
+def _use_set_logits(policy: ActorCriticPolicy | MaskableActorCriticPolicy, lr_schedule: Schedule) -> None:
+    """Drop the action layer that SB3 put behind the logits, and make the optimizer anew without it."""
+    policy.action_net = nn.Identity()
+    # A first policy that is nearly uniform, as SB3's own initialization of the action layer gives it.
+    cast("Heads", policy.mlp_extractor.actor_heads).scale_output(0.01)
+    policy.optimizer = policy.optimizer_class(
+        policy.parameters(),
+        lr=lr_schedule(1),  # type: ignore[call-arg]
+        **policy.optimizer_kwargs,
+    )
+
+
+class JobSetPolicy(MaskedActorCriticPolicy):
+    """:class:`MaskedActorCriticPolicy` with a :class:`JobSetExtractor` and its heads, for PPO and A2C.
+
+    :param observation_space: of the resource-pool family
+    :param action_space: one action a ready job, then ``suspend`` and ``no_op``
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param features_extractor_class: :class:`JobSetExtractor` or a class derived from it
+    :param kwargs: further arguments of :class:`~stable_baselines3.common.policies.ActorCriticPolicy`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = JobSetExtractor,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+    def _build_mlp_extractor(self) -> None:
+        self.mlp_extractor = _set_latents(self)  # type: ignore[assignment]  # SB3 uses its four members only
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        super()._build(lr_schedule)
+        _use_set_logits(self, lr_schedule)
+
+
+class MaskableJobSetPolicy(MaskableActorCriticPolicy):
+    """sb3-contrib's maskable policy with a :class:`JobSetExtractor` and its heads, for MaskablePPO.
+
+    :param observation_space: of the resource-pool family
+    :param action_space: one action a ready job, then ``suspend`` and ``no_op``
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param features_extractor_class: :class:`JobSetExtractor` or a class derived from it
+    :param kwargs: further arguments of ``MaskableActorCriticPolicy``
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = JobSetExtractor,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+    def _build_mlp_extractor(self) -> None:
+        self.mlp_extractor = _set_latents(self)  # type: ignore[assignment]
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        super()._build(lr_schedule)
+        _use_set_logits(self, lr_schedule)
+
+
+class _HeadsQNetwork(QNetwork):
+    """DQN's network with the extractor's own heads."""
+
+    q_net: Heads  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.q_net = make_heads(
+            self.features_extractor, int(self.action_space.n), 1, self.net_arch, self.activation_fn
+        )
+
+    def forward(self, obs: PyTorchObs) -> th.Tensor:
+        values: th.Tensor = self.q_net(self.extract_features(obs, self.features_extractor))[0]
+        return values
+
+
+class JobSetDQNPolicy(DQNPolicy):
+    """DQN's policy with a :class:`JobSetExtractor` and its heads.
+
+    DQN knows no masks: its invalid actions count as ``no_op`` in the environment.
+
+    :param observation_space: of the resource-pool family
+    :param action_space: one action a ready job, then ``suspend`` and ``no_op``
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param features_extractor_class: :class:`JobSetExtractor`, or any extractor
+    :param kwargs: further arguments of :class:`~stable_baselines3.dqn.policies.DQNPolicy`
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Discrete,
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = JobSetExtractor,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+    def make_q_net(self) -> QNetwork:
+        """Return a new network with its own extractor."""
+        return _HeadsQNetwork(**self._update_features_extractor(self.net_args)).to(self.device)
