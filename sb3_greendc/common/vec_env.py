@@ -1,0 +1,210 @@
+"""Stable-Baselines3's ``VecEnv`` over a simulator: a batch of environments in one compiled call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from numpy.typing import NDArray
+from stable_baselines3.common import env_util
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+import greendc
+from greendc.environments import SimulatorEnv
+from greendc.simulator import Observation, Simulator, row
+
+
+def make_vec_env(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs: Any) -> VecEnv:
+    """Make SB3's vectorised environment for any id.
+
+    Ids of this project give a :class:`SimulatorVecEnv`; every other Gymnasium id gives a
+    ``DummyVecEnv`` of monitored environments.
+
+    :param env_id: an environment id, with or without a version
+    :param n_envs: number of environments in the batch
+    :param seed: environment ``i`` is the single environment seeded ``seed + i``
+    :param kwargs: keyword arguments of the environment
+    :raises ValueError: for an unknown id, or a wrong value of a keyword
+    :raises TypeError: for an unknown keyword
+    """
+    env_id = greendc.resolve_env_id(env_id)
+    if greendc.family(env_id) is None:
+        return env_util.make_vec_env(env_id, n_envs, seed=seed, env_kwargs=kwargs)
+    render_mode = kwargs.pop("render_mode", None)
+    simulator = greendc.make_simulator(env_id, n_envs, **kwargs)
+    view: SimulatorEnv | None = None
+    if render_mode is not None:
+        single = gym.make(env_id, render_mode=render_mode, **kwargs).unwrapped
+        assert isinstance(single, SimulatorEnv)
+        single.simulator = simulator
+        view = single
+    vec_env = SimulatorVecEnv(simulator, view)
+    if seed is not None:
+        vec_env.seed(seed)
+    return vec_env
+
+
+class SimulatorVecEnv(VecEnv):
+    """A batch of environments stepped by one call, each starting its next episode in the step that ends one.
+
+    What SB3 expects of monitored environments is all here: ``terminal_observation`` and
+    ``TimeLimit.truncated`` (episodes end because their time is up, so SB3 bootstraps), Monitor's
+    ``info["episode"]`` with return ``r``, length ``l`` and seconds ``t``, masks through
+    ``env_method("action_masks")``. The last info of an episode carries ``info["episode_metrics"]``.
+
+    Observations alternate between two buffers, since SB3 still holds the previous batch while it
+    stores the next one: an observation stays valid until the second call of ``step`` after it. Copy
+    what is to be kept longer (SB3's rollout and replay buffers do).
+
+    The environments share one configuration. So ``set_attr`` takes no subset of them, and
+    ``env_method`` calls a method of the simulator with the environment's index as first argument.
+
+    :param simulator: the batch; nothing else may step it
+    :param view: a single environment over the same simulator, whose ``render`` draws environment 0;
+        ``None`` for a batch that is never drawn
+    """
+
+    def __init__(self, simulator: Simulator, view: SimulatorEnv | None = None) -> None:
+        self.simulator = simulator
+        self.render_mode = None if view is None else view.render_mode
+        self._view = view
+        self._masked = type(simulator).action_masks is not Simulator.action_masks
+        self._generators = [seeding.np_random(None)[0] for _ in range(simulator.num_envs)]
+        self._buffers = (simulator.empty_observations(), simulator.empty_observations())
+        self._turn = 0
+        self._actions: NDArray[Any] = np.empty(0)
+        self._returns = np.zeros(simulator.num_envs)
+        self._lengths = np.zeros(simulator.num_envs, dtype=np.int64)
+        self._started = time.perf_counter()
+        super().__init__(simulator.num_envs, simulator.observation_space, simulator.action_space)
+
+    def reset(self) -> Any:
+        """Start a new episode everywhere, with the seeds and options given since the last reset, if any."""
+        for i in range(self.num_envs):
+            if self._seeds[i] is not None:
+                self._generators[i] = seeding.np_random(self._seeds[i])[0]
+            self.simulator.reset_env(i, self._generators[i], self._options[i] or None)
+        self._reset_seeds()
+        self._reset_options()
+        observations = self._next_buffer()
+        self.simulator.observe(observations)
+        self.reset_infos = [self.simulator.reset_info(i) for i in range(self.num_envs)]
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+        return observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Take the actions, ``(num_envs, *action_space.shape)``."""
+        self._actions = np.asarray(actions)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Advance every environment and return observations, rewards (float32), dones and infos."""
+        simulator = self.simulator
+        observations = self._next_buffer()
+        simulator.step(self._actions, observations)
+        rewards = simulator.rewards.astype(np.float32)
+        dones = simulator.truncated.copy()
+        self._returns += simulator.rewards
+        self._lengths += 1
+        infos = self._infos()
+        finished = dones.nonzero()[0]
+        if finished.size:
+            self._finish(finished.tolist(), observations, infos)
+        return observations, rewards, dones, infos
+
+    def _next_buffer(self) -> Observation:
+        self._turn = 1 - self._turn
+        return self._buffers[self._turn]
+
+    def _infos(self) -> list[dict[str, Any]]:
+        """Build one dict per environment, column by column: ten times faster than indexing arrays."""
+        step_info = self.simulator.step_info
+        keys = (*step_info, "TimeLimit.truncated")
+        columns = [
+            values.tolist() if values.ndim == 1 else list(values.copy()) for values in step_info.values()
+        ]
+        columns.append(self.simulator.truncated.tolist())
+        return [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def _finish(self, finished: list[int], observations: Observation, infos: list[dict[str, Any]]) -> None:
+        elapsed = round(time.perf_counter() - self._started, 6)
+        for i in finished:
+            info = infos[i]
+            info["terminal_observation"] = row(observations, i)
+            info["episode"] = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": elapsed}
+            info["episode_metrics"] = self.simulator.episode_metrics(i)
+            self.simulator.reset_env(i, self._generators[i])
+            self.simulator.observe(observations, i)
+            self.reset_infos[i] = self.simulator.reset_info(i)
+            self._returns[i] = 0.0
+            self._lengths[i] = 0
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Tell whether the environments have the attribute; ``action_masks`` only where they mask actions."""
+        if attr_name == "action_masks":
+            return self._masked
+        return super().has_attr(attr_name)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return the simulator's attribute (or ``render_mode``), which all share, once for each index."""
+        if attr_name == "action_masks" and not self._masked:
+            raise AttributeError(f"{type(self.simulator).__name__} has no invalid actions to mask")
+        owner = self if attr_name == "render_mode" else self.simulator
+        value = getattr(owner, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of the simulator, for all environments.
+
+        :raises ValueError: if ``indices`` leaves environments out
+        """
+        if set(self._get_indices(indices)) != set(range(self.num_envs)):
+            raise ValueError(
+                f"set_attr({attr_name!r}): the environments share their attributes; set all or none"
+            )
+        setattr(self if attr_name == "render_mode" else self.simulator, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call a method for each index.
+
+        ``"action_masks"`` gives each environment's mask, ``"render"`` the picture of environment 0;
+        any other name is a method of the simulator, called with the index as first argument.
+
+        :raises AttributeError: if the simulator has no such method
+        """
+        where = list(self._get_indices(indices))
+        if method_name == "action_masks":
+            masks = self.simulator.action_masks()
+            return [masks[i].copy() for i in where]
+        if method_name == "render":
+            return [self._picture() for _ in where]
+        method = getattr(self.simulator, method_name)
+        return [method(i, *method_args, **method_kwargs) for i in where]
+
+    def env_is_wrapped(
+        self,
+        wrapper_class: type[gym.Wrapper],  # type: ignore[type-arg]
+        indices: VecEnvIndices = None,
+    ) -> list[bool]:
+        """Tell that ``Monitor`` is there, whose work this class does, and no other wrapper."""
+        return [wrapper_class is Monitor for _ in self._get_indices(indices)]
+
+    def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
+        """Return one picture, that of environment 0."""
+        return [self._picture()]
+
+    def _picture(self) -> Any:
+        if self._view is None:
+            raise ValueError("nothing to render: make the environment with render_mode='rgb_array'")
+        return self._view.render()
