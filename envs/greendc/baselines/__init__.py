@@ -1,0 +1,12 @@
+"""Baselines: heuristics, planners and searches, all with Stable-Baselines3's ``predict``.
+
+``make_policy(name, env)`` makes one, ``names(family)`` lists them.
+"""
+
+from greendc.baselines import vcc
+from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.registry import BaselineFamily, make_policy, names, register
+
+register(vcc.BASELINES)
+
+__all__ = ["BaselineFamily", "BaselinePolicy", "make_policy", "names", "register"]

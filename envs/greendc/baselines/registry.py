@@ -1,0 +1,90 @@
+"""Baselines by family and name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from greendc.baselines.policy import BaselinePolicy
+from greendc.config import nearest, require_one_of
+from greendc.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class BaselineFamily:
+    """The baselines of one family of environments.
+
+    :param name: the family, as in :mod:`greendc.registration`
+    :param simulator: the simulator class that they act on
+    :param policies: policy classes by name, in the order of reports; each takes the simulator and
+        keyword options
+    :param hindsight: those among them that search with the truth: slow, and no policy to compare with,
+        but a mark of what is reachable
+    """
+
+    name: str
+    simulator: type[Simulator]
+    policies: Mapping[str, type[BaselinePolicy[Any]]]
+    hindsight: frozenset[str] = field(default_factory=frozenset)
+
+
+_FAMILIES: dict[str, BaselineFamily] = {}
+
+
+def register(entry: BaselineFamily) -> None:
+    """Make a family's baselines known; an entry of the same name is replaced."""
+    _FAMILIES[entry.name] = entry
+
+
+def names(family: str, hindsight: bool = False) -> tuple[str, ...]:
+    """Return the names of a family's baselines.
+
+    :param family: ``"vcc"`` or ``"resource_pool"``
+    :param hindsight: with those that search with the truth, such as ``best_known``
+    :raises ValueError: for a family without baselines
+    """
+    require_one_of("family", family, _FAMILIES)
+    entry = _FAMILIES[family]
+    return tuple(name for name in entry.policies if hindsight or name not in entry.hindsight)
+
+
+def make_policy(name: str, env: object, **options: Any) -> BaselinePolicy[Any]:
+    """Make a baseline for an environment.
+
+    :param name: one of :func:`names`
+    :param env: a ``gym.Env`` (wrapped or not), a batch of environments, or anything else with an
+        attribute ``simulator``, such as this project's SB3 ``VecEnv``
+    :param options: of the policy
+    :raises ValueError: for an unknown name (the nearest is named), a bad option, or an environment
+        that is not of this package
+    :raises TypeError: for an option that the policy does not have
+    """
+    simulator = find_simulator(env)
+    entry = next((entry for entry in _FAMILIES.values() if isinstance(simulator, entry.simulator)), None)
+    if entry is None:
+        raise ValueError(f"there are no baselines for {type(simulator).__name__}")
+    if name not in entry.policies:
+        raise ValueError(
+            f"unknown policy {name!r}{nearest(name, entry.policies)} "
+            f"(of {entry.name}: {', '.join(entry.policies)})"
+        )
+    policy_class = entry.policies[name]
+    known = list(inspect.signature(policy_class).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise TypeError(
+                f"{name}: unknown option {option!r}{nearest(option, known)} "
+                f"(known: {', '.join(known) or 'none'})"
+            )
+    return policy_class(simulator, **options)
+
+
+def find_simulator(env: object) -> Simulator:
+    """Return the simulator of an environment or batch, looking through its wrappers."""
+    base = getattr(env, "unwrapped", env)
+    simulator = getattr(base, "simulator", None)
+    if not isinstance(simulator, Simulator):
+        raise ValueError(f"env={env!r}: must be an environment of greendc, or a batch of such")
+    return simulator

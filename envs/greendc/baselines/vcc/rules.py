@@ -1,0 +1,63 @@
+"""Rules that look at this hour and the forecast alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.vcc.policy import FORECAST, VCCPolicy
+from greendc.config import require
+from greendc.vcc import VCCSimulator
+
+
+class Constant(VCCPolicy):
+    """The same VCC in every hour.
+
+    :param simulator: the simulator to act on
+    :param level: fraction of C; the default, 0.8, is above the mean load of the default
+        ``target_load`` by a quarter, and so flattens the peaks without letting work pile up
+    """
+
+    def __init__(self, simulator: VCCSimulator, level: float = 0.8) -> None:
+        super().__init__(simulator)
+        require(0 <= level <= 1, "level", level, "from 0 to 1")
+        self.level = level
+
+    def fractions(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the level."""
+        return np.full(len(observations), self.level)
+
+
+class AlwaysOn(Constant):
+    """The whole capacity in every hour: nothing waits that fits."""
+
+    def __init__(self, simulator: VCCSimulator) -> None:
+        super().__init__(simulator, level=1.0)
+
+
+class MoerThreshold(VCCPolicy):
+    """A high VCC in the cleaner hours of the forecast, a low one in the others.
+
+    An hour is clean if its forecast is at or below the ``quantile`` of the 24 hours that the forecast
+    covers, itself included. The rule does not depend on the forecast's scale.
+
+    :param simulator: the simulator to act on
+    :param quantile: share of the hours that count as clean, roughly
+    :param low: VCC of the other hours, fraction of C
+    :param high: VCC of clean hours, fraction of C
+    """
+
+    def __init__(
+        self, simulator: VCCSimulator, quantile: float = 0.65, low: float = 0.45, high: float = 1.0
+    ) -> None:
+        super().__init__(simulator)
+        require(0 <= quantile <= 1, "quantile", quantile, "from 0 to 1")
+        require(0 <= low <= 1, "low", low, "from 0 to 1")
+        require(low <= high <= 1, "high", high, f"from low={low} to 1")
+        self.quantile, self.low, self.high = quantile, low, high
+
+    def fractions(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Compare this hour's forecast with the quantile."""
+        forecast = observations[:, FORECAST].astype(np.float64)
+        clean = forecast[:, 0] <= np.quantile(forecast, self.quantile, axis=1)
+        return np.where(clean, self.high, self.low)
