@@ -122,6 +122,20 @@ def latest_finish(jobs: JobArrays) -> NDArray[np.int64]:
     return result
 
 
+def arrival_rate(offered_load: float, units: int, mean_work: float) -> float:
+    """Return the jobs per step, ``L * M / E[work]``, of an offered load ``L``.
+
+    At ``L = 1`` the busiest resource type receives exactly as much work as the full pool can do. This
+    reading of the papers' "arrival rate 100 %" is the one that reproduces their completion curves.
+
+    :param offered_load: ``L``
+    :param units: units ``M`` of each resource type
+    :param mean_work: mean of duration times units of the busiest type, in unit-steps; if size and duration
+        are independent it is ``E[duration] * max_k E[units_k]``
+    """
+    return offered_load * units / mean_work
+
+
 def require_fit(jobs: JobArrays, units: int, horizon: int) -> None:
     """Raise a ``ValueError`` that names the first job that no empty pool could ever hold.
 

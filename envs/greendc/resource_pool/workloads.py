@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import require, require_one_of
-from greendc.resource_pool.jobs import JobArrays
+from greendc.config import nearest, require, require_one_of
+from greendc.resource_pool.hpc_workloads import log_workload, lublin_workload
+from greendc.resource_pool.jobs import JobArrays, arrival_rate
+from greendc.traces.swf import JobLog, read_swf
 
 
 @runtime_checkable
@@ -45,15 +48,6 @@ class Workload(Protocol):
         ...
 
 
-def arrival_rate(offered_load: float, units: int, mean_duration: float, mean_units: Sequence[float]) -> float:
-    """Return the jobs per step, ``L * M / (E[duration] * max_k E[units_k])``, of an offered load ``L``.
-
-    At ``L = 1`` the busiest resource type receives exactly as much work as the full pool can do. This
-    reading of the papers' "arrival rate 100 %" is the one that reproduces their completion curves.
-    """
-    return offered_load * units / (mean_duration * max(mean_units))
-
-
 @dataclass(frozen=True)
 class SyntheticWorkload:
     """The synthetic jobs of RARE and SC20: mostly short, up to half of the pool wide, any urgency.
@@ -66,7 +60,7 @@ class SyntheticWorkload:
     :param resource_types: number of resource types ``R``; the first is CPU
     :param horizon: longest run time that fits the pool, in steps
     :param offered_load: what it means depends on ``arrivals``
-    :param arrivals: ``"poisson"``: the rate that :func:`arrival_rate` gives for ``offered_load``;
+    :param arrivals: ``"poisson"``: the rate that :func:`~greendc.resource_pool.jobs.arrival_rate` gives;
         ``"jobs_per_step"``: Poisson with mean ``offered_load`` jobs a step; ``"bernoulli"`` (SC20): one job
         with probability ``offered_load`` in each step, so 0.5 is a job every other step
     :raises ValueError: for a value out of range
@@ -111,7 +105,7 @@ class SyntheticWorkload:
     def jobs_per_step(self) -> float:
         """Mean number of arrivals in a step."""
         if self.arrivals == "poisson":
-            return arrival_rate(self.offered_load, self.units, self.mean_duration, self.mean_units)
+            return arrival_rate(self.offered_load, self.units, self.mean_duration * max(self.mean_units))
         return self.offered_load
 
     def mean_value(self, prices: Sequence[float]) -> float:
@@ -140,37 +134,74 @@ class SyntheticWorkload:
         return arrival
 
 
-WORKLOADS = ("synthetic", "bernoulli", "jobs_per_step")
+WORKLOADS = ("synthetic", "bernoulli", "jobs_per_step", "lublin", "hpc")
 """The registered names that :func:`make_workload` understands."""
 
 
 def make_workload(
-    spec: str | Workload,
+    spec: str | Path | JobLog | Workload,
     *,
     units: int,
     resource_types: int,
     horizon: int,
     step_hours: float = 1.0,
-    offered_load: float = 1.0,
+    offered_load: float | None = 1.0,
+    too_large: str = "clip",
 ) -> Workload:
     """Build the workload that ``spec`` names for a pool.
 
-    :param spec: one of :data:`WORKLOADS`, or a workload, which is returned as it is
+    :param spec:
+
+        - ``"synthetic"``, ``"bernoulli"``, ``"jobs_per_step"``: :class:`SyntheticWorkload` with Poisson
+          arrivals at an offered load, or with SC20's or so many arrivals a step
+        - ``"lublin"``: the Lublin-Feitelson model, whose jobs need CPU only
+        - ``"hpc"``: the same with a random demand of the other types, like a log, for when none is at hand
+        - a :class:`~greendc.traces.swf.JobLog`, or a path that ends in ``.swf`` or ``.swf.gz``:
+          :func:`~greendc.resource_pool.hpc_workloads.log_workload`
+        - any other :class:`Workload`, which is returned as it is
     :param units: units ``M`` of each resource type
     :param resource_types: number of resource types ``R``
     :param horizon: longest run time that fits the pool, in steps
-    :param step_hours: length of a step in hours
-    :param offered_load: see the workload that is named; ignored for a workload object, which has its own
-    :raises ValueError: for an unknown name, or a workload object with another number of resource types
+    :param step_hours: length of a step in hours; synthetic jobs are made of steps of any length
+    :param offered_load: as the named workload explains; ``None`` only for a log: its own arrival times;
+        not used for a workload object, which has its own
+    :param too_large: ``"clip"`` or ``"drop"`` recorded jobs that can never fit (synthetic run times above
+        the horizon are always clipped)
+    :raises ValueError: for an unknown name, a log that cannot be read or of which no job fits, a value out
+        of range, or a workload object with another number of resource types
     """
-    if not isinstance(spec, str):
-        require(
-            len(spec.mean_units) == resource_types,
-            "workload",
+    if isinstance(spec, str) and spec in WORKLOADS:
+        if offered_load is None:
+            raise ValueError(
+                f"offered_load=None: must be a number for workload {spec!r} (only logs have their own)"
+            )
+        if spec in ("lublin", "hpc"):
+            return lublin_workload(
+                units=units,
+                resource_types=resource_types,
+                horizon=horizon,
+                step_hours=step_hours,
+                offered_load=offered_load,
+                too_large=too_large,
+                other_demand=spec == "hpc",
+            )
+        arrivals = "poisson" if spec == "synthetic" else spec
+        return SyntheticWorkload(units, resource_types, horizon, offered_load, arrivals)
+    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".swf", ".swf.gz"))):
+        spec = read_swf(spec)
+    if isinstance(spec, JobLog):
+        return log_workload(
             spec,
-            f"a workload with {resource_types} resource types, not {len(spec.mean_units)}",
+            units=units,
+            resource_types=resource_types,
+            horizon=horizon,
+            step_hours=step_hours,
+            offered_load=offered_load,
+            too_large=too_large,
         )
-        return spec
-    require_one_of("workload", spec, WORKLOADS)
-    arrivals = "poisson" if spec == "synthetic" else spec
-    return SyntheticWorkload(units, resource_types, horizon, offered_load, arrivals)
+    if not isinstance(spec, Workload):
+        allowed = f"{', '.join(map(repr, WORKLOADS))}, a path (.swf or .swf.gz), a job log or a workload"
+        raise ValueError(f"workload={spec!r}: must be {allowed}{nearest(str(spec), WORKLOADS)}")
+    types = len(spec.mean_units)
+    require(types == resource_types, "workload", spec, f"for {resource_types} resource types, not {types}")
+    return spec
