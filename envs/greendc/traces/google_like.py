@@ -89,7 +89,8 @@ def _hourly_rates(rng: np.random.Generator, stream: Stream, days: int) -> NDArra
     """Return the mean number of arrivals in each hour ``(24 * days,)``, the random factor included."""
     hours = np.arange(24 * days)
     weekday = (hours // 24 + FIRST_WEEKDAY) % 7
-    rates = stream.rate * np.array(stream.hourly)[hours % 24] * np.array(stream.weekly)[weekday]
+    hourly, weekly = np.array(stream.hourly, np.float64), np.array(stream.weekly, np.float64)
+    rates = stream.rate * hourly[hours % 24] * weekly[weekday]
     shocks = rng.standard_normal(len(hours))
     shocks[1:] *= np.sqrt(1.0 - stream.persistence**2)
     log_factor = shocks.tolist()

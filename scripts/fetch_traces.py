@@ -1,0 +1,8 @@
+"""Make or fetch data files; see ``--help`` and :mod:`sb3_greendc.cli.fetch_traces`."""
+
+import sys
+
+from sb3_greendc.cli.fetch_traces import main
+
+if __name__ == "__main__":
+    sys.exit(main())
