@@ -76,7 +76,7 @@ class SyntheticWorkload:
     )
 
     def __post_init__(self) -> None:
-        require(self.units >= 2, "units", self.units, "at least 2 (jobs need up to units // 2)")
+        require(self.units >= 1, "units", self.units, "at least 1")
         require(self.resource_types >= 1, "resource_types", self.resource_types, "at least 1")
         require(self.horizon >= 1, "horizon", self.horizon, "at least 1 step")
         require_one_of("arrivals", self.arrivals, ("poisson", "jobs_per_step", "bernoulli"))
@@ -98,8 +98,12 @@ class SyntheticWorkload:
     @property
     def mean_units(self) -> tuple[float, ...]:
         """Mean units of each type, exact."""
-        half = self.units // 2
+        half = self._most_units
         return ((1 + half) / 2, *[half / 2] * (self.resource_types - 1))
+
+    @property
+    def _most_units(self) -> int:
+        return max(1, self.units // 2)
 
     @property
     def jobs_per_step(self) -> float:
@@ -115,7 +119,7 @@ class SyntheticWorkload:
     def sample(self, rng: np.random.Generator, steps: int) -> JobArrays:
         """Draw the jobs that arrive in steps ``0 .. steps - 1``."""
         arrival = self._sample_arrivals(rng, steps)
-        size, half = len(arrival), self.units // 2
+        size, half = len(arrival), self._most_units
         duration = np.where(rng.random(size) < 0.7, rng.integers(1, 11, size), rng.integers(10, 31, size))
         if self.horizon < 30:
             self.counts["clipped_duration"] += int(np.count_nonzero(duration > self.horizon))

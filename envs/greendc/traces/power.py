@@ -1,0 +1,290 @@
+"""Power and carbon traces: what sun and wind deliver in kW, and what grid energy emits in kg/kWh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from greendc.config import nearest, require
+from greendc.traces.tables import TraceError
+from greendc.traces.time_series import Series, Table, read_columns, read_table
+
+POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
+"""Units of power, in kW."""
+
+_MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237}
+_ENERGIES = {"kwh": 1.0, "mwh": 1e3}
+_INTENSITY = re.compile(r"(kg|g|t|lb)(?:co2(?:e|eq)?)?/([km]wh)")
+
+_DEFAULT_START = datetime(2021, 1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class PowerTrace:
+    """Power of sun and wind, step by step, checked when built.
+
+    :param solar_kw: ``(T,)`` float64, mean power of the photovoltaics in each step, in kW
+    :param wind_kw: ``(T,)`` float64, the same of the turbines
+    :param step_hours: length of a step in hours
+    :param start: when the first step begins, by the clock of the site
+    :param counts: what was filled or closed up when the trace was read, by kind
+    :raises ValueError: for a value that is not finite and at least 0, arrays of different or no length, or
+        a step that is not positive; names the field and the step
+    """
+
+    solar_kw: NDArray[np.float64] = field(repr=False)
+    wind_kw: NDArray[np.float64] = field(repr=False)
+    step_hours: float = 1.0
+    start: datetime = _DEFAULT_START
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_series(self, ("solar_kw", "wind_kw"), self.step_hours)
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.solar_kw)
+
+    @property
+    def total_kw(self) -> NDArray[np.float64]:
+        """Power of sun and wind together, ``(T,)`` in kW."""
+        return self.solar_kw + self.wind_kw
+
+    def resample(self, step_hours: float) -> PowerTrace:
+        """Return the trace in steps of another length, each the mean over its time: energy is conserved.
+
+        An incomplete last step is left out.
+
+        :raises ValueError: if the trace is shorter than one such step
+        """
+        return replace(
+            self,
+            solar_kw=_resample(self.solar_kw, self.step_hours, step_hours),
+            wind_kw=_resample(self.wind_kw, self.step_hours, step_hours),
+            step_hours=step_hours,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CarbonTrace:
+    """Carbon intensity of grid energy, step by step, checked when built.
+
+    :param kg_per_kwh: ``(T,)`` float64, kg of CO2 (or its equivalent) for each kWh
+    :param step_hours: length of a step in hours
+    :param start: when the first step begins
+    :param counts: what was filled or closed up when the trace was read, by kind
+    :raises ValueError: as for :class:`PowerTrace`
+    """
+
+    kg_per_kwh: NDArray[np.float64] = field(repr=False)
+    step_hours: float = 1.0
+    start: datetime = _DEFAULT_START
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_series(self, ("kg_per_kwh",), self.step_hours)
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.kg_per_kwh)
+
+    def resample(self, step_hours: float) -> CarbonTrace:
+        """Return the trace in steps of another length, each the mean over its time."""
+        values = _resample(self.kg_per_kwh, self.step_hours, step_hours)
+        return replace(self, kg_per_kwh=values, step_hours=step_hours)
+
+
+def read_power(
+    path: str | Path,
+    *,
+    solar: str | None = None,
+    wind: str | None = None,
+    time: str | None = None,
+    unit: str | None = None,
+    gaps: str = "error",
+) -> PowerTrace:
+    """Read a power trace from CSV (plain or ``.gz``) or Parquet, with a column of time stamps.
+
+    Columns are found by name: one with the word ``solar`` or ``pv``, one with ``wind``, both with their
+    unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0.
+
+    :param path: the file
+    :param solar: name of the solar column, if there are several or its name does not tell
+    :param wind: name of the wind column, likewise
+    :param time: name of the column of time stamps (default: the first that begins with time or date)
+    :param unit: ``"W"``, ``"kW"``, ``"MW"`` or ``"GW"`` for columns whose name does not tell; one that
+        contradicts a name is refused
+    :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
+        ``"join"``; ``counts`` of the trace tells what was done
+    :raises TraceError: for a missing or ambiguous column, an unknown unit, empty cells, text, negative
+        power, and times that are missing, do not rise or are irregular; names the file and line
+    """
+    table = read_table(path)
+    chosen = {
+        "solar": _choose(table, solar, "solar", lambda words: bool({"solar", "pv"} & words)),
+        "wind": _choose(table, wind, "wind", lambda words: "wind" in words),
+    }
+    if chosen["solar"] is None and chosen["wind"] is None:
+        raise TraceError(
+            f"{table.name}: no column of solar or wind power among {', '.join(map(repr, table.columns))} "
+            "(name one with solar=... or wind=...)"
+        )
+    factors = {column: _power_factor(table, column, unit) for column in chosen.values() if column}
+    series = _read_scaled(table, factors, time, gaps)
+    zeros = np.zeros(len(next(iter(series.columns.values()))))
+    kw = {kind: series.columns[column] if column else zeros for kind, column in chosen.items()}
+    return PowerTrace(kw["solar"], kw["wind"], series.step_hours, series.start, series.counts)
+
+
+def read_carbon(
+    path: str | Path,
+    *,
+    column: str | None = None,
+    time: str | None = None,
+    unit: str | None = None,
+    gaps: str = "error",
+) -> CarbonTrace:
+    """Read a carbon intensity from CSV (plain or ``.gz``) or Parquet, with a column of time stamps.
+
+    :param path: the file
+    :param column: name of the column (default: the only one that says carbon, CO2 or moer)
+    :param time: name of the column of time stamps (default: the first that begins with time or date)
+    :param unit: such as ``"g/kWh"`` or ``"lb/MWh"`` if the column's name does not tell (as
+        ``gCO₂eq/kWh`` or ``kg_per_kwh`` does); one that contradicts the name is refused
+    :param gaps: as in :func:`read_power`
+    :raises TraceError: as :func:`read_power`
+    """
+    table = read_table(path)
+    chosen = _choose(table, column, "carbon intensity", _says_carbon, "column")
+    if chosen is None:
+        raise TraceError(
+            f"{table.name}: no column of carbon intensity among {', '.join(map(repr, table.columns))} "
+            "(name it with column=...)"
+        )
+    series = _read_scaled(table, {chosen: _intensity_factor(table, chosen, unit)}, time, gaps)
+    return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
+
+
+def format_power(trace: PowerTrace) -> bytes:
+    """Return the trace as CSV text that :func:`read_power` reads: time, solar_kw, wind_kw (to 1 W)."""
+    step = pd.Timedelta(hours=trace.step_hours)
+    columns = {
+        "time": pd.date_range(trace.start, periods=len(trace), freq=step),
+        "solar_kw": trace.solar_kw,
+        "wind_kw": trace.wind_kw,
+    }
+    text: str = pd.DataFrame(columns).to_csv(index=False, float_format="%.3f", lineterminator="\n")
+    return text.encode()
+
+
+def _choose(
+    table: Table,
+    column: str | None,
+    what: str,
+    matches: Callable[[set[str]], bool],
+    option: str | None = None,
+) -> str | None:
+    if column is not None:
+        return table.require_column(column)
+    found = [name for name in table.columns if matches(set(_words(name)))]
+    if len(found) > 1:
+        raise TraceError(
+            f"{table.name}: {len(found)} columns of {what} ({', '.join(map(repr, found))}): "
+            f"choose one with {option or what}=..."
+        )
+    return found[0] if found else None
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[\W_]+", name.lower()) if word]
+
+
+def _says_carbon(words: set[str]) -> bool:
+    return bool({"carbon", "co2", "moer"} & words) and not {"low", "free"} & words
+
+
+def _power_factor(table: Table, column: str, unit: str | None) -> float:
+    """Return what turns the column into kW."""
+    named = [word for word in _words(column) if word in POWER_UNITS]
+    if unit is not None and unit.lower() not in POWER_UNITS:
+        raise ValueError(f"unit={unit!r}: must be W, kW, MW or GW{nearest(unit, ['W', 'kW', 'MW', 'GW'])}")
+    if unit is not None and named and named[0] != unit.lower():
+        raise TraceError(f"{table.name}: column {column!r} is named in {named[0]}, not in unit={unit!r}")
+    if unit is None and not named:
+        raise TraceError(
+            f"{table.name}: column {column!r} does not name a unit of power (W, kW, MW or GW): "
+            'name another column, or say unit="kW"'
+        )
+    return POWER_UNITS[unit.lower() if unit is not None else named[0]]
+
+
+def _intensity_factor(table: Table, column: str, unit: str | None) -> float:
+    """Return what turns the column into kg/kWh."""
+    named = _parse_intensity(column)
+    if unit is None:
+        if named is None:
+            raise TraceError(
+                f"{table.name}: column {column!r} does not name a unit of carbon intensity "
+                '(such as kg/kWh): say unit="g/kWh" or whichever it is'
+            )
+        return named
+    given = _parse_intensity(unit)
+    if given is None:
+        raise ValueError(f"unit={unit!r}: must be a mass per energy, g, kg, t or lb per kWh or MWh")
+    if named is not None and named != given:
+        raise TraceError(f"{table.name}: column {column!r} names another unit than unit={unit!r}")
+    return given
+
+
+def _parse_intensity(text: str) -> float | None:
+    compact = re.sub(r"[\s_]+", "", re.sub(r"[\s_]per[\s_]", "/", text.lower())).replace("₂", "2")
+    match = _INTENSITY.search(compact)
+    return _MASSES[match[1]] / _ENERGIES[match[2]] if match else None
+
+
+def _read_scaled(table: Table, factors: Mapping[str, float], time: str | None, gaps: str) -> Series:
+    """Read columns, refuse negative values, and multiply each by its factor."""
+    series = read_columns(table, list(factors), time, gaps)
+    for column in factors:
+        negative = table.numbers(column) < 0.0
+        if negative.any():
+            row = int(np.argmax(negative))
+            raise table.error(row, f"{column}={table.frame[column].iloc[row]}: must be at least 0")
+    scaled = {column: values * factors[column] for column, values in series.columns.items()}
+    return replace(series, columns=scaled)
+
+
+def _check_series(trace: object, fields: tuple[str, ...], step_hours: float) -> None:
+    name = type(trace).__name__
+    require(0.0 < step_hours < np.inf, f"{name}.step_hours", step_hours, "finite and above 0")
+    length = len(getattr(trace, fields[0]))
+    for key in fields:
+        values = getattr(trace, key)
+        if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim != 1:
+            raise ValueError(f"{name}.{key}: must be a one-dimensional float64 array")
+        if len(values) != length or length == 0:
+            raise ValueError(
+                f"{name}.{key}: has {len(values)} steps; all series need the same number, at least 1"
+            )
+        bad = ~((values >= 0.0) & (values < np.inf))
+        if bad.any():
+            step = int(np.argmax(bad))
+            raise ValueError(f"{name}.{key}[{step}]={values[step]}: must be finite and at least 0")
+
+
+def _resample(values: NDArray[np.float64], old: float, new: float) -> NDArray[np.float64]:
+    """Return the means of a piecewise constant series over steps of another length."""
+    require(0.0 < new < np.inf, "step_hours", new, "finite and above 0")
+    steps = int(len(values) * old / new + 1e-9)
+    require(steps >= 1, "step_hours", new, f"at most the trace's length, {len(values) * old:g} h")
+    integral = np.concatenate([[0.0], np.cumsum(values)]) * old
+    edges = np.interp(np.arange(steps + 1) * new, np.arange(len(values) + 1) * old, integral)
+    means: NDArray[np.float64] = np.maximum(np.diff(edges) / new, 0.0)
+    return means
