@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from greendc.baselines import BaselineFamily, BaselinePolicy
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
 from greendc.registration import Family
 from greendc.simulator import Observation, Simulator
@@ -151,17 +152,24 @@ TOY_FAMILY = Family(
 )
 
 
-class Level:
-    """A baseline of the toy: always the same level; it needs its own state to be given back to it."""
+class Level(BaselinePolicy[ToySimulator]):
+    """A baseline: always the same level."""
 
-    def __init__(self, env: Any, level: float) -> None:
-        self.level = level
-        self.discrete = isinstance(env.action_space, spaces.Discrete)
+    level: ClassVar[float]
 
-    def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[NDArray[Any], Any]:
-        assert state is not None or episode_start.all()
-        if self.discrete:
-            return np.full(len(observation), int(self.level * (N_ACTIONS - 1))), "state"
-        return np.full((len(observation), 1), self.level, dtype=np.float32), "state"
+    def act(self, observations: Observation) -> NDArray[Any]:
+        assert isinstance(observations, np.ndarray)
+        if self.simulator.discrete:
+            return np.full(len(observations), int(self.level * (N_ACTIONS - 1)))
+        return np.full((len(observations), 1), self.level, dtype=np.float32)
+
+
+class All(Level):
+    level = 1.0
+
+
+class Half(Level):
+    level = 0.5
+
+
+TOY_BASELINES = BaselineFamily("toy", ToySimulator, {"all": All, "half": Half})

@@ -1,0 +1,49 @@
+"""Where a result comes from: the command, the versions, the commit."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "sb3-greendc",
+    "stable-baselines3",
+    "sb3-contrib",
+    "gymnasium",
+    "torch",
+    "numpy",
+    "numba",
+    "pandas",
+)
+
+
+def provenance() -> dict[str, Any]:
+    """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit."""
+    return {
+        "command": shlex.join(sys.argv),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "versions": {package: metadata.version(package) for package in _PACKAGES},
+    }
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout that this package lies in, with ``-dirty`` after local changes.
+
+    ``None`` for an installed package, or without git.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+import torch as th
+from sb3_contrib import MaskablePPO, RecurrentPPO
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.vec_env import VecNormalize
+from toy_simulator import N_ACTIONS
+
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.common.models import load_model, save_model
+from sb3_greendc.common.vec_env import make_vec_env
+
+pytestmark = pytest.mark.usefixtures("toy")
+
+
+def replay(env_id: str, seed: int, act: Any, **kwargs: Any) -> dict[str, Any]:
+    """Run one episode of the single environment by hand; ``act`` maps the observation to an action."""
+    env = gym.make(env_id, **kwargs)
+    observation, _ = env.reset(seed=seed)
+    result: dict[str, Any] = {"return": 0.0, "cost": 0.0, "length": 0}
+    while True:
+        observation, reward, terminated, truncated, info = env.step(act(observation))
+        result["return"] += float(reward)
+        result["cost"] += info.get("cost", np.nan)
+        result["length"] += 1
+        if terminated or truncated:
+            return {**result, **info.get("episode_metrics", {})}
+
+
+def test_every_row_is_the_single_environment_run_by_hand() -> None:
+    results = evaluate(["all", "half"], "Toy", n_episodes=7, seed=11, batch_size=3)
+    assert list(results.columns) == [
+        *("policy", "env_id", "episode", "seed", "return", "length", "cost", "total", "steps")
+    ]
+    assert len(results) == 14
+    assert (results["env_id"] == "Toy-v1").all()
+    for row in results.to_dict("records"):
+        assert row["seed"] == 11 + row["episode"]
+        level = {"all": 1.0, "half": 0.5}[row["policy"]]
+        expected = replay("Toy-v1", row["seed"], lambda _, level=level: np.array([level], dtype=np.float32))
+        for key, value in expected.items():
+            assert row[key] == pytest.approx(value, abs=1e-6), key
+
+
+def test_batch_size_changes_nothing() -> None:
+    results = [evaluate(["half"], "Toy", 10, seed=3, batch_size=size) for size in (1, 4, 128)]
+    for other in results[1:]:
+        pd.testing.assert_frame_equal(results[0], other)
+
+
+def test_environment_keywords() -> None:
+    results = evaluate(["all"], "Toy", 3, env_kwargs={"max_steps": 4, "min_steps": 4})
+    assert (results["length"] == 4).all()
+    with pytest.raises(TypeError, match="unknown option 'max_step'"):
+        evaluate(["all"], "Toy", 3, env_kwargs={"max_step": 4})
+
+
+def test_any_object_with_predict_keeps_its_state() -> None:
+    class Counter:
+        """Acts as a function of how often it was asked; forgets where an episode starts."""
+
+        def predict(self, observation, state=None, episode_start=None, deterministic=False):
+            count = np.zeros(len(observation)) if state is None else np.where(episode_start, 0, state + 1)
+            np.testing.assert_allclose(observation[:, 1], count / 9, rtol=1e-6)
+            return (count[:, None] / 10).astype(np.float32), count
+
+    results = evaluate({"counter": Counter(), "base": "half"}, "Toy", 5)
+    assert results["policy"].unique().tolist() == ["counter", "base"]
+    first = results[results["policy"] == "counter"]
+    np.testing.assert_allclose(first["cost"], first["length"] * (first["length"] - 1) / 20, rtol=1e-6)
+
+
+def test_a_model_plays_its_most_likely_action() -> None:
+    env = make_vec_env("DiscreteToy", 2, seed=0)
+    model = DQN("MlpPolicy", env, seed=0)
+    results = evaluate([model], "DiscreteToy", 4, seed=5)
+    assert results["policy"].tolist() == ["DQN"] * 4
+    for row in results.to_dict("records"):
+        expected = replay(
+            "DiscreteToy-v0", row["seed"], lambda obs: model.predict(obs, deterministic=True)[0]
+        )
+        assert row["return"] == pytest.approx(expected["return"], abs=1e-6)
+
+
+def test_stochastic_actions_are_seeded_and_leave_torch_alone() -> None:
+    model = PPO("MlpPolicy", make_vec_env("Toy", 2), seed=0)
+    th.manual_seed(1)
+    expected = th.rand(3)
+    th.manual_seed(1)
+    first = evaluate([model], "Toy", 4, deterministic=False)
+    assert th.equal(th.rand(3), expected)
+    pd.testing.assert_frame_equal(first, evaluate([model], "Toy", 4, deterministic=False))
+    assert not np.allclose(first["return"], evaluate([model], "Toy", 4)["return"])
+
+
+def test_masked_policies_get_masks() -> None:
+    """The toy raises on an invalid action, so that this fails if masks are lost."""
+    model = MaskablePPO("MultiInputPolicy", make_vec_env("MaskedToy", 2, seed=0), seed=0)
+    results = evaluate([model], "MaskedToy", 4, deterministic=False)
+    assert len(results) == 4
+
+    def act(observation: dict[str, np.ndarray]) -> Any:
+        return model.predict(observation, action_masks=observation["action_mask"], deterministic=True)[0]
+
+    for row in evaluate([model], "MaskedToy", 4).to_dict("records"):
+        assert row["return"] == pytest.approx(replay("MaskedToy-v0", row["seed"], act)["return"], abs=1e-6)
+
+
+def test_masked_policy_without_masks_is_an_error() -> None:
+    model = MaskablePPO("MlpPolicy", make_vec_env("DiscreteToy", 1), seed=0)
+    with pytest.raises(ValueError, match="'MaskablePPO' needs action masks"):
+        evaluate([model], "DiscreteToy", 2)
+
+
+def test_recurrent_states_are_carried_and_reset() -> None:
+    env = make_vec_env("Toy", 2, seed=0)
+    model = RecurrentPPO("MlpLstmPolicy", env, seed=0, policy_kwargs={"lstm_hidden_size": 8})
+    with th.no_grad():  # an LSTM whose output depends strongly on what it has seen
+        for parameter in model.policy.lstm_actor.parameters():
+            parameter.mul_(5.0)
+    results = evaluate([model], "Toy", 5, seed=2)
+
+    for row in results.to_dict("records"):
+        state: Any = None
+        start = np.ones(1, dtype=bool)
+
+        def act(observation: np.ndarray) -> Any:
+            nonlocal state, start
+            actions, state = model.predict(observation[None], state, start, deterministic=True)
+            start = np.zeros(1, dtype=bool)
+            return actions[0]
+
+        assert row["return"] == pytest.approx(replay("Toy-v1", row["seed"], act)["return"], abs=1e-5)
+
+
+class TestSavedModels:
+    def train(self, folder: Path, normalize: bool = False, algorithm: str | None = "ppo") -> PPO:
+        env = make_vec_env("Toy", 2, seed=0)
+        if normalize:
+            env = VecNormalize(env)
+            env.obs_rms.mean[:] = [0.5, 0.2, -0.3]  # type: ignore[union-attr]
+            env.obs_rms.var[:] = [0.1, 2.0, 0.5]  # type: ignore[union-attr]
+        model = PPO("MlpPolicy", env, seed=0, n_steps=8, batch_size=16)
+        save_model(model, folder, {} if algorithm is None else {"algorithm": algorithm})
+        return model
+
+    def test_zip_folder_and_prefix_are_the_model_in_memory(self, tmp_path: Path) -> None:
+        model = self.train(tmp_path / "run")
+        zipped, folder = str(tmp_path / "run" / "model.zip"), str(tmp_path / "run")
+        results = evaluate({"memory": model, "zip": zipped, "folder": folder}, "Toy", 4)
+        returns = results.pivot(index="seed", columns="policy", values="return")
+        assert (returns["zip"] == returns["memory"]).all()
+        assert (returns["folder"] == returns["memory"]).all()
+        (tmp_path / "run" / "run.json").unlink()
+        with pytest.raises(ValueError, match="ALGORITHM:"):
+            load_model(zipped)
+        prefixed = evaluate([f"ppo:{zipped}"], "Toy", 4)
+        assert prefixed["policy"].tolist() == [f"ppo:{zipped}"] * 4
+        np.testing.assert_array_equal(prefixed["return"], returns["memory"])
+
+    def test_normaliser_travels_with_the_model(self, tmp_path: Path) -> None:
+        model = self.train(tmp_path, normalize=True)
+        normalizer = model.get_vec_normalize_env()
+        assert normalizer is not None
+        results = evaluate({"memory": model, "disk": str(tmp_path)}, "Toy", 4)
+
+        def act(observation: np.ndarray) -> Any:
+            return model.predict(normalizer.normalize_obs(observation), deterministic=True)[0]
+
+        for row in results.to_dict("records"):
+            assert row["return"] == pytest.approx(replay("Toy-v1", row["seed"], act)["return"], abs=1e-6)
+        plain = evaluate({"policy": model.policy}, "Toy", 4)
+        assert not np.allclose(plain["return"], results["return"][:4])
+        assert normalizer.training
+
+    def test_missing_normaliser(self, tmp_path: Path) -> None:
+        self.train(tmp_path, normalize=True)
+        (tmp_path / "vecnormalize.pkl").unlink()
+        with pytest.raises(ValueError, match=r"vecnormalize\.pkl: missing"):
+            evaluate([str(tmp_path)], "Toy", 1)
+
+    def test_stale_normaliser_of_an_earlier_run_is_left_alone(self, tmp_path: Path) -> None:
+        self.train(tmp_path, normalize=True)
+        self.train(tmp_path)
+        assert load_model(tmp_path).normalizer is None
+
+    @pytest.mark.parametrize("content", [b"", b"not a zip", None])
+    def test_damaged_files(self, tmp_path: Path, content: bytes | None) -> None:
+        self.train(tmp_path)
+        path = tmp_path / "model.zip"
+        path.write_bytes(path.read_bytes()[:5000] if content is None else content)
+        with pytest.raises(ValueError, match=r"model .*model\.zip: not a whole model of ppo"):
+            load_model(path)
+
+    def test_missing_file(self) -> None:
+        with pytest.raises(ValueError, match=r"model runs/none\.zip: no such file"):
+            evaluate(["runs/none.zip"], "Toy", 1)
+
+    def test_unknown_algorithm(self, tmp_path: Path) -> None:
+        self.train(tmp_path, algorithm="pppo")
+        with pytest.raises(ValueError, match="unknown algorithm 'pppo'; did you mean 'ppo'"):
+            load_model(tmp_path)
+
+
+class TestBadInput:
+    def test_unknown_policy(self) -> None:
+        with pytest.raises(ValueError, match=r"unknown policy 'hald'; did you mean 'half'.*'all', 'half'"):
+            evaluate(["hald"], "Toy", 1)
+
+    def test_no_baselines(self) -> None:
+        with pytest.raises(ValueError, match=r"CartPole-v1 has no baselines"):
+            evaluate(["all"], "CartPole-v1", 1)
+
+    def test_unknown_environment(self) -> None:
+        with pytest.raises(ValueError, match="did you mean"):
+            evaluate(["all"], "DiscreteTooy", 1)
+
+    def test_model_of_another_space(self) -> None:
+        discrete = PPO("MlpPolicy", make_vec_env("DiscreteToy", 1))
+        with pytest.raises(ValueError, match=rf"actions Discrete\({N_ACTIONS}\), the environment has Box"):
+            evaluate([discrete], "Toy", 1)
+        cartpole = PPO("MlpPolicy", make_vec_env("CartPole-v1", 1))
+        with pytest.raises(ValueError, match=r"'PPO' was made for observations Box\(4,\) float32"):
+            evaluate([cartpole], "DiscreteToy", 1)
+
+    def test_twice_the_same_name(self) -> None:
+        with pytest.raises(ValueError, match="'all' given twice"):
+            evaluate(["all", "all"], "Toy", 1)
+
+    def test_not_a_list(self) -> None:
+        with pytest.raises(ValueError, match="must be a list"):
+            evaluate("all", "Toy", 1)
+
+    def test_not_a_policy(self) -> None:
+        with pytest.raises(ValueError, match="has no predict"):
+            evaluate([3], "Toy", 1)  # type: ignore[list-item]
+
+    @pytest.mark.parametrize("options", [{"n_episodes": 0}, {"seed": -1}, {"batch_size": 0}])
+    def test_numbers(self, options: dict[str, int]) -> None:
+        with pytest.raises(ValueError, match=f"{next(iter(options))}="):
+            evaluate(["all"], "Toy", **options)
+
+
+def test_other_packages_environments() -> None:
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 1), seed=0)
+    results = evaluate([model], "CartPole-v1", 3, seed=4)
+    assert results["cost"].isna().all()
+    for row in results.to_dict("records"):
+        expected = replay(
+            "CartPole-v1", row["seed"], lambda obs: model.predict(obs, deterministic=True)[0].item()
+        )
+        assert row["return"] == expected["return"] == row["length"]
