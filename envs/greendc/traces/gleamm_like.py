@@ -12,7 +12,7 @@ from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
+from scipy.linalg.lapack import dtbtrs
 from scipy.special import ndtr
 
 from greendc.config import require
@@ -40,7 +40,7 @@ _CLOUD_DEPTH, _CLOUD_STEEPNESS, _CLOUD_MEMORY = 0.9, 4.5, 18.0
 
 
 def generate(seed: int, hours: int = 8760, start: datetime = datetime(2021, 1, 1)) -> PowerTrace:
-    """Generate hourly power; the same arguments give the same trace.
+    """Generate hourly power; the same arguments give the same trace, and a longer one begins alike.
 
     :param seed: of the random generator
     :param hours: length
@@ -48,18 +48,18 @@ def generate(seed: int, hours: int = 8760, start: datetime = datetime(2021, 1, 1
     :raises ValueError: if ``hours`` is not at least 1
     """
     require(hours >= 1, "hours", hours, "at least 1")
-    rng = np.random.default_rng(seed)
+    clouds, winds, gusts = np.random.default_rng(seed).spawn(3)
     first_day = start.timetuple().tm_yday - 1
     time = first_day * 24.0 + start.hour + start.minute / 60.0 + np.arange(hours, dtype=np.float64) + 0.5
     day, hour = time / 24.0, time % 24.0
-    return PowerTrace(_solar_kw(rng, day, hour), _wind_kw(rng, day, hour), 1.0, start)
+    return PowerTrace(_solar_kw(clouds, day, hour), _wind_kw(winds, gusts, day, hour), 1.0, start)
 
 
 def _solar_kw(
-    rng: np.random.Generator, day: NDArray[np.float64], hour: NDArray[np.float64]
+    clouds: np.random.Generator, day: NDArray[np.float64], hour: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the power of panels that face south at 30°, behind clouds and the inverter."""
-    cloud = 1.0 - ndtr(_autoregressive(rng, len(day), _CLOUD_MEMORY))
+    cloud = 1.0 - ndtr(_autoregressive(clouds, len(day), _CLOUD_MEMORY))
     light = _clear_sky(day, hour) * (1.0 - _CLOUD_DEPTH * cloud**_CLOUD_STEEPNESS)
     air = 15.0 + 12.0 * np.sin(_turn(day - 105.0, 365.0)) + 6.0 * np.sin(_turn(hour - 9.0, 24.0))
     cell = air + 28.0 * light
@@ -96,11 +96,14 @@ def _clear_sky(day: NDArray[np.float64], hour: NDArray[np.float64]) -> NDArray[n
 
 
 def _wind_kw(
-    rng: np.random.Generator, day: NDArray[np.float64], hour: NDArray[np.float64]
+    winds: np.random.Generator,
+    gusts: np.random.Generator,
+    day: NDArray[np.float64],
+    hour: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    systems = _oscillation(rng, len(day), _SYSTEM_HOURS, _SYSTEM_MEMORY)
-    gusts = _autoregressive(rng, len(day), _GUST_MEMORY)
-    normal = math.sqrt(_SYSTEM_SHARE) * systems + math.sqrt(1.0 - _SYSTEM_SHARE) * gusts
+    slow = _oscillation(winds, len(day), _SYSTEM_HOURS, _SYSTEM_MEMORY)
+    fast = _autoregressive(gusts, len(day), _GUST_MEMORY)
+    normal = math.sqrt(_SYSTEM_SHARE) * slow + math.sqrt(1.0 - _SYSTEM_SHARE) * fast
     mean = _WIND_SPEED * (1.0 + _SEASON * np.cos(_turn(day - _WINDIEST_DAY, 365.0)))
     mean *= 1.0 + _NIGHT * np.cos(_turn(hour - _WINDIEST_HOUR, 24.0))
     # ndtr(-x) = 1 - ndtr(x), without its rounding to 0 or 1 for large x.
@@ -115,10 +118,9 @@ def _turn(time: NDArray[np.float64], period: float) -> NDArray[np.float64]:
 def _autoregressive(rng: np.random.Generator, steps: int, memory: float) -> NDArray[np.float64]:
     """Return a stationary standard normal series whose correlation falls by e in ``memory`` steps."""
     keep = math.exp(-1.0 / memory)
-    noise = rng.standard_normal(steps) * math.sqrt(1.0 - keep * keep)
-    noise[0] /= math.sqrt(1.0 - keep * keep)
-    series: NDArray[np.float64] = lfilter([1.0], [1.0, -keep], noise)
-    return series
+    noise = rng.standard_normal(steps)
+    noise[1:] *= math.sqrt(1.0 - keep * keep)
+    return _recursion(noise, keep, 0.0)
 
 
 def _oscillation(rng: np.random.Generator, steps: int, period: float, memory: float) -> NDArray[np.float64]:
@@ -127,6 +129,14 @@ def _oscillation(rng: np.random.Generator, steps: int, period: float, memory: fl
     first, second = 2.0 * damping * math.cos(2.0 * math.pi / period), -damping * damping
     variance = (1.0 - second) / ((1.0 + second) * ((1.0 - second) ** 2 - first**2))
     warm_up = int(12.0 * memory)  # forgets that it starts at rest
-    series = lfilter([1.0], [1.0, -first, -second], rng.standard_normal(warm_up + steps))
-    result: NDArray[np.float64] = series[warm_up:] / math.sqrt(variance)
-    return result
+    series = _recursion(rng.standard_normal(warm_up + steps), first, second)
+    return series[warm_up:] / math.sqrt(variance)
+
+
+def _recursion(noise: NDArray[np.float64], first: float, second: float) -> NDArray[np.float64]:
+    """Return ``x[t] = first * x[t - 1] + second * x[t - 2] + noise[t]``, solved as a banded triangle."""
+    bands = np.empty((3, len(noise)))
+    bands[0], bands[1], bands[2] = 1.0, -first, -second
+    solution, _ = dtbtrs(bands, noise, uplo="L", diag="U")
+    series: NDArray[np.float64] = solution
+    return series.reshape(len(noise))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
 
 from greendc.config import require
 from greendc.traces.swf import SWF_FIELDS, JobLog
@@ -102,6 +101,8 @@ class LublinModel:
         :param cycle_time: seconds, any shape
         :return: seconds since the first midnight
         """
+        from scipy.special import gammainc  # slow to import, and most environments do without
+
         shape, scale = self.day
         # Half hour i is the one that ends at i / 2 o'clock, except that the day begins with day_start.
         half_hours = self.day_start + np.arange(_BUCKETS)
