@@ -12,6 +12,7 @@ value is ever evaluated as code.
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from stable_baselines3.common.utils import LinearSchedule
@@ -106,7 +108,7 @@ class Hyperparameters:
     def build(self, env: VecEnv, seed: int | None = None, device: str = "auto") -> BaseAlgorithm:
         """Build the model; ``env`` is already wrapped (:meth:`wrap`).
 
-        :raises ValueError: if the algorithm does not fit the spaces, or rejects a hyperparameter
+        :raises ValueError: if the algorithm does not fit the spaces, lacks masks, or rejects a hyperparameter
         """
         arguments = dict(self.arguments)
         if self.noise is not None:
@@ -115,6 +117,8 @@ class Hyperparameters:
         if isinstance(env.observation_space, spaces.Dict):
             policy = _POLICIES_FOR_DICTS.get(policy, policy)
         cls = algorithm_class(self.algorithm)
+        if "action_masks" in inspect.signature(cls.predict).parameters and not is_masking_supported(env):
+            raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")
         try:
             return cls(policy, env, seed=seed, device=device, **arguments)
         except (AssertionError, TypeError, ValueError) as error:

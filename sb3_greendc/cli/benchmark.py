@@ -1,0 +1,229 @@
+"""``scripts/benchmark.py``: how fast the environments are, as multiples of CartPole in the same process."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+import greendc
+from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.common.files import write_json
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.zoo import load_hyperparameters
+
+FAMILIES = {"vcc": "VCC-2021"}
+"""The environment that stands for each family."""
+REFERENCE = "cartpole"
+_SAMPLES = 256  # actions drawn beforehand, used over and over
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to time.
+
+    :param name: ``cartpole``, ``vcc_single``, ``vcc_batch``, ``vcc_vecenv``, ...
+    :param run: makes that many calls of ``step``, resets included
+    :param steps_per_call: environment steps of a call
+    """
+
+    name: str
+    run: Callable[[int], None]
+    steps_per_call: int
+
+
+def single_case(name: str, env_id: str) -> Case:
+    """Time one environment of ``gym.make``."""
+    env = gym.make(env_id)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(_SAMPLES)]
+    env.reset(seed=0)
+
+    def run(calls: int) -> None:
+        for k in range(calls):
+            _, _, terminated, truncated, _ = env.step(actions[k % _SAMPLES])
+            if terminated or truncated:
+                env.reset()
+
+    return Case(name, run, 1)
+
+
+def batch_case(name: str, env_id: str, num_envs: int) -> Case:
+    """Time Gymnasium's vector environment, which resets by itself."""
+    env = greendc.make_vec(env_id, num_envs)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(_SAMPLES)]
+    env.reset(seed=0)
+
+    def run(calls: int) -> None:
+        for k in range(calls):
+            env.step(actions[k % _SAMPLES])
+
+    return Case(name, run, num_envs)
+
+
+def vec_env_case(name: str, env_id: str, num_envs: int) -> Case:
+    """Time SB3's ``VecEnv``, which resets by itself."""
+    env = make_vec_env(env_id, num_envs, seed=0)
+    env.action_space.seed(0)
+    actions = [np.stack([env.action_space.sample() for _ in range(num_envs)]) for _ in range(_SAMPLES)]
+    env.reset()
+
+    def run(calls: int) -> None:
+        for k in range(calls):
+            env.step(actions[k % _SAMPLES])
+
+    return Case(name, run, num_envs)
+
+
+def cases_of(families: Sequence[str], num_envs: int) -> list[Case]:
+    """Return the cases of the families, CartPole first."""
+    cases = [single_case(REFERENCE, "CartPole-v1")]
+    for family in families:
+        env_id = greendc.resolve_env_id(FAMILIES[family])
+        cases.append(single_case(f"{family}_single", env_id))
+        cases.append(batch_case(f"{family}_batch", env_id, num_envs))
+        cases.append(vec_env_case(f"{family}_vecenv", env_id, num_envs))
+    return cases
+
+
+def measure(cases: Sequence[Case], rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Return environment steps per second of each case in each round.
+
+    In a round every case runs for about ``seconds``, one after the other, so that whatever else the
+    machine does weighs on all of them.
+    """
+    calls = {case.name: _calibrate(case, seconds) for case in cases}
+    rates: dict[str, list[float]] = {case.name: [] for case in cases}
+    for _ in range(rounds):
+        for case in cases:
+            started = time.perf_counter()
+            case.run(calls[case.name])
+            elapsed = time.perf_counter() - started
+            rates[case.name].append(calls[case.name] * case.steps_per_call / elapsed)
+    return rates
+
+
+def _calibrate(case: Case, seconds: float) -> int:
+    """Return the number of calls that take about ``seconds``, after compiling and warming up."""
+    case.run(1)
+    calls = 1
+    while True:
+        started = time.perf_counter()
+        case.run(calls)
+        elapsed = time.perf_counter() - started
+        if elapsed > seconds / 8:
+            return max(1, round(calls * seconds / elapsed))
+        calls *= 2
+
+
+def times_reference(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return each case's speed over CartPole's: the median over rounds of the ratio within a round."""
+    reference = np.array(rates[REFERENCE])
+    return {
+        name: float(np.median(np.array(values) / reference))
+        for name, values in rates.items()
+        if name != REFERENCE
+    }
+
+
+class TimedVecEnv(VecEnvWrapper):
+    """Adds up the seconds that are spent in the environment."""
+
+    def __init__(self, venv: VecEnv) -> None:
+        super().__init__(venv)
+        self.seconds = 0.0
+
+    def reset(self) -> Any:
+        """Reset, timed."""
+        started = time.perf_counter()
+        observations = self.venv.reset()
+        self.seconds += time.perf_counter() - started
+        return observations
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step, timed."""
+        started = time.perf_counter()
+        result = self.venv.step_wait()
+        self.seconds += time.perf_counter() - started
+        return result
+
+
+def ppo_share(env_id: str, rollouts: int = 4) -> float:
+    """Return the share of PPO's training time that the environment takes, with the zoo's hyperparameters.
+
+    The first rollout warms up and is not counted.
+    """
+    env_id = greendc.resolve_env_id(env_id)
+    hyperparameters = load_hyperparameters("ppo", env_id)
+    env = TimedVecEnv(make_vec_env(env_id, hyperparameters.n_envs, seed=0))
+    model = hyperparameters.build(env, seed=0)
+    steps = hyperparameters.n_envs * int(hyperparameters.arguments["n_steps"])
+    model.learn(steps)
+    env.seconds = 0.0
+    started = time.perf_counter()
+    model.learn(rollouts * steps, reset_num_timesteps=False)
+    return env.seconds / (time.perf_counter() - started)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(prog="benchmark", description="Measure how fast things are.")
+    what = parser.add_subparsers(dest="what", required=True)
+    envs = what.add_parser("envs", help="steps per second of the environments, against CartPole-v1")
+    envs.add_argument("--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES))
+    envs.add_argument("--num-envs", type=whole_number, default=64, help="environments in a batch")
+    envs.add_argument("--rounds", type=whole_number, default=7, help="repeats, of which medians are shown")
+    envs.add_argument("--seconds", type=float, default=0.4, help="length of one measurement")
+    envs.add_argument("--no-ppo", action="store_true", help="leave out the share of PPO's training time")
+    envs.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("benchmark"):
+        if not options.seconds > 0:
+            raise ValueError(f"--seconds {options.seconds}: must be above 0")
+        cases = cases_of(options.families, options.num_envs)
+    rates = measure(cases, options.rounds, options.seconds)
+    times = times_reference(rates)
+    shares = {} if options.no_ppo else {family: ppo_share(FAMILIES[family]) for family in options.families}
+    _print(rates, times, shares)
+    if options.json is not None:
+        figures = {
+            "x_cartpole": times,
+            "steps_per_second": {name: float(np.median(values)) for name, values in rates.items()},
+            "ppo_env_share": shares,
+            "num_envs": options.num_envs,
+        }
+        write_json(options.json, {**figures, **provenance()})
+    return 0
+
+
+def _print(
+    rates: Mapping[str, Sequence[float]], times: Mapping[str, float], shares: Mapping[str, float]
+) -> None:
+    table = Table(title="environment steps per second (median)", title_justify="left")
+    for column in ("case", "steps/s", "µs/step", "× CartPole"):
+        table.add_column(column, justify="left" if column == "case" else "right")
+    for name, values in rates.items():
+        rate = float(np.median(values))
+        multiple = f"{times[name]:.2f}" if name in times else "1"
+        table.add_row(name, f"{rate:,.0f}", f"{1e6 / rate:.2f}", multiple)
+    console = Console()
+    console.print(table)
+    for family, share in shares.items():
+        console.print(f"environment's share of PPO's training time, {family}: {share:.1%}")

@@ -1,0 +1,57 @@
+"""What the commands share: options in one form, and errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from sb3_greendc.common import yaml
+from sb3_greendc.zoo import positive_integer
+
+BAD_INPUT = 2
+"""Exit code of a command that was asked for something it cannot do; argparse's own."""
+
+
+class BadInput(SystemExit):
+    """Ends a command with :data:`BAD_INPUT`; its message has been printed."""
+
+    def __init__(self) -> None:
+        super().__init__(BAD_INPUT)
+
+
+@contextlib.contextmanager
+def one_line_errors(command: str) -> Iterator[None]:
+    """Turn errors about the input into one line on stderr and exit code 2, without a traceback.
+
+    It belongs around what reads and checks the input, not around the work itself, whose errors are
+    ours and need their traceback.
+
+    :param command: name of the command, which the line begins with
+    """
+    try:
+        yield
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise BadInput from error
+
+
+def whole_number(text: str) -> int:
+    """Read a positive whole number for argparse; ``1e6`` is one."""
+    try:
+        return positive_integer(yaml.parse(text, "number"))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a positive whole number") from error
+
+
+def add_environment_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set key=value ...``, the keyword arguments of the environment."""
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="keyword arguments of the environment; values are YAML (target_load=0.7 month=2019-09)",
+    )

@@ -1,0 +1,8 @@
+"""Measure speeds; see ``--help`` and :mod:`sb3_greendc.cli.benchmark`."""
+
+import sys
+
+from sb3_greendc.cli.benchmark import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecNormalize
+
+from sb3_greendc.cli import train as command
+from sb3_greendc.cli.train import main, prepare
+from sb3_greendc.common.algorithms import ALGORITHMS
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.common.models import load_model
+
+pytestmark = pytest.mark.usefixtures("toy")
+
+SMALL = ["--hparams", "n_steps=16", "batch_size=32", "n_epochs=2", "--n-envs", "2"]
+
+
+def fails_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("train: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "1e2", "--seed", "5", "--out", str(out)]
+    assert main([*arguments, *SMALL, "--no-progress"]) == 0
+    said = capsys.readouterr().out
+    assert "ppo on Toy-v1: 100 steps in 2 environments, seed 5" in said
+    assert "training split: split=train" in said
+    assert sorted(path.name for path in out.iterdir()) == ["model.zip", "progress.csv", "run.json"]
+    record = json.loads((out / "run.json").read_text())
+    assert record["algorithm"] == "ppo"
+    assert record["env_id"] == "Toy-v1"
+    assert record["env_kwargs"] == {"split": "train"}
+    assert (record["seed"], record["timesteps"], record["n_envs"]) == (5, 100, 2)
+    assert record["trained_timesteps"] == 128
+    assert record["completed"] is True
+    assert record["hyperparameters"]["n_steps"] == 16
+    assert set(record["versions"]) >= {"stable-baselines3", "torch", "gymnasium"}
+    log = pd.read_csv(out / "progress.csv")
+    assert {"env/total", "env/steps", "rollout/ep_rew_mean"} <= set(log.columns)
+    assert log["env/steps"].between(3, 9).all()
+    assert isinstance(load_model(out).model, PPO)
+    assert len(evaluate([str(out)], "Toy", 2)) == 2
+
+
+def test_same_seed_same_model(tmp_path: Path) -> None:
+    weights = []
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(tmp_path / name)]
+        main([*arguments, *SMALL, "--no-progress", "--seed", seed])
+        model = load_model(tmp_path / name).model
+        weights.append(np.concatenate([p.detach().numpy().ravel() for p in model.policy.parameters()]))
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[0], weights[2])
+
+
+def test_set_beats_the_training_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "32", "--out", str(tmp_path / "run")]
+    main([*arguments, *SMALL, "--no-progress", "--set", "split=test", "max_steps=5"])
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["env_kwargs"] == {"split": "test", "max_steps": 5}
+    assert "training split" not in capsys.readouterr().out
+
+
+def test_normaliser_is_saved_and_used(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(out)]
+    normalize = "normalize={norm_reward: true, norm_obs: true}"
+    main([*arguments, *SMALL, "--hparams", normalize, "--no-progress"])
+    saved = load_model(out)
+    assert isinstance(saved.normalizer, VecNormalize)
+    assert saved.normalizer.ret_rms.count > 60
+    assert len(evaluate([str(out)], "Toy", 2)) == 2
+
+
+def test_interrupted_run_keeps_the_model_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Any) -> bool:
+        if self.num_timesteps >= 64:
+            raise KeyboardInterrupt
+        return True
+
+    monkeypatch.setattr(command.EpisodeMetricsCallback, "_on_step", interrupted)
+    out = tmp_path / "run"
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "1000", "--out", str(out)]
+    assert main([*arguments, *SMALL]) == 130
+    record = json.loads((out / "run.json").read_text())
+    assert record["completed"] is False
+    assert record["trained_timesteps"] == 64
+    assert len(evaluate([str(out)], "Toy", 2)) == 2
+    assert "saved the model so far" in capsys.readouterr().out
+
+
+def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any) -> bool:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(command.EpisodeMetricsCallback, "_on_step", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        main(["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(tmp_path), *SMALL])
+    assert not (tmp_path / "model.zip").exists()
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_every_algorithm(algorithm: str, tmp_path: Path) -> None:
+    env_id = "DiscreteToy" if algorithm in ("dqn", "qrdqn") else "Toy"
+    env_id = "MaskedToy" if algorithm == "maskable_ppo" else env_id
+    small: dict[str, Any] = {"n_envs": 2}
+    known = prepare(algorithm, env_id, 8).hyperparameters.arguments
+    for key, value in (
+        ("n_steps", 8),
+        ("batch_size", 16),
+        ("n_epochs", 1),
+        ("learning_starts", 10),
+        ("n_delta", 1),
+    ):
+        if key in known:
+            small[key] = value
+    run = prepare(algorithm, env_id, 40, seed=1, hyperparameters=small)
+    assert command.train(run, tmp_path, progress=False)
+    if algorithm != "ars":  # which does not tell callbacks what the environment said
+        log = pd.read_csv(tmp_path / "progress.csv") if (tmp_path / "progress.csv").read_text() else None
+        assert log is None or "env/total" in log.columns
+    assert evaluate([str(tmp_path)], env_id, 2)["return"].notna().all()
+
+
+class TestBadInput:
+    def arguments(self, tmp_path: Path, **changes: str) -> list[str]:
+        options = {"--algo": "ppo", "--env": "Toy", "--timesteps": "64", "--out": str(tmp_path / "run")}
+        options |= {f"--{key}": value for key, value in changes.items()}
+        return [text for pair in options.items() for text in pair]
+
+    def test_unknown_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, algo="sca"), capsys)
+        assert "unknown algorithm 'sca'; did you mean 'sac'?" in error
+
+    def test_unknown_environment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, env="VCC-2O19"), capsys)
+        assert "'VCC-2O19'; did you mean 'VCC-2019" in error
+
+    def test_unknown_hyperparameter(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", "gama=0.9"], capsys)
+        assert "gama=0.9: ppo has no such hyperparameter; did you mean 'gamma'?" in error
+
+    def test_unknown_keyword(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "size=3"], capsys)
+        assert "unknown option 'size'" in error
+
+    def test_wrong_value(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "split=tset"], capsys)
+        assert "split='tset': must be" in error
+
+    def test_not_an_assignment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "split"], capsys)
+        assert "--set split: must be key=value" in error
+
+    def test_algorithm_that_does_not_fit(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, algo="dqn"), capsys)
+        assert "dqn does not fit" in error
+        assert "Discrete" in error
+
+    def test_masks_needed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, algo="maskable_ppo", env="DiscreteToy"), capsys)
+        assert "maskable_ppo needs action masks; the environment has no action_masks()" in error
+
+    def test_model_there_already(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "model.zip").touch()
+        error = fails_in_one_line(self.arguments(tmp_path), capsys)
+        assert "has a model already; --overwrite replaces it" in error
+        assert main([*self.arguments(tmp_path), *SMALL, "--overwrite", "--no-progress"]) == 0
+
+    def test_file_in_the_way(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "run").touch()
+        assert "run" in fails_in_one_line(self.arguments(tmp_path), capsys)
+
+    @pytest.mark.parametrize("timesteps", ["0", "-5", "many", "1.5"])
+    def test_timesteps(self, tmp_path: Path, timesteps: str, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(self.arguments(tmp_path, timesteps=timesteps))
+        assert "must be a positive whole number" in capsys.readouterr().err
+
+
+def test_script_without_traceback(tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
+    arguments = ["--algo", "ppo", "--env", "CartPole-v2000", "--out", str(tmp_path)]
+    result = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith("train: error: unknown environment 'CartPole-v2000'")
+    assert "Traceback" not in result.stderr
