@@ -19,7 +19,7 @@ from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
 from greendc.traces.tables import TraceError, read_text, unpack
 from sb3_greendc.cli.google_sql import CELLS, google_sql
-from sb3_greendc.cli.sgip import SgipClient
+from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
 from sb3_greendc.common.files import atomic_write
 
@@ -117,14 +117,15 @@ def ship_moer(paths: Sequence[Path], folder: Path) -> None:
             f"no MOER archive files named like {REGIONS['PGE']}_2019-05.csv.gz, "
             f"of {' or '.join(REGIONS.values())}, in {', '.join(map(str, paths))} (found: {found})"
         )
-    files = {}
+    files, lines = {}, []
     for signal, archive in sorted(archives.items()):
         hourly = hourly_moer(join_archive(archive))
         data = pack(format_hourly(hourly))
         first, last = (f"{hourly['time'].iloc[row]:%Y-%m-%d %H:%M}" for row in (0, -1))
         files[_moer_entry(regions[signal], signal, data)] = data
-        print(f"{shipped_file(regions[signal])}: {len(hourly)} hours, {first} to {last} UTC")
+        lines.append(f"{folder / shipped_file(regions[signal])}: {len(hourly)} hours, {first} to {last} UTC")
     ship(folder, files)
+    print("\n".join(lines))
 
 
 def fetch_moer(region: str, months: Sequence[str], folder: Path) -> None:
@@ -141,7 +142,7 @@ def fetch_moer(region: str, months: Sequence[str], folder: Path) -> None:
     username, password = os.environ.get(USERNAME), os.environ.get(PASSWORD)
     if not username or not password:
         raise TraceError(f"set {USERNAME} and {PASSWORD} to your account at https://sgipsignal.com/ (free)")
-    client = SgipClient(username, password)
+    client = SgipClient(username, password, http_get)
     for month in months:
         path = folder / f"{REGIONS[region]}_{month}.csv.gz"
         text = client.archive_month(REGIONS[region], month)

@@ -56,7 +56,7 @@ class SgipClient:
     :param get: what asks the network
     """
 
-    def __init__(self, username: str, password: str, get: Get = http_get) -> None:
+    def __init__(self, username: str, password: str, get: Get) -> None:
         self._basic = base64.b64encode(f"{username}:{password}".encode()).decode()
         self._get = get
         self._token = ""
@@ -68,6 +68,12 @@ class SgipClient:
         :param month: ``"YYYY-MM"``, by UTC
         :raises TraceError: if the service refuses, or has no value for one of the stamps
         """
+        try:
+            return self._archive_month(region, month)
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise TraceError(f"{HOST} gave an answer that is not understood ({error!r})") from None
+
+    def _archive_month(self, region: str, month: str) -> bytes:
         first = datetime.strptime(month, "%Y-%m").replace(tzinfo=timezone.utc)
         start = first - _DAY
         stop = (first + 31 * _DAY).replace(day=1) + _DAY

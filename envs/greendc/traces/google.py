@@ -41,9 +41,10 @@ def read_google_jobs(source: str | Path | Iterable[str | Path], days: int | None
     files = _files(source)
     table = pd.concat([_read(path) for path in files], ignore_index=True)
     time, duration, priority = (table[column].to_numpy(np.int64) for column in _INTEGERS)
-    if not len(table):
-        raise TraceError(f"{files[0]}: there are no jobs in it")
-    return JobTrace.from_events(time - OFFSET_US, duration, table["cpu"].to_numpy(), priority, days)
+    try:
+        return JobTrace.from_events(time - OFFSET_US, duration, table["cpu"].to_numpy(), priority, days)
+    except TraceError as error:
+        raise TraceError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: {error}") from None
 
 
 def _files(source: str | Path | Iterable[str | Path]) -> list[Path]:

@@ -2,8 +2,8 @@
 
 Jobs come in eight streams (:mod:`greendc.traces.google_like_streams`). Each draws
 
-- arrivals: Poisson around a mean rate that follows the hour and the weekday, times a log-normal factor
-  that persists from hour to hour;
+- arrivals: Poisson around a mean rate that follows the hour and the weekday, times a random factor that
+  persists from hour to hour;
 - durations and CPU: through their quantiles, as standard normal deviates that correlate;
 - priorities: independently, within the stream's class.
 
@@ -93,12 +93,13 @@ def _hourly_rates(rng: np.random.Generator, stream: Stream, days: int) -> NDArra
     rates = stream.rate * hourly[hours % 24] * weekly[weekday]
     shocks = rng.standard_normal(len(hours))
     shocks[1:] *= np.sqrt(1.0 - stream.persistence**2)
-    log_factor = shocks.tolist()
-    for hour in range(1, len(log_factor)):
-        log_factor[hour] += stream.persistence * log_factor[hour - 1]
-    # The mean of exp(s z) is exp(s² / 2).
-    factor: NDArray[np.float64] = np.exp(stream.spread * np.array(log_factor) - 0.5 * stream.spread**2)
-    return rates * factor
+    deviate = shocks.tolist()
+    for hour in range(1, len(deviate)):
+        deviate[hour] += stream.persistence * deviate[hour - 1]
+    # A square has fewer very busy hours, and more quiet ones, than a log-normal factor. Its mean is 1.
+    factor = (1.0 + stream.spread * np.array(deviate)) ** 2 / (1.0 + stream.spread**2)
+    busy: NDArray[np.float64] = rates * factor
+    return busy
 
 
 def _quantile(deviate: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[np.float64]:

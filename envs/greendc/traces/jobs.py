@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.config import require
+from greendc.traces.tables import TraceError
 
 MICRO = 1_000_000
 """CPU is counted in millionths of a machine, so that loads add up exactly in any order."""
@@ -97,6 +98,7 @@ class JobTrace:
         :param cpu: machine units; rounded to millionths, and to one millionth at least
         :param priority: Google's scale
         :param days: length of the trace (default: up to the end of the last submission's day)
+        :raises TraceError: if nothing is left
         """
         counts = {"read": len(time)}
         day_of = time // (24 * HOUR_US)
@@ -113,6 +115,8 @@ class JobTrace:
             counts[name] = int(np.count_nonzero(keep & bad))
             keep &= ~bad
         counts["kept"] = int(np.count_nonzero(keep))
+        if not counts["kept"]:
+            raise TraceError(f"every row was dropped: {counts}")
         order = np.flatnonzero(keep)[np.argsort(time[keep], kind="stable")]
         # The constructor narrows the types, after it has checked that the values fit.
         return cls(

@@ -63,6 +63,7 @@ def read_table(data: bytes, name: str, numbers: Sequence[str], texts: Sequence[s
     if not data.endswith(b"\n"):
         last = data.count(b"\n") + 1
         raise TraceError(f"{name}, line {last}: the file is truncated (its last line has no end)")
+    _check_fields(data, name, len(header))
     try:
         table = _parse(data, columns, dict.fromkeys(numbers, "float64"))
     except (ValueError, pd.errors.ParserWarning):
@@ -112,6 +113,16 @@ def regular_times(column: pd.Series[str], name: str, minutes: int) -> NDArray[np
     return times
 
 
+def _check_fields(data: bytes, name: str, fields: int) -> None:
+    """Refuse lines with more or fewer fields than the header: pandas would fill up or cut off in silence."""
+    if b'"' in data or data.count(b",") == (fields - 1) * data.count(b"\n"):
+        return
+    for number, line in enumerate(data.splitlines(), start=1):
+        found = line.count(b",") + 1
+        if found != fields:
+            raise TraceError(f"{name}, line {number}: {found} fields, but the header names {fields}")
+
+
 def _parse(data: bytes, columns: list[str], dtype: dict[str, str] | type[str]) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -121,7 +132,6 @@ def _parse(data: bytes, columns: list[str], dtype: dict[str, str] | type[str]) -
             dtype=dtype,
             index_col=False,
             skip_blank_lines=False,
-            float_precision="round_trip",
         )
 
 
