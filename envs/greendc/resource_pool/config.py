@@ -1,0 +1,265 @@
+"""Configuration of the resource pool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from greendc.config import require, require_one_of
+from greendc.energy.site import SiteConfig
+from greendc.resource_pool.rewards import RewardWeights, reward_weights
+
+if TYPE_CHECKING:
+    from greendc.resource_pool.workloads import Workload
+    from greendc.traces.power import CarbonTrace, PowerTrace
+    from greendc.traces.swf import JobLog
+
+LATE_JOBS = ("leave", "demote", "stay")
+MASKS = ("valid", "now", "now_on_time")
+PLACEMENTS = ("earliest", "now")
+COSTS = ("delayed", "waiting", "weighted")
+POWERS = ("constant", "on_off", "markov", "random", "trace")
+OBSERVATIONS = ("dict", "flat")
+IMAGE_DTYPES = ("uint8", "float32")
+
+
+@dataclass(frozen=True)
+class ResourcePoolConfig:
+    """Everything that defines a resource-pool problem; checked when built.
+
+    **Pool**
+
+    :param units: units ``M`` of each resource type
+    :param resource_types: number of resource types ``R`` (CPU, GPU, ...)
+    :param horizon: rows of the resource image, in steps; nothing can be planned beyond it
+    :param ready_pool_size: how many waiting jobs the agent can choose from
+    :param step_hours: length of a time step in hours
+    :param episode_steps: length of an episode in time steps (not decisions)
+    :param prices: value of one unit of each type for one step; ``None`` for all ones
+
+    **Jobs**
+
+    :param workload: a registered name, a path to a log in Standard Workload Format, or an object; see
+        :func:`~greendc.resource_pool.workloads.make_workload`
+    :param offered_load: work offered per step over what the pool can do; ``None`` takes a log's own arrivals
+    :param too_large: ``"clip"`` or ``"drop"`` recorded jobs that can never fit; the workload counts them
+    :param late_jobs: what happens to a waiting job that can no longer be on time: ``"demote"`` sends it
+        behind all others, ``"leave"`` removes and counts it, ``"stay"`` keeps its place (the papers' text;
+        the ready pool then fills with hopeless jobs)
+    :param placement: ``"earliest"`` reserves the first start within the horizon, ``"now"`` allows none but
+        this step
+    :param suspend: whether the ``suspend`` action may be valid at all
+    :param mask: ``"valid"``: every action that does something; ``"now"``: of the jobs, only those that
+        start in this step; ``"now_on_time"``: and finish on time. Other actions are invalid, not just
+        hidden
+    :param skip_forced: pass over decisions in which ``no_op`` alone is valid (except the first one of an
+        episode); rewards and costs of the steps passed over are summed
+    :param start_delay: steps that each placement occupies before the job works (RARE section 5.1)
+    :param end_delay: steps that it occupies afterwards; the job is finished when they are over
+
+    **Objectives**
+
+    :param reward: ``"completion"``, ``"dense"``, ``"potential"``, or
+        :class:`~greendc.resource_pool.rewards.RewardWeights` (or a mapping of them)
+    :param shaping_gamma: discount in the potential-based shaping; set it to the agent's
+    :param lateness_in_reward: off, the reward's lateness weight counts as 0, for agents that meet lateness
+        through the cost
+    :param cost: ``info["cost"]`` of a time step: number of jobs ``"delayed"`` (unfinished past their latest
+        finish), number ``"waiting"`` (not yet started), or their sum ``"weighted"`` by ``cost_weights``
+        (CoCoRL, equation 11)
+    :param cost_weights: weights of delayed and of waiting jobs for ``cost="weighted"``
+
+    **Power**
+
+    :param power: ``"constant"``; ``"on_off"`` (a fixed cycle that starts on); ``"markov"`` (two states,
+        starts high); ``"random"`` (each step's level anew, uniform around ``power_level`` as widely as
+        [0, 1] allows, RARE Fig. 6); ``"trace"`` (sun and wind in kW at a site)
+    :param power_level: share of units powered: constant, high state, or mean of the random level
+    :param power_low: the low state of ``"on_off"`` and ``"markov"``
+    :param on_steps: steps in the high state, ``"on_off"``
+    :param off_steps: steps in the low state, ``"on_off"``
+    :param stay_on: probability that a high step is followed by a high one, ``"markov"``
+    :param stay_off: the same for the low state
+    :param trace: a :class:`~greendc.traces.power.PowerTrace`, or a path that
+        :func:`~greendc.traces.power.read_power` reads; ``None`` with ``power="trace"`` generates a
+        GLEAMM-like year. It is resampled to ``step_hours``, and episodes start at a random step of it
+    :param site: loads, battery and grid connection; ``None`` with ``power="trace"`` is
+        :class:`~greendc.energy.SiteConfig` as it is. Only with ``power="trace"``
+    :param carbon: carbon intensity of grid energy in kg/kWh: a number, or a series that covers the time of
+        ``trace`` (a :class:`~greendc.traces.power.CarbonTrace`, or a path that
+        :func:`~greendc.traces.power.read_carbon` reads). The default is the average of the Texas grid
+        (ERCOT) in eGRID 2021
+    :param forecast_error: standard deviation of the forecast's relative error one step ahead; it grows with
+        the root of the lead time (a random walk: what is learned at one step revises every later row).
+        0 is an exact forecast
+
+    **Observation**
+
+    :param observation: ``"dict"``, or ``"flat"``: image, job table and context in one float32 vector
+    :param image_dtype: ``"uint8"`` (0 to 255) or ``"float32"`` (0 to 1, four times the memory)
+    :param context_rows: how many rows the summary of free units looks ahead, at most the horizon
+    :param info_jobs: put the raw ready jobs into ``info["ready_jobs"]``
+    :raises ValueError: for a wrong value; names the field, the value and what is allowed
+    """
+
+    units: int = 10
+    resource_types: int = 2
+    horizon: int = 48
+    ready_pool_size: int = 10
+    step_hours: float = 1.0
+    episode_steps: int = 500
+    prices: tuple[float, ...] | None = None
+
+    workload: str | Path | JobLog | Workload = "synthetic"
+    offered_load: float | None = 1.0
+    too_large: str = "clip"
+    late_jobs: str = "demote"
+    placement: str = "earliest"
+    suspend: bool = False
+    mask: str = "valid"
+    skip_forced: bool = False
+    start_delay: int = 0
+    end_delay: int = 0
+
+    reward: str | RewardWeights | Mapping[str, float] = "potential"
+    shaping_gamma: float = 0.995
+    lateness_in_reward: bool = True
+    cost: str = "delayed"
+    cost_weights: tuple[float, float] = (1.0, 1.0)
+
+    power: str = "constant"
+    power_level: float = 1.0
+    power_low: float = 0.0
+    on_steps: int = 12
+    off_steps: int = 12
+    stay_on: float = 0.9
+    stay_off: float = 0.8
+    trace: PowerTrace | str | Path | None = field(default=None, compare=False)
+    site: SiteConfig | Mapping[str, object] | None = None
+    carbon: float | CarbonTrace | str | Path = 0.37
+    forecast_error: float = 0.0
+
+    observation: str = "dict"
+    image_dtype: str = "uint8"
+    context_rows: int = 12
+    info_jobs: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_pool()
+        self._check_rules()
+        self._check_power()
+
+    def _check_pool(self) -> None:
+        for name, least in (
+            ("units", 1),
+            ("resource_types", 1),
+            ("horizon", 1),
+            ("ready_pool_size", 1),
+            ("episode_steps", 1),
+            ("start_delay", 0),
+            ("end_delay", 0),
+            ("on_steps", 1),
+            ("off_steps", 1),
+            ("context_rows", 1),
+        ):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            require(whole and value >= least, name, value, f"a whole number, at least {least}")
+        require(
+            self.longest_job >= 1,
+            "horizon",
+            self.horizon,
+            f"above start_delay + end_delay = {self.start_delay + self.end_delay}, to leave room for work",
+        )
+        require(0.0 < self.step_hours < math.inf, "step_hours", self.step_hours, "finite and above 0")
+        load = self.offered_load
+        require(load is None or 0.0 <= load < math.inf, "offered_load", load, "finite, at least 0, or None")
+        require_one_of("too_large", self.too_large, ("clip", "drop"))
+        if self.prices is not None:
+            object.__setattr__(self, "prices", tuple(float(price) for price in self.prices))
+        require(
+            len(self.price_list) == self.resource_types
+            and all(0.0 <= price < math.inf for price in self.price_list)
+            and self.price_list[0] > 0.0,
+            "prices",
+            self.prices,
+            f"one finite price >= 0 for each of {self.resource_types} types, the first above 0",
+        )
+
+    def _check_rules(self) -> None:
+        require_one_of("late_jobs", self.late_jobs, LATE_JOBS)
+        require_one_of("placement", self.placement, PLACEMENTS)
+        require_one_of("mask", self.mask, MASKS)
+        require_one_of("cost", self.cost, COSTS)
+        require_one_of("observation", self.observation, OBSERVATIONS)
+        require_one_of("image_dtype", self.image_dtype, IMAGE_DTYPES)
+        for name in ("suspend", "skip_forced", "lateness_in_reward", "info_jobs"):
+            require(isinstance(getattr(self, name), bool), name, getattr(self, name), "true or false")
+        require(0.0 < self.shaping_gamma <= 1.0, "shaping_gamma", self.shaping_gamma, "in (0, 1]")
+        object.__setattr__(self, "cost_weights", tuple(float(weight) for weight in self.cost_weights))
+        require(
+            len(self.cost_weights) == 2 and all(0.0 <= weight < math.inf for weight in self.cost_weights),
+            "cost_weights",
+            self.cost_weights,
+            "two finite weights >= 0, of delayed and of waiting jobs",
+        )
+        object.__setattr__(self, "reward", reward_weights(self.reward))
+
+    def _check_power(self) -> None:
+        require_one_of("power", self.power, POWERS)
+        for name in ("power_level", "power_low", "stay_on", "stay_off"):
+            require(0.0 <= getattr(self, name) <= 1.0, name, getattr(self, name), "in [0, 1]")
+        require(
+            0.0 <= self.forecast_error < math.inf, "forecast_error", self.forecast_error, "finite, at least 0"
+        )
+        if isinstance(self.site, Mapping):
+            object.__setattr__(self, "site", SiteConfig.from_mapping(self.site))
+        if self.power == "trace":
+            if self.site is None:
+                object.__setattr__(self, "site", SiteConfig())
+        else:
+            require(self.site is None, "site", self.site, f'None with power="{self.power}"')
+            require(self.trace is None, "trace", "<trace>", f'None with power="{self.power}"')
+        if isinstance(self.carbon, int | float):
+            require(0.0 <= self.carbon < math.inf, "carbon", self.carbon, "finite, at least 0 kg/kWh")
+
+    @property
+    def price_list(self) -> tuple[float, ...]:
+        """The price of each resource type."""
+        return (1.0,) * self.resource_types if self.prices is None else self.prices
+
+    @property
+    def site_config(self) -> SiteConfig:
+        """The site, where there is one.
+
+        :raises ValueError: unless ``power="trace"``
+        """
+        if not isinstance(self.site, SiteConfig):
+            raise ValueError(f'power="{self.power}": there is a site only with power="trace"')
+        return self.site
+
+    @property
+    def longest_job(self) -> int:
+        """Longest run time in steps that fits the horizon beside the delays."""
+        return self.horizon - self.start_delay - self.end_delay
+
+    @property
+    def summary_rows(self) -> int:
+        """Rows that the summary of free units looks ahead."""
+        return min(self.context_rows, self.horizon)
+
+    @property
+    def weights(self) -> RewardWeights:
+        """The reward's weights, with ``lateness_in_reward`` applied."""
+        weights = reward_weights(self.reward)
+        if self.lateness_in_reward:
+            return weights
+        return RewardWeights(**{**vars(weights), "lateness": 0.0})
+
+    @property
+    def cost_pair(self) -> tuple[float, float]:
+        """The cost's weights of delayed and of waiting jobs."""
+        return {"delayed": (1.0, 0.0), "waiting": (0.0, 1.0)}.get(self.cost, self.cost_weights)

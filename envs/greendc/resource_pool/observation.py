@@ -1,0 +1,85 @@
+"""What the agent of the resource pool sees: spaces, and the meaning of every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.resource_pool.config import ResourcePoolConfig
+
+JOB_FEATURES = (
+    "present",  # 1 if the slot holds a job; all else is 0 in an empty slot
+    "value",  # v / (v + mean value of the workload)
+    "qos",  # QoS value
+    "latest_finish",  # latest finish - now, over 10 horizons, clipped to [-1, 1]
+    "age",  # now - arrival, over 10 horizons, clipped to [0, 1]
+    "duration",  # over the horizon
+    "remaining",  # remaining run time over the horizon
+    "slack",  # how much later than now it may start and be on time, over the horizon, clipped to [-1, 1]
+    "start_offset",  # earliest start - now, over the horizon; 1 if there is none
+    "starts_now",  # 1 if the earliest start is now
+    "on_time",  # 1 if that start finishes on time
+    "hopeless",  # 1 if it could not finish on time even if started now
+    "valid",  # 1 if scheduling it is a valid action
+)
+"""Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them."""
+
+
+def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
+    """Return the name of each number in ``context``.
+
+    Numbers of jobs ``c`` appear as ``c / (c + ready_pool_size)``.
+    """
+    names = ["waiting_beyond", "waiting_beyond_hopeful", "sin_hour", "cos_hour"]
+    if battery_kwh(config) > 0.0:
+        names.append("state_of_charge")
+    for k in range(config.resource_types):
+        for h in range(config.summary_rows):
+            names += [f"free_share_{k}_{h}", f"largest_free_block_{k}_{h}"]
+    return tuple(names)
+
+
+def battery_kwh(config: ResourcePoolConfig) -> float:
+    """Return the battery's capacity, 0 where there is none."""
+    return config.site_config.battery.energy_kwh if config.power == "trace" else 0.0
+
+
+def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
+    """Return the space of one observation as a dict."""
+    n = config.ready_pool_size
+    shape = (config.horizon, config.resource_types * config.units)
+    if config.image_dtype == "uint8":
+        image = spaces.Box(0, 255, shape, np.uint8)
+    else:
+        image = spaces.Box(0.0, 1.0, shape, np.float32)
+    table = (n, len(JOB_FEATURES) + config.resource_types)
+    return spaces.Dict(
+        {
+            "resources": image,
+            "jobs": spaces.Box(-1.0, 1.0, table, np.float32),
+            "context": spaces.Box(-1.0, 1.0, (len(context_features(config)),), np.float32),
+            "action_mask": spaces.Box(0, 1, (n + 2,), np.int8),
+        }
+    )
+
+
+def flat_space(parts: spaces.Dict) -> spaces.Box:
+    """Return the space of the flat observation: image, job table and context, one after the other."""
+    size = sum(int(np.prod(parts[key].shape or ())) for key in FLAT_PARTS)
+    return spaces.Box(-1.0, 1.0, (size,), np.float32)
+
+
+def write_flat(parts: dict[str, NDArray[Any]], out: NDArray[np.float32], rows: slice) -> None:
+    """Write environments ``rows`` of a batch of dict observations into the batch of flat ones."""
+    start = 0
+    for key in FLAT_PARTS:
+        part = parts[key].reshape(len(out), -1)
+        out[rows, start : start + part.shape[1]] = part[rows]
+        start += part.shape[1]
+
+
+FLAT_PARTS = ("resources", "jobs", "context")
+"""What the flat observation consists of; the action mask is in ``jobs`` already, as ``valid``."""

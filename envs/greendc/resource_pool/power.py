@@ -1,0 +1,115 @@
+"""Where the power of an episode comes from: a level, a chain of levels, or a trace in kW."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.config import require
+from greendc.energy.kernel import markov_levels
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.traces.gleamm_like import generate
+from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
+
+GENERATED_HOURS = 8760
+GENERATED_SEED = 0
+
+
+class PowerSource:
+    """Fill the power series of one episode: ``episode_steps + horizon`` steps, so that forecasts read on.
+
+    :param config: the configuration
+    :raises ValueError: for a trace or carbon series that is too short, has another step, exceeds the
+        site's generators, or does not fit the other one; names the field
+    """
+
+    def __init__(self, config: ResourcePoolConfig) -> None:
+        self.config = config
+        self.steps = config.episode_steps + config.horizon
+        self.trace: PowerTrace | None = None
+        if config.power == "trace":
+            self.trace = self._trace()
+            self.carbon = self._carbon(self.trace)
+
+    def _trace(self) -> PowerTrace:
+        config, site = self.config, self.config.site_config
+        trace = config.trace
+        if trace is None:
+            trace = generate(GENERATED_SEED, max(GENERATED_HOURS, math.ceil(self.steps * config.step_hours)))
+        elif not isinstance(trace, PowerTrace):
+            trace = read_power(trace)
+        if trace.step_hours != config.step_hours:
+            trace = trace.resample(config.step_hours)
+        allowed = f"at least episode_steps + horizon = {self.steps} steps of {config.step_hours:g} h long"
+        require(len(trace) >= self.steps, "trace", f"{len(trace)} steps", allowed)
+        for name, peak in (("pv_kw", trace.solar_kw.max()), ("wind_kw", trace.wind_kw.max())):
+            limit = getattr(site, name)
+            allowed = f"at least the trace's peak of {peak:g} kW (or has the trace another unit?)"
+            require(peak <= limit, f"site.{name}", limit, allowed)
+        return trace
+
+    def _carbon(self, trace: PowerTrace) -> NDArray[np.float64]:
+        """Return the carbon intensity of every step of the trace."""
+        carbon = self.config.carbon
+        if isinstance(carbon, int | float):
+            return np.full(len(trace), float(carbon))
+        if not isinstance(carbon, CarbonTrace):
+            carbon = read_carbon(carbon)
+        if carbon.step_hours != trace.step_hours:
+            carbon = carbon.resample(trace.step_hours)
+        offset = (trace.start - carbon.start).total_seconds() / (3600.0 * trace.step_hours)
+        first = round(offset)
+        require(
+            abs(offset - first) < 1e-6 and first >= 0 and first + len(trace) <= len(carbon),
+            "carbon",
+            f"{len(carbon)} steps from {carbon.start}",
+            f"a series that covers the trace, {len(trace)} steps from {trace.start}, step by step",
+        )
+        return carbon.kg_per_kwh[first : first + len(trace)]
+
+    def fill(self, series: NDArray[np.float64], rng: np.random.Generator) -> float:
+        """Draw an episode's power into ``series`` and return the hour of day at which it starts.
+
+        :param series: ``(episode_steps + horizon, SERIES)``, overwritten
+        """
+        config = self.config
+        start_hour = 0.0
+        if self.trace is None:
+            self._fill_levels(series, rng)
+        else:
+            start_hour = self._fill_trace(self.trace, series, rng)
+        series[:, at.WALK] = 0.0
+        if config.forecast_error > 0.0:
+            np.cumsum(rng.standard_normal(self.steps), out=series[:, at.WALK])
+        return start_hour
+
+    def _fill_levels(self, series: NDArray[np.float64], rng: np.random.Generator) -> None:
+        config = self.config
+        high, low = config.power_level, config.power_low
+        levels = series[:, at.SOLAR]
+        if config.power == "constant":
+            levels[:] = high
+        elif config.power == "on_off":
+            phase = np.arange(self.steps) % (config.on_steps + config.off_steps)
+            levels[:] = np.where(phase < config.on_steps, high, low)
+        elif config.power == "markov":
+            chain = np.empty(self.steps)
+            markov_levels(chain, rng.random(self.steps), high, low, config.stay_on, config.stay_off)
+            levels[:] = chain
+        else:
+            spread = min(high, 1.0 - high)
+            levels[:] = rng.uniform(high - spread, high + spread, self.steps)
+        series[:, at.WIND] = 0.0
+        series[:, at.CARBON] = 0.0
+
+    def _fill_trace(self, trace: PowerTrace, series: NDArray[np.float64], rng: np.random.Generator) -> float:
+        first = int(rng.integers(0, len(trace.solar_kw) - self.steps + 1))
+        part = slice(first, first + self.steps)
+        series[:, at.SOLAR] = trace.solar_kw[part]
+        series[:, at.WIND] = trace.wind_kw[part]
+        series[:, at.CARBON] = self.carbon[part]
+        start_hour = trace.start.hour + trace.start.minute / 60.0
+        return (start_hour + first * trace.step_hours) % 24.0

@@ -1,0 +1,344 @@
+"""The resource-pool simulator: a batch of pools in flat arrays, stepped by one compiled call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.config import require
+from greendc.resource_pool import kernel
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
+from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
+from greendc.resource_pool.metrics import episode_metrics
+from greendc.resource_pool.observation import (
+    battery_kwh,
+    dict_space,
+    flat_space,
+    write_flat,
+)
+from greendc.resource_pool.power import PowerSource
+from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
+from greendc.resource_pool.workloads import make_workload
+from greendc.simulator import Observation, Simulator
+
+
+class ResourcePoolSimulator(Simulator):
+    """``num_envs`` resource pools of one configuration.
+
+    Beyond the contract, :meth:`view` shows what heuristics, planners and pictures need, and :meth:`place`
+    places any waiting job.
+
+    :param config: the configuration
+    :param num_envs: how many environments
+    :raises ValueError: if the workload or the power trace does not fit the configuration
+    """
+
+    def __init__(self, config: ResourcePoolConfig, num_envs: int = 1) -> None:
+        require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+        self.config = config
+        self.num_envs = num_envs
+        self.workload = make_workload(
+            config.workload,
+            units=config.units,
+            resource_types=config.resource_types,
+            horizon=config.longest_job,
+            step_hours=config.step_hours,
+            offered_load=config.offered_load,
+            too_large=config.too_large,
+        )
+        self.power = PowerSource(config)
+        self.mean_value = self.workload.mean_value(config.price_list)
+        require(self.mean_value > 0.0, "workload", config.workload, "one whose jobs are worth something")
+        self._parts_space = dict_space(config)
+        flat = config.observation == "flat"
+        self.observation_space = flat_space(self._parts_space) if flat else self._parts_space
+        self.action_space = spaces.Discrete(config.ready_pool_size + 2)
+        self._layout = [
+            (key, (num_envs, *part.shape), part.dtype)
+            for key, part in self._parts_space.spaces.items()
+            if part.shape is not None
+        ]
+        self._allocate()
+        self._bind()
+
+    # --- memory -----------------------------------------------------------------------------------------
+
+    def _allocate(self) -> None:
+        config, envs = self.config, self.num_envs
+        types, horizon = config.resource_types, config.horizon
+        words = -(-config.units // at.WORD_BITS)
+        self._config_i = self._whole_numbers(words)
+        self._config_f = self._real_numbers()
+        scratch = 8 + 2 * horizon
+        self._env_i = np.zeros((envs, at.ENV_I + types + config.ready_pool_size + 2), np.int64)
+        self._env_i[:, at.NOW] = config.episode_steps  # until the first reset
+        self._env_f = np.zeros((envs, at.ENV_F + scratch))
+        self._rows = np.zeros((envs, horizon + 1, at.BITS + 2 * types * words), np.int64)
+        self._image = np.zeros((envs, horizon, types * config.units), config.image_dtype)
+        self._series = np.zeros((envs, self.power.steps, at.SERIES))
+        self._jobs_i = np.zeros((envs, 0, at.JOB_I + 3 * types), np.int64)
+        self._jobs_f = np.zeros((envs, 0, at.JOB_F))
+        self._lists = np.zeros((envs, at.LISTS, 0), np.int64)
+        self.truncated = np.zeros(envs, np.bool_)
+        self._parts: dict[str, NDArray[Any]] = self._empty_parts() if config.observation == "flat" else {}
+
+    def _bind(self) -> None:
+        """Make the views that the contract shows."""
+        self.rewards = self._env_f[:, at.REWARD]
+        self.step_info = {
+            "cost": self._env_f[:, at.COST],
+            "time_advanced": self._env_i[:, at.TIME_ADVANCED],
+        }
+        if self.config.info_jobs:
+            width = len(READY_JOB_COLUMNS) + self.config.resource_types
+            self.step_info["ready_jobs"] = np.zeros((self.num_envs, self.config.ready_pool_size, width))
+        self._bind_state()
+
+    def _bind_state(self) -> None:
+        self._state = (
+            self._config_i,
+            self._config_f,
+            self._env_i,
+            self._env_f,
+            self._jobs_i,
+            self._jobs_f,
+            self._lists,
+            self._rows,
+            self._image,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the views: copies of them would no longer show what the kernel writes."""
+        return {
+            key: value for key, value in vars(self).items() if key not in ("rewards", "step_info", "_state")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the arrays and make the views anew."""
+        vars(self).update(state)
+        self._bind()
+
+    def _whole_numbers(self, words: int) -> NDArray[np.int64]:
+        config = self.config
+        numbers = np.zeros(at.CONFIG_I, np.int64)
+        numbers[at.UNITS] = config.units
+        numbers[at.TYPES] = config.resource_types
+        numbers[at.HORIZON] = config.horizon
+        numbers[at.READY] = config.ready_pool_size
+        numbers[at.EPISODE_STEPS] = config.episode_steps
+        numbers[at.LATE_RULE] = LATE_JOBS.index(config.late_jobs)
+        numbers[at.PLACE_NOW] = config.placement == "now"
+        numbers[at.SUSPEND_ALLOWED] = config.suspend
+        numbers[at.MASK_RULE] = MASKS.index(config.mask)
+        numbers[at.SKIP_FORCED] = config.skip_forced
+        numbers[at.START_DELAY] = config.start_delay
+        numbers[at.END_DELAY] = config.end_delay
+        numbers[at.WORDS] = words
+        numbers[at.HAS_SITE] = config.power == "trace"
+        numbers[at.EXACT_LEVELS] = config.power != "trace" and config.forecast_error == 0.0
+        numbers[at.CONTEXT_ROWS] = config.summary_rows
+        return numbers
+
+    def _real_numbers(self) -> NDArray[np.float64]:
+        config, weights = self.config, self.config.weights
+        site = config.site_config if config.power == "trace" else None
+        numbers = np.zeros(at.SITE) if site is None else np.concatenate([np.zeros(at.SITE), site.to_array()])
+        numbers[at.STEP_HOURS] = config.step_hours
+        numbers[at.MEAN_VALUE] = self.mean_value
+        numbers[at.GAMMA] = config.shaping_gamma
+        numbers[at.PAY_EXECUTED] = weights.executed
+        numbers[at.PAY_ON_TIME] = weights.on_time
+        numbers[at.CHARGE_SUSPENSION] = weights.suspension
+        numbers[at.PAY_RESUMPTION] = weights.resumption
+        numbers[at.CHARGE_LATENESS] = weights.lateness
+        numbers[at.LATENESS_CAP] = weights.lateness_cap
+        numbers[at.PAY_POTENTIAL] = weights.potential
+        numbers[at.COST_DELAYED], numbers[at.COST_WAITING] = config.cost_pair
+        numbers[at.FORECAST_ERROR] = config.forecast_error
+        brown_above = None if site is None else site.grid_qos_above
+        numbers[at.BROWN_ABOVE] = np.inf if brown_above is None else brown_above
+        numbers[at.CELL_SCALE] = 1.0 if config.image_dtype == "uint8" else 1.0 / 255.0
+        numbers[at.HAS_BATTERY] = battery_kwh(config)
+        return numbers
+
+    def _make_room(self, jobs: int) -> None:
+        """Let the job tables hold ``jobs`` jobs an episode."""
+        if jobs <= self._jobs_i.shape[1]:
+            return
+        capacity = jobs + jobs // 4 + 8
+        for name, axis in (("_jobs_i", 1), ("_jobs_f", 1), ("_lists", 2)):
+            old = getattr(self, name)
+            shape = tuple(capacity if i == axis else size for i, size in enumerate(old.shape))
+            new = np.zeros(shape, old.dtype)
+            new[tuple(slice(size) for size in old.shape)] = old
+            setattr(self, name, new)
+        self._bind_state()
+
+    # --- the contract -----------------------------------------------------------------------------------
+
+    def reset_env(self, index: int, rng: np.random.Generator, options: dict[str, Any] | None = None) -> None:
+        """Start a new episode in environment ``index``.
+
+        :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode
+        """
+        config = self.config
+        options = options or {}
+        jobs: JobArrays = options.get("jobs") or self.workload.sample(rng, config.episode_steps)
+        require_fit(jobs, config.units, config.longest_job)
+        start_hour = self.power.fill(self._series[index], rng)
+        self._make_room(len(jobs))
+        latest = latest_finish(jobs)
+        kernel.reset_one(
+            self._config_i,
+            self._config_f,
+            self._env_i[index],
+            self._env_f[index],
+            self._jobs_i[index],
+            self._jobs_f[index],
+            self._lists[index],
+            self._rows[index],
+            self._image[index],
+            self._series[index],
+            jobs.arrival,
+            jobs.duration,
+            jobs.units,
+            jobs.qos,
+            latest,
+            job_values(jobs, config.price_list),
+            np.argsort(latest, kind="stable"),
+            config.site_config.battery.initial_kwh if config.power == "trace" else 0.0,
+            start_hour,
+        )
+        self.truncated[index] = False
+
+    def step(self, actions: NDArray[Any], out: Observation) -> None:
+        """Take one decision in every environment and write the observations that follow.
+
+        :param actions: ``(num_envs,)`` whole numbers in ``0 .. ready_pool_size + 1``
+        :raises ValueError: if an action has the wrong shape or is not in the action space
+        :raises RuntimeError: if an environment's episode is over
+        """
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise ValueError(
+                f"actions of shape {actions.shape} and dtype {actions.dtype}: "
+                f"must be ({self.num_envs},) whole numbers"
+            )
+        if actions.dtype != np.int64:
+            actions = actions.astype(np.int64)
+        parts = out if isinstance(out, dict) else self._parts
+        status, index = kernel.step_batch(
+            actions,
+            *self._state,
+            self._series,
+            self.truncated,
+            parts["resources"],
+            parts["jobs"],
+            parts["context"],
+            parts["action_mask"],
+        )
+        if status == kernel.BAD_ACTION:
+            last = self.config.ready_pool_size + 1
+            raise ValueError(f"actions[{index}]={actions[index]}: must be in 0 .. {last}")
+        if status == kernel.EPISODE_OVER:
+            raise RuntimeError(f"environment {index}: the episode is over or not begun, call reset()")
+        if not isinstance(out, dict):
+            write_flat(parts, out, slice(None))
+        if self.config.info_jobs:
+            for i in range(self.num_envs):
+                self.step_info["ready_jobs"][i] = self.view(i).ready_jobs()
+
+    def observe(self, out: Observation, index: int | None = None) -> None:
+        """Write the present observation of environment ``index`` (``None``: of all) into batch ``out``."""
+        first, last = (0, self.num_envs) if index is None else (index, index + 1)
+        parts = out if isinstance(out, dict) else self._parts
+        kernel.observe_batch(
+            first,
+            last,
+            *self._state,
+            parts["resources"],
+            parts["jobs"],
+            parts["context"],
+            parts["action_mask"],
+        )
+        if not isinstance(out, dict):
+            write_flat(parts, out, slice(first, last))
+
+    def empty_observations(self) -> Observation:
+        """Allocate a batch of observations, zero-filled."""
+        if self.config.observation == "dict":
+            return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
+        return np.zeros((self.num_envs, *(self.observation_space.shape or ())), np.float32)
+
+    def _empty_parts(self) -> dict[str, NDArray[Any]]:
+        return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says."""
+        first = at.ENV_I + self.config.resource_types
+        masks: NDArray[np.bool_] = self._env_i[:, first:] != 0
+        return masks
+
+    def episode_metrics(self, index: int) -> dict[str, float]:
+        """Return the metrics of environment ``index`` over its episode so far."""
+        return episode_metrics(
+            self.config, self._env_i[index], self._env_f[index], self._jobs_i[index], self._jobs_f[index]
+        )
+
+    def reset_info(self, index: int) -> dict[str, Any]:
+        """Return the ready jobs where ``info_jobs`` asks for them."""
+        return {"ready_jobs": self.view(index).ready_jobs()} if self.config.info_jobs else {}
+
+    # --- for heuristics, planners and pictures ------------------------------------------------------------
+
+    def view(self, index: int = 0) -> PoolView:
+        """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
+        return PoolView(
+            self.config,
+            self._env_i[index],
+            self._env_f[index],
+            self._jobs_i[index],
+            self._jobs_f[index],
+            self._lists[index],
+            self._rows[index],
+        )
+
+    def power_series(self, index: int = 0) -> tuple[NDArray[np.float64], float]:
+        """Return the power of the episode, and the hour of day at which it starts.
+
+        :return: ``(episode_steps + horizon, 4)``: sun and wind in kW (with no site: the level, and 0), carbon
+            intensity in kg/kWh, and the random walk of the forecast error
+        """
+        return self._series[index].copy(), float(self._env_f[index, at.START_HOUR])
+
+    def place(self, index: int, job: int, now_only: bool = False) -> int:
+        """Place any waiting job, in the ready pool or not, where a schedule action would.
+
+        For heuristics that look at the whole queue. What it changes is rewarded in the next step.
+
+        :param index: the environment
+        :param job: id of a waiting job
+        :param now_only: whether only a start in this step will do
+        :return: the offset of its start from now, or -1 if there is no place and nothing was changed
+        :raises ValueError: if the job is not waiting
+        """
+        arrived = int(self._env_i[index, at.NEXT_ARRIVAL])
+        waiting = 0 <= job < arrived and self._jobs_i[index, job, at.STATUS] == at.WAITING
+        require(bool(waiting), "job", job, "the id of a waiting job")
+        offset: int = kernel.place_waiting(
+            self._config_i,
+            self._config_f,
+            self._env_i[index],
+            self._env_f[index],
+            self._jobs_i[index],
+            self._jobs_f[index],
+            self._lists[index],
+            self._rows[index],
+            self._image[index],
+            job,
+            now_only,
+        )
+        return offset

@@ -1,0 +1,153 @@
+"""Random resource-pool problems for the tests: small pools, short episodes, every option."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pool_reference import ReferencePool
+
+from greendc.energy import BatteryConfig, SiteConfig
+from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.jobs import JobArrays
+from greendc.resource_pool.rewards import REWARDS, RewardWeights
+from greendc.resource_pool.simulator import ResourcePoolSimulator
+from greendc.traces.power import PowerTrace
+
+
+class FixedWorkload:
+    """A workload that always offers the same jobs."""
+
+    def __init__(self, jobs: JobArrays, mean_value: float = 1.0) -> None:
+        self.jobs = jobs
+        self.counts: dict[str, int] = {}
+        self.mean_duration = float(jobs.duration.mean()) if len(jobs) else 1.0
+        self.mean_units = tuple(jobs.units.mean(axis=0)) if len(jobs) else (1.0,) * jobs.resource_types
+        self._mean_value = mean_value
+
+    def mean_value(self, prices: Any) -> float:
+        return self._mean_value
+
+    def sample(self, rng: np.random.Generator, steps: int) -> JobArrays:
+        return self.jobs
+
+
+def job_arrays(*jobs: tuple[int, int, tuple[int, ...], float], types: int = 2) -> JobArrays:
+    """Jobs from tuples (arrival, duration, units, qos)."""
+    return JobArrays(
+        np.array([job[0] for job in jobs], np.int64),
+        np.array([job[1] for job in jobs], np.int64),
+        np.array([job[2] for job in jobs], np.int64).reshape(len(jobs), types),
+        np.array([job[3] for job in jobs], np.float64),
+    )
+
+
+def random_jobs(rng: np.random.Generator, steps: int, units: int, types: int, longest: int) -> JobArrays:
+    """Jobs that fit the pool, a few at a time, many of them urgent."""
+    count = int(rng.poisson(rng.uniform(0.2, 1.5) * steps))
+    widest = max(1, int(units * rng.uniform(0.2, 1.0)))
+    demand = rng.integers(0, widest + 1, (count, types))
+    demand[:, 0] = rng.integers(1, widest + 1, count)
+    return JobArrays(
+        np.sort(rng.integers(0, steps, count)),
+        rng.integers(1, rng.integers(1, longest + 1) + 1, count),
+        demand,
+        np.where(rng.random(count) < 0.2, 1.0, rng.uniform(0.05, 1.0, count)),
+    )
+
+
+def random_trace(rng: np.random.Generator, steps: int, step_hours: float) -> PowerTrace:
+    """Sun and wind that are sometimes away, and sometimes far more than the site draws."""
+    solar = np.maximum(rng.normal(20, 60, steps), 0.0).clip(max=150)
+    wind = np.repeat(rng.uniform(0, 260, steps), 2)[:steps] * (rng.random(steps) < 0.8)
+    return PowerTrace(solar, wind, step_hours, datetime(2021, 6, 1, 5))
+
+
+def random_site(rng: np.random.Generator) -> SiteConfig:
+    energy = float(rng.choice([0.0, 100.0, 600.0]))
+    low, high = sorted(rng.uniform(0, 1, 2))
+    battery = BatteryConfig(
+        energy_kwh=energy,
+        charge_kw=float(rng.uniform(0, 200)),
+        discharge_kw=float(rng.uniform(0, 200)),
+        efficiency=float(rng.choice([0.7, 1.0])),
+        min_charge=float(low),
+        max_charge=float(high),
+        initial_charge=float(rng.uniform(low, high)),
+    )
+    grid = str(rng.choice(["critical", "off", "capped", "qos_above"]))
+    return SiteConfig(
+        idle_fraction=float(rng.choice([0.0, 0.3])),
+        battery=battery,
+        grid=grid,
+        grid_cap_kw=float(rng.uniform(0, 200)) if grid == "capped" else None,
+        grid_qos_above=float(rng.uniform(0, 1)) if grid == "qos_above" else None,
+    )
+
+
+def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
+    """A small problem that may use any option of the configuration."""
+    pick = rng.choice
+    units = int(rng.integers(1, 13)) if rng.random() < 0.9 else int(rng.integers(60, 135))
+    types = int(rng.integers(1, 4))
+    delays = [int(d) for d in (rng.integers(0, 3, 2) if rng.random() < 0.3 else (0, 0))]
+    horizon = int(rng.integers(2, 13)) + sum(delays)
+    steps = int(rng.integers(3, 25))
+    weights = {**REWARDS, "own": RewardWeights(0.3, 0.9, 0.4, 0.2, 0.3, 0.7, 0.5)}
+    options: dict[str, Any] = {
+        "units": units,
+        "resource_types": types,
+        "horizon": horizon,
+        "ready_pool_size": int(rng.integers(1, 7)),
+        "step_hours": float(pick([0.5, 1.0, 2.0])),
+        "episode_steps": steps,
+        "prices": tuple(rng.uniform(0.5, 2.0, types)) if rng.random() < 0.3 else None,
+        "late_jobs": str(pick(["demote", "leave", "stay"])),
+        "placement": str(pick(["earliest", "now"])),
+        "suspend": bool(rng.random() < 0.4),
+        "mask": str(pick(["valid", "valid", "now", "now_on_time"])),
+        "skip_forced": bool(rng.random() < 0.3),
+        "start_delay": delays[0],
+        "end_delay": delays[1],
+        "reward": weights[str(pick(list(weights)))],
+        "shaping_gamma": float(pick([0.9, 0.995, 1.0])),
+        "lateness_in_reward": bool(rng.random() < 0.7),
+        "cost": str(pick(["delayed", "waiting", "weighted"])),
+        "cost_weights": (0.5, 2.0),
+        "power": str(pick(["constant", "on_off", "markov", "random", "trace", "trace", "trace"])),
+        "power_level": float(pick([0.5, 0.7, 0.8, 1.0])),
+        "power_low": float(pick([0.0, 0.4])),
+        "on_steps": int(rng.integers(1, 6)),
+        "off_steps": int(rng.integers(1, 4)),
+        "stay_on": 0.7,
+        "stay_off": 0.6,
+        "forecast_error": float(pick([0.0, 0.0, 0.05, 0.3])),
+        "image_dtype": str(pick(["uint8", "uint8", "float32"])),
+        "context_rows": int(rng.integers(1, 15)),
+    }
+    options.update(fixed)
+    if options["power"] == "trace":
+        length = steps + horizon + int(rng.integers(0, 20))
+        options.setdefault("trace", random_trace(rng, length, options["step_hours"]))
+        options.setdefault("site", random_site(rng))
+    if "workload" not in options:
+        longest = horizon - sum(delays)
+        jobs = random_jobs(rng, steps, units, types, longest)
+        options["workload"] = FixedWorkload(jobs, float(rng.uniform(0.5, 20.0)))
+    return ResourcePoolConfig(**options)
+
+
+def reference_of(simulator: ResourcePoolSimulator, index: int = 0) -> ReferencePool:
+    """The plain-Python pool with the jobs and the power of a simulator that has just been reset."""
+    workload = simulator.workload
+    assert isinstance(workload, FixedWorkload)
+    series, start_hour = simulator.power_series(index)
+    return ReferencePool(simulator.config, workload.jobs, series, simulator.mean_value, start_hour)
+
+
+def sensible_or_any(rng: np.random.Generator, mask: np.ndarray) -> int:
+    """Mostly a valid action, sometimes any."""
+    if rng.random() < 0.1:
+        return int(rng.integers(len(mask)))
+    return int(rng.choice(np.flatnonzero(mask)))

@@ -1,0 +1,556 @@
+"""A plain-Python resource pool, written for reading: what the compiled kernel must equal bit for bit.
+
+It follows the rules of the environment's docstring with lists and loops, searches every start and block
+anew, and keeps no caches. Only the order of floating-point operations is shared with the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.jobs import JobArrays, job_values
+
+WAITING, RESERVED, RUNNING, FINISHED, LEFT = "waiting", "reserved", "running", "finished", "left"
+
+
+@dataclass
+class Job:
+    id: int
+    arrival: int
+    duration: int
+    units: list[int]
+    qos: float
+    value: float
+    latest: int
+    remaining: int
+    status: str = WAITING
+    demoted: bool = False
+    start: int = -1
+    end: int = -1
+    blocks: list[int] = field(default_factory=list)
+    first_start: int = -1
+    finish: int = -1
+    suspensions: int = 0
+    barred: int = -1
+    late_paid: float = 0.0
+
+
+def add_up(jobs: list[Job]) -> float:
+    """The jobs' value. (Python's own sum() of floats compensates for rounding, and so differs.)"""
+    total = 0.0
+    for job in jobs:
+        total += job.value
+    return total
+
+
+class ReferencePool:
+    """One environment.
+
+    :param config: the configuration
+    :param jobs: the jobs of the episode
+    :param series: ``(episode_steps + horizon, 4)``: solar kW (or the level), wind kW, carbon, random walk
+    :param mean_value: what rewards are divided by
+    """
+
+    def __init__(
+        self,
+        config: ResourcePoolConfig,
+        jobs: JobArrays,
+        series: np.ndarray,
+        mean_value: float,
+        start_hour: float = 0.0,
+    ) -> None:
+        self.config, self.series, self.mean_value = config, series.tolist(), mean_value
+        self.start_hour = start_hour
+        self.types, self.units, self.horizon = config.resource_types, config.units, config.horizon
+        self.site = config.site if config.power == "trace" else None
+        self.stored = self.site.battery.initial_kwh if self.site else 0.0
+        values = job_values(jobs, config.price_list).tolist()
+        self.future = [self.make_job(jobs, i, values[i]) for i in range(len(jobs))]
+        self.jobs: list[Job] = []
+        self.now = 0
+        self.phi = 0.0
+        self.counts = dict.fromkeys(
+            ("decisions", "invalid", "swaps", "power_suspensions", "broken", "left", "used", "powered"), 0
+        )
+        self.energy = dict.fromkeys(
+            (
+                "solar",
+                "wind",
+                "critical",
+                "pool",
+                "charged",
+                "discharged",
+                "grid",
+                "curtailed",
+                "unserved",
+                "carbon",
+            ),
+            0.0,
+        )
+        self.accrued_cost = 0.0
+        self.accrued_reward = 0.0
+        self.levels = self.forecast()
+        self.admit()
+
+    def make_job(self, jobs: JobArrays, i: int, value: float) -> Job:
+        units = [int(u) for u in jobs.units[i]]
+        arrival, duration, qos = int(jobs.arrival[i]), int(jobs.duration[i]), float(jobs.qos[i])
+        latest = arrival + math.floor(duration / qos + 1e-9)
+        return Job(i, arrival, duration, units, qos, value, latest, duration)
+
+    # --- the pool --------------------------------------------------------------------------------------
+
+    def placed(self) -> list[Job]:
+        return [job for job in self.jobs if job.status in (RESERVED, RUNNING)]
+
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs if job.status == RUNNING]
+
+    def occupied(self, h: int, k: int, u: int, without: Job | None = None) -> Job | None:
+        """The job that has unit u of type k in row h."""
+        for job in self.placed():
+            if job is without or not job.start <= self.now + h < job.end:
+                continue
+            if job.blocks[k] <= u < job.blocks[k] + job.units[k]:
+                return job
+        return None
+
+    def grid(self, without: Job | None = None) -> list[list[list[Job | None]]]:
+        cells: list[list[list[Job | None]]] = [
+            [[None] * self.units for _ in range(self.types)] for _ in range(self.horizon)
+        ]
+        for job in self.placed():
+            if job is without:
+                continue
+            for t in range(max(job.start, self.now), job.end):
+                for k in range(self.types):
+                    for u in range(job.blocks[k], job.blocks[k] + job.units[k]):
+                        assert cells[t - self.now][k][u] is None, "a unit is used twice"
+                        cells[t - self.now][k][u] = job
+        return cells
+
+    def may_use_brown(self, job: Job) -> bool:
+        limit = self.site.grid_qos_above if self.site else None
+        return limit is not None and job.qos > limit
+
+    def length(self, job: Job) -> int:
+        return self.config.start_delay + job.remaining + self.config.end_delay
+
+    def blocks_at(self, job: Job, start: int, grid: list[list[list[Job | None]]]) -> list[int] | None:
+        """The lowest block of each type that is usable from row start on, for as long as the job needs."""
+        brown = self.may_use_brown(job)
+        blocks = []
+        for k in range(self.types):
+            usable = [
+                all(
+                    grid[h][k][u] is None and (brown or u < self.levels[h])
+                    for h in range(start, start + self.length(job))
+                )
+                for u in range(self.units)
+            ]
+            need = job.units[k]
+            places = [u for u in range(self.units - need + 1) if all(usable[u : u + need])]
+            if need == 0:
+                places = [0]
+            if not places:
+                return None
+            blocks.append(places[0])
+        return blocks
+
+    def earliest(self, job: Job, grid: list[list[list[Job | None]]]) -> tuple[int, list[int]] | None:
+        for start in range(self.horizon - self.length(job) + 1):
+            blocks = self.blocks_at(job, start, grid)
+            if blocks is not None:
+                return start, blocks
+        return None
+
+    # --- the queue -------------------------------------------------------------------------------------
+
+    def hopeless(self, job: Job) -> bool:
+        return self.now + self.length(job) > job.latest
+
+    def apply_late_rule(self) -> None:
+        for job in self.jobs:
+            if job.status == WAITING and self.hopeless(job):
+                if self.config.late_jobs == "leave":
+                    job.status = LEFT
+                    self.counts["left"] += 1
+                elif self.config.late_jobs == "demote":
+                    job.demoted = True
+
+    def queue(self) -> list[Job]:
+        waiting = [job for job in self.jobs if job.status == WAITING]
+        return sorted(waiting, key=lambda job: (job.demoted, job.arrival, job.id))
+
+    def ready(self) -> list[Job]:
+        return self.queue()[: self.config.ready_pool_size]
+
+    def admit(self) -> None:
+        while self.future and self.future[0].arrival <= self.now:
+            self.jobs.append(self.future.pop(0))
+        self.apply_late_rule()
+
+    # --- actions ---------------------------------------------------------------------------------------
+
+    def schedule_choice(
+        self, job: Job, grid: list[list[list[Job | None]]] | None = None
+    ) -> tuple[int, list[int]] | None:
+        """Start offset and blocks if scheduling the job is valid."""
+        found = self.earliest(job, grid or self.grid())
+        if found is None or job.barred == self.now:
+            return None
+        if found[0] > 0 and (self.config.placement == "now" or self.config.mask != "valid"):
+            return None
+        if self.config.mask == "now_on_time" and self.hopeless(job):
+            return None
+        return found
+
+    def swap_choice(self) -> tuple[Job, Job, list[int]] | None:
+        """Who gives way, who starts, and where, if suspend is valid."""
+        running = self.running()
+        if not self.config.suspend or not running:
+            return None
+        victim = min(running, key=lambda job: job.value / ((job.end - self.now) * sum(job.units)))
+        grid = self.grid(without=victim)
+        candidates = [
+            (job, blocks)
+            for job in self.ready()
+            if job.barred != self.now and (blocks := self.blocks_at(job, 0, grid)) is not None
+        ]
+        if not candidates:
+            return None
+        job, blocks = max(candidates, key=lambda c: c[0].value / (self.length(c[0]) * sum(c[0].units)))
+        if self.config.mask == "now_on_time" and self.hopeless(job):
+            return None
+        return victim, job, blocks
+
+    def mask(self) -> list[bool]:
+        ready, grid = self.ready(), self.grid()
+        slots = [self.schedule_choice(job, grid) is not None for job in ready]
+        slots += [False] * (self.config.ready_pool_size - len(ready))
+        return [*slots, self.swap_choice() is not None, True]
+
+    def place(self, job: Job, start: int, blocks: list[int]) -> float:
+        job.start, job.end = self.now + start, self.now + start + self.length(job)
+        job.blocks = blocks
+        job.status = RESERVED
+        return self.begin(job) if start == 0 else 0.0
+
+    def begin(self, job: Job) -> float:
+        job.status = RUNNING
+        if job.first_start < 0:
+            job.first_start = self.now
+            return 0.0
+        return self.config.weights.resumption * job.value
+
+    def release(self, job: Job) -> None:
+        worked = self.now - job.start - self.config.start_delay
+        job.remaining -= min(max(worked, 0), job.remaining)
+        job.status = WAITING
+        job.demoted = False
+
+    def suspend(self, job: Job) -> float:
+        self.release(job)
+        job.suspensions += 1
+        return self.config.weights.suspension * job.value
+
+    def step(self, action: int) -> tuple[float, float, int, bool]:
+        """Take a decision: reward, cost, time steps advanced, truncated."""
+        n = self.config.ready_pool_size
+        before = self.now
+        self.reward, self.cost = 0.0, 0.0
+        self.counts["decisions"] += 1
+        valid = self.mask()[action]
+        if valid and action < n:
+            job = self.ready()[action]
+            self.reward += self.place(job, *self.schedule_choice(job))
+        elif valid and action == n:
+            victim, job, blocks = self.swap_choice()
+            self.reward -= self.suspend(victim)
+            victim.barred = self.now
+            self.counts["swaps"] += 1
+            self.reward += self.place(job, 0, blocks)
+            self.apply_late_rule()
+        else:
+            self.counts["invalid"] += not valid
+            self.advance()
+        while self.config.skip_forced and not self.over() and not any(self.mask()[:-1]):
+            self.advance()
+        weights = self.config.weights
+        if weights.potential > 0:
+            phi = 0.0
+            for job in self.placed():
+                if job.end <= job.latest:
+                    phi += job.value
+            self.reward += weights.potential * (self.config.shaping_gamma * phi - self.phi)
+            self.phi = phi
+        self.reward /= self.mean_value
+        self.accrued_reward += self.reward
+        return self.reward, self.cost, self.now - before, self.over()
+
+    def over(self) -> bool:
+        return self.now >= self.config.episode_steps
+
+    # --- time ------------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        weights = self.config.weights
+        self.account()
+        self.now += 1
+        for job in self.jobs:  # lateness of the step that has passed
+            unfinished = job.status not in (FINISHED, LEFT)
+            cap = weights.lateness_cap * job.value
+            if unfinished and self.now > job.latest and weights.lateness > 0 and job.late_paid < cap:
+                charge = min(weights.lateness * job.value, cap - job.late_paid)
+                job.late_paid += charge
+                self.reward -= charge
+        for job in self.placed():
+            if job.end == self.now:
+                job.status, job.finish, job.remaining = FINISHED, self.now, 0
+                if self.now <= job.latest:
+                    self.reward += weights.on_time * job.value
+        self.levels = self.forecast()
+        for job in self.placed():
+            highest = max(b + u for b, u in zip(job.blocks, job.units, strict=True))
+            if self.may_use_brown(job):
+                continue
+            if job.status == RUNNING and highest > self.levels[0]:
+                self.reward -= self.suspend(job)
+                self.counts["power_suspensions"] += 1
+            elif job.status == RESERVED and any(
+                highest > self.levels[t - self.now] for t in range(job.start, job.end)
+            ):
+                self.release(job)
+                self.counts["broken"] += 1
+        for job in self.placed():
+            if job.start == self.now:
+                self.reward += self.begin(job)
+        self.admit()
+        active = [job for job in self.jobs if job.status not in (FINISHED, LEFT)]
+        delayed = sum(self.now > job.latest for job in active)
+        waiting = sum(job.first_start < 0 for job in active)
+        delayed_weight, waiting_weight = {"delayed": (1, 0), "waiting": (0, 1)}.get(
+            self.config.cost, self.config.cost_weights
+        )
+        cost = delayed_weight * delayed + waiting_weight * waiting
+        self.cost += cost
+        self.accrued_cost += cost
+
+    def account(self) -> None:
+        """Work, units and energy of the step that ends."""
+        used = dark = 0
+        for job in self.running():
+            worked = self.now - job.start - self.config.start_delay
+            if self.config.weights.executed > 0 and 0 <= worked < job.remaining:
+                self.reward += self.config.weights.executed * (job.value / job.duration)
+            for k in range(self.types):
+                for u in range(job.blocks[k], job.blocks[k] + job.units[k]):
+                    used += 1
+                    dark += u >= self.levels[0]
+        self.counts["used"] += used
+        self.counts["powered"] += self.levels[0] * self.types + dark
+        if self.site:
+            self.account_energy(used, self.levels[0] * self.types - (used - dark))
+
+    def account_energy(self, used: int, idle: int) -> None:
+        site, hours = self.site, self.config.step_hours
+        solar, wind, carbon, _ = self.series[self.now]
+        unit_kw = site.pool_kw / (self.units * self.types)
+        draw = unit_kw * (used + site.idle_fraction * idle)
+        demand = min(draw, self.available_kw)
+        brown = draw - demand if site.grid == "qos_above" else 0.0
+        flows = self.dispatch(self.stored, solar + wind, demand, brown)
+        self.stored = flows["stored"]
+        self.flows = flows
+        for name, power in (
+            ("solar", solar),
+            ("wind", wind),
+            ("critical", flows["critical"]),
+            ("pool", flows["pool"]),
+            ("charged", flows["charge"]),
+            ("discharged", flows["discharge"]),
+            ("grid", flows["grid"]),
+            ("curtailed", flows["curtailed"]),
+            ("unserved", max(site.critical_kw - flows["critical"], 0.0)),
+        ):
+            self.energy[name] += power * hours
+        self.energy["carbon"] += flows["grid"] * hours * carbon
+
+    def dispatch(self, stored: float, generation: float, demand: float, brown: float) -> dict[str, float]:
+        """Sun and wind first, then the battery, then the grid; the critical load before the pool."""
+        site, battery, hours = self.site, self.site.battery, self.config.step_hours
+        grid_limit = {"off": 0.0, "capped": site.grid_cap_kw}.get(site.grid, math.inf)
+        green_critical = min(generation, site.critical_kw)
+        green_pool = min(generation - green_critical, demand)
+        surplus = max(generation - green_critical - green_pool, 0.0)
+        room = max(battery.max_charge * battery.energy_kwh - stored, 0.0)
+        charge = min(surplus, battery.charge_kw, room / (battery.efficiency * hours))
+        above_minimum = max(stored - battery.min_charge * battery.energy_kwh, 0.0)
+        discharge_limit = min(battery.discharge_kw, above_minimum / hours)
+        battery_critical = min(site.critical_kw - green_critical, discharge_limit)
+        battery_pool = min(demand - green_pool, discharge_limit - battery_critical)
+        grid_critical = min(site.critical_kw - green_critical - battery_critical, grid_limit)
+        grid_pool = 0.0
+        if site.grid == "capped":
+            grid_pool = min(demand - green_pool - battery_pool, site.grid_cap_kw, grid_limit - grid_critical)
+        discharge = battery_critical + battery_pool
+        return {
+            "critical": green_critical + battery_critical + grid_critical,
+            "pool": green_pool + battery_pool + grid_pool + brown,
+            "charge": charge,
+            "discharge": discharge,
+            "grid": grid_critical + grid_pool + brown,
+            "curtailed": surplus - charge,
+            "stored": stored + (battery.efficiency * charge - discharge) * hours,
+        }
+
+    def forecast(self) -> list[int]:
+        """Powered units of each row, as foreseen now; row 0 is what is."""
+        levels, stored = [], self.stored
+        for h in range(self.horizon):
+            solar, wind, _, walk = self.series[self.now + h]
+            drift = walk - self.series[self.now][3]
+            factor = max(0.0, 1.0 + self.config.forecast_error * drift)
+            if self.site:
+                flows = self.dispatch(stored, (solar + wind) * factor, self.site.pool_kw, 0.0)
+                stored = flows["stored"]
+                level = flows["pool"] / self.site.pool_kw
+                if h == 0:
+                    self.available_kw = flows["pool"]
+            else:
+                level = min(solar * factor, 1.0)
+            levels.append(math.floor(level * self.units + 1e-9))
+        return levels
+
+    # --- what the agent sees ---------------------------------------------------------------------------
+
+    def observe(self) -> dict[str, np.ndarray]:
+        grid = self.grid()
+        return {
+            "resources": self.observe_image(grid),
+            "jobs": self.observe_jobs(grid),
+            "context": self.observe_context(grid),
+            "action_mask": np.array(self.mask(), np.int8),
+        }
+
+    def observe_image(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
+        codes = np.zeros((self.horizon, self.types * self.units))
+        for h in range(self.horizon):
+            for k in range(self.types):
+                for u in range(self.units):
+                    job = grid[h][k][u]
+                    if job is not None:
+                        codes[h, k * self.units + u] = 64 + job.id * 37 % 128
+                    elif u >= self.levels[h]:
+                        codes[h, k * self.units + u] = 255
+        if self.config.image_dtype == "uint8":
+            return codes.astype(np.uint8)
+        return (codes * (1.0 / 255.0)).astype(np.float32)
+
+    def observe_jobs(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
+        table = np.zeros((self.config.ready_pool_size, 13 + self.types), np.float32)
+        step = 1.0 / self.horizon
+        long_step = 0.1 * step
+        for slot, job in enumerate(self.ready()):
+            found = self.earliest(job, grid)
+            slack = job.latest - self.now - self.length(job)
+            table[slot] = [
+                1.0,
+                job.value / (job.value + self.mean_value),
+                job.qos,
+                max(-1.0, min(1.0, (job.latest - self.now) * long_step)),
+                min(1.0, (self.now - job.arrival) * long_step),
+                job.duration * step,
+                job.remaining * step,
+                max(-1.0, min(1.0, slack * step)),
+                found[0] * step if found else 1.0,
+                found is not None and found[0] == 0,
+                found is not None and found[0] <= slack,
+                slack < 0,
+                self.schedule_choice(job, grid) is not None,
+                *(u * (1.0 / self.units) for u in job.units),
+            ]
+        return table
+
+    def observe_context(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
+        n = self.config.ready_pool_size
+        beyond = self.queue()[n:]
+        hopeful = [job for job in beyond if not self.hopeless(job)]
+        hour = self.start_hour + self.now * self.config.step_hours
+        numbers = [
+            len(beyond) / (len(beyond) + n),
+            len(hopeful) / (len(hopeful) + n),
+            math.sin(hour * (math.pi / 12.0)),
+            math.cos(hour * (math.pi / 12.0)),
+        ]
+        if self.site and self.site.battery.energy_kwh > 0:
+            numbers.append(self.stored / self.site.battery.energy_kwh)
+        for k in range(self.types):
+            for h in range(min(self.config.context_rows, self.horizon)):
+                free = [grid[h][k][u] is None and u < self.levels[h] for u in range(self.units)]
+                longest = run = 0
+                for is_free in free:
+                    run = run + 1 if is_free else 0
+                    longest = max(longest, run)
+                numbers += [sum(free) * (1.0 / self.units), longest * (1.0 / self.units)]
+        return np.array(numbers, np.float32)
+
+    # --- metrics ---------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        finished = [job for job in self.jobs if job.status == FINISHED]
+        on_time = [job for job in finished if job.finish <= job.latest]
+        inside = [job for job in self.jobs if job.latest <= self.now]
+        value, value_all = add_up(on_time), add_up(self.jobs)
+        value_inside = add_up([job for job in on_time if job.latest <= self.now])
+        value_all_inside = add_up(inside)
+        open_late = [j for j in self.jobs if j.status not in (FINISHED, LEFT) and j.latest < self.now]
+        slowdown = wait = 0.0
+        for j in finished:
+            slowdown += (j.finish - j.arrival) / j.duration
+            wait += j.finish - j.arrival - j.duration
+        units = self.now * self.units * self.types
+        metrics = {
+            "total_job_value": value,
+            "total_job_value_ratio": value / value_all if value_all else 0.0,
+            "total_job_value_ratio_inside": value_inside / value_all_inside if value_all_inside else 0.0,
+            "arrived_jobs": len(self.jobs),
+            "completed_jobs": len(finished),
+            "completion_ratio": len(finished) / len(self.jobs) if self.jobs else 0.0,
+            "on_time_ratio": len(on_time) / len(self.jobs) if self.jobs else 0.0,
+            "qos_violations": len(finished) - len(on_time) + self.counts["left"] + len(open_late),
+            "mean_slowdown": slowdown / len(finished) if finished else 0.0,
+            "mean_wait": wait / len(finished) if finished else 0.0,
+            "utilization": self.counts["used"] / units if units else 0.0,
+            "utilization_powered": self.counts["used"] / max(self.counts["powered"], 1),
+            "accrued_cost": self.accrued_cost,
+            "accrued_cost_per_step": self.accrued_cost / self.now if self.now else 0.0,
+            "accrued_reward": self.accrued_reward,
+            "time_steps": self.now,
+            "decisions": self.counts["decisions"],
+            "invalid_actions": self.counts["invalid"],
+            "agent_suspensions": self.counts["swaps"],
+            "power_suspensions": self.counts["power_suspensions"],
+            "broken_reservations": self.counts["broken"],
+            "left_jobs": self.counts["left"],
+        }
+        if self.site:
+            names = (
+                ("solar_kwh", "solar"),
+                ("wind_kwh", "wind"),
+                ("critical_kwh", "critical"),
+                ("pool_kwh", "pool"),
+                ("battery_charged_kwh", "charged"),
+                ("battery_discharged_kwh", "discharged"),
+                ("brown_kwh", "grid"),
+                ("curtailed_kwh", "curtailed"),
+                ("critical_unserved_kwh", "unserved"),
+                ("carbon_kg", "carbon"),
+            )
+            metrics |= {name: self.energy[key] for name, key in names}
+        return {name: float(number) for name, number in metrics.items()}
