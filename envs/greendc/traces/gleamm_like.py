@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from greendc.config import require
 from greendc.traces.power import PowerTrace
-from greendc.traces.turbine import turbine_kw
+from greendc.traces.turbine import LOSSES, turbine_kw
 
 PV_KW = 150.0
 INVERTER_KW = 130.0
@@ -33,7 +33,6 @@ _WIND_SPEED, _WEIBULL_SHAPE = 8.45, 2.85
 _SEASON, _WINDIEST_DAY = 0.08, 50.0
 _NIGHT, _WINDIEST_HOUR = 0.20, 1.0
 _SYSTEM_SHARE, _SYSTEM_HOURS, _SYSTEM_MEMORY, _GUST_MEMORY = 0.85, 144.0, 60.0, 6.0
-_WIND_LOSSES = 0.08  # wakes, availability, cables
 
 # Clouds: the share of clear-sky light that is left is 1 - depth * (1 - u) ** steepness, u uniform.
 _CLOUD_DEPTH, _CLOUD_STEEPNESS, _CLOUD_MEMORY = 0.9, 4.5, 18.0
@@ -108,7 +107,7 @@ def _wind_kw(
     mean *= 1.0 + _NIGHT * np.cos(_turn(hour - _WINDIEST_HOUR, 24.0))
     # ndtr(-x) = 1 - ndtr(x), without its rounding to 0 or 1 for large x.
     weibull = (-np.log(ndtr(-normal))) ** (1.0 / _WEIBULL_SHAPE) / math.gamma(1.0 + 1.0 / _WEIBULL_SHAPE)
-    return TURBINES * turbine_kw(mean * weibull) * (1.0 - _WIND_LOSSES)
+    return TURBINES * turbine_kw(mean * weibull) * (1.0 - LOSSES)
 
 
 def _turn(time: NDArray[np.float64], period: float) -> NDArray[np.float64]:

@@ -118,8 +118,11 @@ def read_swf(path: str | Path) -> JobLog:
     :raises TraceError: if the file cannot be read, holds no job, or a line has not 18 fields, is not made
         of numbers, or holds a number beyond all reason; the message names the file and the line
     """
-    name = str(path)
-    data = read_text(path)
+    return parse_swf(read_text(path), str(path))
+
+
+def parse_swf(data: bytes, name: str) -> JobLog:
+    """Return the job log in the text ``data``, which errors call ``name``; see :func:`read_swf`."""
     header = _read_header(data)
     table = _parse(data)
     if table is None:

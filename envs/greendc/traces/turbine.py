@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATED_KW = 300.0
-HUB_HEIGHT = 32.0
-"""Of the turbine class, in m above ground."""
+LOSSES = 0.08
+"""Share of the power that wakes, outages and cables take."""
 
 _CUT_IN, _RATED, _CUT_OUT = 3.0, 12.7, 25.0
 _SHEAR = 1.0 / 7.0
