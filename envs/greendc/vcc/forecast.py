@@ -57,3 +57,15 @@ def noise(rng: np.random.Generator, rows: int, scale: float) -> NDArray[np.float
     steps = rng.standard_normal((rows, LEADS))
     walk: NDArray[np.float64] = np.cumsum(steps, axis=1) * (scale / np.sqrt(LEADS))
     return walk
+
+
+def with_features(forecasts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Append to forecasts ``(..., 24)`` the rank of the first hour among them, their mean, and the gap.
+
+    The rank is the share of the other 23 hours that are cleaner; the gap is the first hour less the mean.
+    """
+    first = forecasts[..., :1]
+    rank = (forecasts < first).sum(axis=-1, keepdims=True) / (LEADS - 1)
+    # Summed in order, unlike mean(), so that the result is the same on every machine.
+    mean = np.cumsum(forecasts, axis=-1)[..., -1:] / LEADS
+    return np.concatenate([forecasts, rank, mean, first - mean], axis=-1)

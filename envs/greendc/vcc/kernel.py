@@ -1,43 +1,71 @@
 """The compiled simulator: one hour of a batch of datacenters under a virtual capacity curve.
 
-``step_batch`` reads like an hour: finish, arrive, start the inflexible, evict, start the flexible,
-charge, observe. All work is counted in integers (millionths of a machine unit, whole hours), so that
-a plain reference gives bit-identical trajectories. Column names are in :mod:`greendc.vcc.layout`.
+``advance`` reads like an hour: jobs leave, arrive, are evicted, start, work, and are charged for. All
+work is counted in integers (millionths of a machine unit, whole hours), so that a plain reference gives
+bit-identical trajectories. Column names are in :mod:`greendc.vcc.layout`; jobs on machines in
+:mod:`~greendc.vcc.kernel_cluster`, waiting jobs in :mod:`~greendc.vcc.kernel_queue`, lateness in
+:mod:`~greendc.vcc.kernel_lateness`. An hour costs time in proportion to the jobs that come, start, stop
+and go, not to those that wait.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from greendc.vcc import kernel_queue
+from greendc.vcc.kernel_cluster import (
+    complete,
+    evict_slot,
+    is_running,
+    least_loaded,
+    leave,
+    machine_with_room,
+    push,
+    run,
+    submit,
+    wait,
+)
+from greendc.vcc.kernel_lateness import (
+    count_running,
+    count_waiting,
+    delay_of_waiting,
+    pass_hour,
+    pending_overdue,
+)
 from greendc.vcc.layout import (
     BASELINE,
+    BY_DELAY,
     CAPACITY,
     CARBON_WEIGHT,
     CLASS,
+    CLASSES,
     CONSTRAINED,
     COSINE,
     CPU,
+    DAY,
+    DELAY,
     DELAY_BINS,
     DEMAND,
-    DONE,
-    DURATION,
+    DEMAND_TODAY,
     EVICT,
-    EVICTED,
-    EVICTION_LOSS,
-    EVICTIONS,
     EXECUTED_FLEXIBLE_WORK,
     EXECUTED_WORK,
     EXTENDED,
-    FINISHED_FLEXIBLE,
+    FINISH,
+    FINISHING,
     FIRST_FLEXIBLE_CLASS,
     FORECAST,
+    FORECAST_FEATURES,
+    HIGH_WATER,
     HOUR,
     HOURS,
     ID,
+    ID_BASE,
     INCURRED,
     INFO_CARBON,
     INFO_COST,
@@ -50,554 +78,437 @@ from greendc.vcc.layout import (
     INFO_WAITING,
     KW_PER_UNIT,
     LAST_VCC,
+    LATE_WAITING_CPU,
+    LEFT,
     LOAD_FLEXIBLE,
     LOAD_INFLEXIBLE,
-    LOST_WORK,
-    MACHINE,
     MICRO,
-    MOER_GAP,
-    MOER_MEAN,
     MOER_RANK,
     MONTH,
     N_DELAY_BINS,
-    NEXT_ID,
+    NOTHING,
     OUTSIDE,
     OUTSIDE_JOBS,
     OVERDUE,
+    OVERDUE_RUNNING,
+    OVERDUE_WAITING,
     PAUSE_CHARGE,
     PENDING,
     PENDING_OVERDUE,
-    QUEUE_FREE,
-    QUEUE_MID,
-    RUNNING_FLEXIBLE,
-    RUNNING_INFLEXIBLE,
+    POSITIONS,
+    RUNNING,
+    RUNNING_DELAYS,
+    RUNNING_STACK,
     SINE,
     SLO_OVERDUE,
     SLO_WEIGHT,
-    START,
-    SUBMIT,
-    SUBMITTED_FLEXIBLE_WORK,
-    SUBMITTED_WORK,
-    TOLERANCE,
+    STACK_TOP,
+    STARTED_MID,
+    STATE,
     TRACE_CLASS,
     TRACE_CPU,
     TRACE_DURATION,
-    TRACE_HOUR,
-    UNUSED,
+    TRACE_ORDER,
     VCC_SPENT,
     VCC_TODAY,
+    WAITING,
+    WAITING_JOBS,
 )
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
-Floats = NDArray[np.float64]
+
+
+class World(NamedTuple):
+    """What the environments run on; n environments, T hours, D = T / 24 days."""
+
+    trace: Slots
+    """``(J, TRACE_FIELDS)``: the job trace, by hour, class and input order."""
+    hour_offsets: Ints
+    """``(24 * trace days + 1,)``: first job of each hour of the trace."""
+    days: Ints
+    """``(n, D + 1)``: the trace's day before t = 0, then one for each day."""
+    moer: Floats
+    """``(months, T)``: kg CO2/kWh."""
+    forecast: Floats
+    """``(tables, T + 1, FORECAST_FEATURES)``"""
+    no_delay: Ints
+    """``(n, T)``: load of the no-delay schedule, millionths of a machine unit."""
+    settings: Floats
+    """``(SETTINGS,)``: weights, see ``layout``."""
+    switches: Ints
+    """``(SWITCHES,)``: the rest of the configuration."""
+    scale: Floats
+    """``(EXTENDED_SIZE,)``: what raw observations are multiplied by."""
+
+
+class State(NamedTuple):
+    """The environments' state; n environments, S slots, M machines, T hours. Columns: ``layout``."""
+
+    slots: Slots
+    """``(n, S, SLOT_FIELDS)``: the jobs that have arrived and are not done."""
+    lists: Slots
+    """``(n, LISTS, max(S, T + 1))``"""
+    queues: Slots
+    """``(n, 3, ...)``: waiting jobs by class, see :mod:`greendc.vcc.kernel_queue`."""
+    machines: Ints
+    """``(n, 2, M)``: load of each machine, and the part of it that leaves when the next hour begins."""
+    counters: Ints
+    """``(n, COUNTERS)``"""
+    lateness: Ints
+    """``(n, LATE_ROWS, T + 49)``: see :mod:`greendc.vcc.kernel_lateness`."""
+    sums: Floats
+    """``(n, SUMS)``"""
+
+
+class Report(NamedTuple):
+    """What a step tells; n environments."""
+
+    info: Floats
+    """``(n, len(INFO))``"""
+    history: Floats
+    """``(n, T, len(INFO))``"""
+    rewards: Floats
+    """``(n,)``"""
+    truncated: NDArray[np.bool_]
+    """``(n,)``"""
+    raw: Floats
+    """``(n, EXTENDED_SIZE)``: the observation before scaling."""
+
+
+# The compiled functions below take single arrays, since reading one out of a tuple costs two atomic
+# additions (its reference count) each time.
 
 
 @njit(cache=True)
-def step_batch(
-    actions: Floats,
-    trace: Slots,
-    day_offsets: Ints,
-    days: Ints,
-    moer: Floats,
-    forecast: Floats,
-    no_delay: Ints,
-    settings: Floats,
-    switches: Ints,
-    scale: Floats,
-    slots: NDArray[np.int32],
-    lists: NDArray[np.int32],
-    machines: Ints,
-    counters: Ints,
-    sums: Floats,
-    delays: Ints,
-    info: Floats,
-    history: Floats,
-    rewards: Floats,
-    truncated: NDArray[np.bool_],
-    raw: Floats,
-    out: NDArray[np.float32],
-) -> int:
+def step_batch(actions: Floats, world: World, state: State, report: Report, out: NDArray[np.float32]) -> int:
     """Advance every environment by an hour; return the index of the first bad action, else -1.
 
-    Nothing is changed if an action is not a number from 0 to 1. Leading axes are environments:
-    ``slots (n, S, 8)``, ``lists (n, 7, S)``, ``machines (n, M)``, ``counters (n, C)``,
-    ``days (n, D + 1)`` (the trace's day before t = 0, then one for each day), ``no_delay (n, hours)``;
-    ``moer (months, hours)`` is shared, and ``forecast (tables, hours + 1, 24)`` may be.
+    Nothing is changed if an action is not a number from 0 to 1.
+
+    :param actions: ``(n,)`` virtual capacities, fractions of C
+    :param out: ``(n, size)`` observations, overwritten
     """
     for i in range(actions.shape[0]):
         if not 0.0 <= actions[i] <= 1.0:
             return i
+    trace, hour_offsets, switches = world.trace, world.hour_offsets, world.switches
+    settings, scale = world.settings, world.scale
     for i in range(actions.shape[0]):
+        slots, lists, queues, machines = state.slots[i], state.lists[i], state.queues[i], state.machines[i]
+        counters, lateness, sums = state.counters[i], state.lateness[i], state.sums[i]
+        hour = counters[HOUR]
+        demand = world.no_delay[i, hour]
+        first_hour = DAY * world.days[i, 1 + hour // DAY]
         advance(
             actions[i],
+            demand,
+            first_hour,
             trace,
-            day_offsets,
-            days[i],
-            moer[counters[i, MONTH]],
-            no_delay[i],
+            hour_offsets,
+            slots,
+            lists,
+            queues,
+            machines,
+            counters,
+            lateness,
+            switches,
+            sums,
+        )
+        report.rewards[i] = charge(
+            demand,
+            world.moer[counters[MONTH], hour],
             settings,
+            slots,
+            counters,
+            lateness,
             switches,
-            slots[i],
-            lists[i],
-            machines[i],
-            counters[i],
-            sums[i],
-            delays[i],
-            info[i],
-            history[i],
-            rewards[i : i + 1],
-            raw[i],
+            sums,
+            report.info[i],
+            report.raw[i],
         )
-        truncated[i] = counters[i, HOUR] == switches[HOURS]
-        observe(
-            forecast[counters[i, FORECAST]],
-            no_delay[i],
-            switches,
-            counters[i],
-            sums[i],
-            scale,
-            raw[i],
-            out[i],
-        )
+        report.truncated[i] = counters[HOUR] == switches[HOURS]
+        report.history[i, hour] = report.info[i]
+        forecast = world.forecast[counters[FORECAST], counters[HOUR]]
+        observe(forecast, scale, counters, lateness, switches, sums, report.raw[i], out[i])
     return -1
 
 
 @njit(cache=True)
 def advance(
     vcc: float,
+    demand: int,
+    first_hour: int,
     trace: Slots,
-    day_offsets: Ints,
-    days: Ints,
-    moer: Floats,
-    no_delay: Ints,
-    settings: Floats,
-    switches: Ints,
+    hour_offsets: Ints,
     slots: Slots,
     lists: Slots,
+    queues: Slots,
     machines: Ints,
     counters: Ints,
+    lateness: Ints,
+    switches: Ints,
     sums: Floats,
-    delays: Ints,
-    info: Floats,
-    history: Floats,
-    reward: Floats,
-    raw: Floats,
 ) -> None:
-    """Advance one environment by an hour under the virtual capacity ``vcc`` (a fraction of C)."""
-    hour = counters[HOUR]
-    budget = math.floor(vcc * switches[CAPACITY])
-    finish(hour, slots, lists, machines, counters, delays)
-    arrive(hour, trace, day_offsets, days, switches, slots, lists, machines, counters)
-    if switches[EVICT]:
-        evict(budget, switches, slots, lists, machines, counters)
-    requeue_evicted(slots, lists, counters)
-    start_flexible(hour, budget, slots, lists, machines, counters)
-    work_one_hour(slots, lists, counters)
+    """Run an hour under the virtual capacity ``vcc`` (a fraction of C).
 
-    counters[HOUR] = hour + 1
+    :param demand: load of the no-delay schedule in this hour
+    :param first_hour: the trace's hour that is today's midnight
+    """
+    hour = first_hour + counters[HOUR] % DAY
+    first, end = hour_offsets[hour], hour_offsets[hour + 1]
+    budget = math.floor(vcc * switches[CAPACITY])
+    leave(machines, counters)
+    first = start_inflexible(trace, first, end, slots, lists, queues, machines, counters, lateness, switches)
+    if switches[EVICT]:
+        evict(budget, slots, lists, queues, machines, counters, lateness, switches)
+    start_flexible(trace, first, end, budget, slots, lists, queues, machines, counters, lateness, switches)
+    counters[EXECUTED_WORK] += counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]
+    counters[EXECUTED_FLEXIBLE_WORK] += counters[LOAD_FLEXIBLE]
+    counters[DEMAND_TODAY] += demand
     sums[LAST_VCC] = vcc
     sums[VCC_TODAY] += vcc
-    pending_before = counters[PENDING_OVERDUE]
-    overdue, undone = assess(switches, slots, lists, counters, raw)
-
-    load = (counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]) / MICRO
-    slo, overdue_charge, cost = charge_slo(
-        overdue, undone, pending_before, no_delay, switches, counters, sums
-    )
-    carbon = settings[KW_PER_UNIT] * load * moer[hour]
-    saved = carbon
-    if switches[BASELINE]:
-        saved = settings[KW_PER_UNIT] * (load - no_delay[hour] / MICRO) * moer[hour]
-    reward[0] = -settings[CARBON_WEIGHT] * saved
-    if not switches[CONSTRAINED]:
-        reward[0] -= settings[SLO_WEIGHT] * slo
-
-    info[INFO_COST] = cost
-    info[INFO_CARBON] = carbon
-    info[INFO_SLO] = slo
-    info[INFO_OVERDUE] = overdue_charge
-    info[INFO_VCC] = vcc
-    info[INFO_LOAD] = load
-    info[INFO_INFLEXIBLE] = counters[LOAD_INFLEXIBLE] / MICRO
-    info[INFO_WAITING] = waiting_jobs(counters)
-    info[INFO_MOER] = moer[hour]
-    history[hour] = info
+    pass_hour(counters, lateness, switches)
+    complete(slots, lists, machines, counters, lateness)
+    if counters[HOUR] % DAY == 0:
+        counters[ID_BASE] += hour_offsets[first_hour + DAY] - hour_offsets[first_hour]
 
 
 # --- the phases of an hour -------------------------------------------------------------------------
 
 
 @njit(cache=True)
-def finish(hour: int, slots: Slots, lists: Slots, machines: Ints, counters: Ints, delays: Ints) -> None:
-    """Take the jobs whose work is done off their machines."""
-    for running in (RUNNING_INFLEXIBLE, RUNNING_FLEXIBLE):
-        kept = 0
-        for k in range(counters[running]):
-            s = lists[running, k]
-            if slots[s, DONE] < slots[s, DURATION]:
-                lists[running, kept] = s
-                kept += 1
-                continue
-            release(s, slots, machines, counters)
-            if running == RUNNING_FLEXIBLE:
-                delays[hour - slots[s, SUBMIT] - slots[s, DURATION]] += 1
-                counters[FINISHED_FLEXIBLE] += 1
-            lists[UNUSED, counters[UNUSED]] = s
-            counters[UNUSED] += 1
-        counters[running] = kept
-
-
-@njit(cache=True)
-def arrive(
-    hour: int,
-    trace: Slots,
-    day_offsets: Ints,
-    days: Ints,
-    switches: Ints,
-    slots: Slots,
-    lists: Slots,
-    machines: Ints,
-    counters: Ints,
-) -> None:
-    """Submit this hour's jobs: start the inflexible (monitoring, then production), queue the flexible."""
-    day = days[1 + hour // 24]
-    first, end = hour_range(trace, day_offsets[day], day_offsets[day + 1], hour % 24)
-    for job_class in range(FIRST_FLEXIBLE_CLASS):
-        for j in range(first, end):
-            if trace[j, TRACE_CLASS] == job_class:
-                s = submit(counters[NEXT_ID] + j - first, trace[j], hour, slots, lists, counters)
-                start_inflexible(s, hour, switches, slots, lists, machines, counters)
-    for j in range(first, end):
-        if trace[j, TRACE_CLASS] >= FIRST_FLEXIBLE_CLASS:
-            s = submit(counters[NEXT_ID] + j - first, trace[j], hour, slots, lists, counters)
-            append(lists, counters, trace[j, TRACE_CLASS] - FIRST_FLEXIBLE_CLASS, s)
-    counters[NEXT_ID] += end - first
-
-
-@njit(cache=True)
 def start_inflexible(
-    s: int, hour: int, switches: Ints, slots: Slots, lists: Slots, machines: Ints, counters: Ints
-) -> None:
-    """Start an inflexible job at once, making room by evictions, or outside the machines."""
-    machine = least_loaded(machines)
-    if machines[machine] + slots[s, CPU] > MICRO:
-        machine = OUTSIDE
-        if switches[EVICT]:
-            machine = make_room(slots[s, CPU], switches, slots, lists, machines, counters)
-        if machine == OUTSIDE:
-            counters[OUTSIDE_JOBS] += 1
-    run(s, machine, hour, RUNNING_INFLEXIBLE, slots, lists, machines, counters)
-
-
-@njit(cache=True)
-def evict(budget: int, switches: Ints, slots: Slots, lists: Slots, machines: Ints, counters: Ints) -> None:
-    """Evict flexible jobs, latest start first, then higher id, until the running load fits the VCC."""
-    end = counters[RUNNING_FLEXIBLE]
-    while end > 0 and counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] > budget:
-        first = sort_last_starts(end, slots, lists)
-        while end > first and counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] > budget:
-            end -= 1
-            evict_slot(lists[RUNNING_FLEXIBLE, end], switches, slots, lists, machines, counters)
-    counters[RUNNING_FLEXIBLE] = end
-
-
-@njit(cache=True)
-def start_flexible(
-    hour: int, budget: int, slots: Slots, lists: Slots, machines: Ints, counters: Ints
-) -> None:
-    """Start waiting jobs by class, then id, wherever they fit; one that does not fit is passed over."""
-    for queue in range(QUEUE_MID, QUEUE_FREE + 1):
-        kept = 0
-        for k in range(counters[queue]):
-            s = lists[queue, k]
-            room = budget - counters[LOAD_INFLEXIBLE] - counters[LOAD_FLEXIBLE]
-            if slots[s, CPU] <= room:
-                machine = least_loaded(machines)
-                if machines[machine] + slots[s, CPU] <= MICRO:
-                    run(s, machine, hour, RUNNING_FLEXIBLE, slots, lists, machines, counters)
-                    continue
-            lists[queue, kept] = s
-            kept += 1
-        counters[queue] = kept
-
-
-@njit(cache=True)
-def work_one_hour(slots: Slots, lists: Slots, counters: Ints) -> None:
-    """Let every running job do an hour of its work."""
-    for running in (RUNNING_INFLEXIBLE, RUNNING_FLEXIBLE):
-        for k in range(counters[running]):
-            slots[lists[running, k], DONE] += 1
-    counters[EXECUTED_WORK] += counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]
-    counters[EXECUTED_FLEXIBLE_WORK] += counters[LOAD_FLEXIBLE]
-
-
-# --- what they are made of -------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def append(lists: Slots, counters: Ints, which: int, s: int) -> None:
-    """Append slot ``s`` to a list."""
-    lists[which, counters[which]] = s
-    counters[which] += 1
-
-
-@njit(cache=True)
-def hour_range(trace: Slots, first: int, end: int, hour: int) -> tuple[int, int]:
-    """Return the range of a day's jobs that are submitted in ``hour`` (bisection)."""
-    low, high = first, end
-    while low < high:
-        middle = (low + high) // 2
-        if trace[middle, TRACE_HOUR] < hour:
-            low = middle + 1
-        else:
-            high = middle
-    first = low
-    while low < end and trace[low, TRACE_HOUR] == hour:
-        low += 1
-    return first, low
-
-
-@njit(cache=True)
-def submit(job_id: int, job: Slots, hour: int, slots: Slots, lists: Slots, counters: Ints) -> int:
-    """Give a job of the trace a slot, and return it."""
-    counters[UNUSED] -= 1
-    s = lists[UNUSED, counters[UNUSED]]
-    slots[s, ID] = job_id
-    slots[s, CPU] = job[TRACE_CPU]
-    slots[s, DURATION] = job[TRACE_DURATION]
-    slots[s, SUBMIT] = hour
-    slots[s, CLASS] = job[TRACE_CLASS]
-    slots[s, DONE] = 0
-    count_submitted(s, slots, counters)
-    return int(s)
-
-
-@njit(cache=True)
-def count_submitted(s: int, slots: Slots, counters: Ints) -> None:
-    """Count the work that a job still has to do."""
-    work = np.int64(slots[s, CPU]) * (slots[s, DURATION] - slots[s, DONE])
-    counters[SUBMITTED_WORK] += work
-    if slots[s, CLASS] >= FIRST_FLEXIBLE_CLASS:
-        counters[SUBMITTED_FLEXIBLE_WORK] += work
-
-
-@njit(cache=True)
-def least_loaded(machines: Ints) -> int:
-    """Return the machine of least load, the first of equals."""
-    best = 0
-    for machine in range(1, machines.shape[0]):
-        if machines[machine] < machines[best]:
-            best = machine
-    return best
-
-
-@njit(cache=True)
-def run(
-    s: int,
-    machine: int,
-    hour: int,
-    running: int,
+    trace: Slots,
+    first: int,
+    end: int,
     slots: Slots,
     lists: Slots,
+    queues: Slots,
     machines: Ints,
     counters: Ints,
-) -> None:
-    """Start the job in slot ``s`` on a machine (or :data:`OUTSIDE`)."""
-    slots[s, START] = hour
-    slots[s, MACHINE] = machine
-    if machine != OUTSIDE:
-        machines[machine] += slots[s, CPU]
-    load = LOAD_FLEXIBLE if running == RUNNING_FLEXIBLE else LOAD_INFLEXIBLE
-    counters[load] += slots[s, CPU]
-    append(lists, counters, running, s)
+    lateness: Ints,
+    switches: Ints,
+) -> int:
+    """Start this hour's inflexible jobs, monitoring before production; return the first flexible one.
 
-
-@njit(cache=True)
-def release(s: int, slots: Slots, machines: Ints, counters: Ints) -> None:
-    """Take the load of slot ``s`` off its machine and off the running load."""
-    if slots[s, MACHINE] != OUTSIDE:
-        machines[slots[s, MACHINE]] -= slots[s, CPU]
-    load = LOAD_FLEXIBLE if slots[s, CLASS] >= FIRST_FLEXIBLE_CLASS else LOAD_INFLEXIBLE
-    counters[load] -= slots[s, CPU]
-
-
-@njit(cache=True)
-def evict_slot(s: int, switches: Ints, slots: Slots, lists: Slots, machines: Ints, counters: Ints) -> None:
-    """Stop a flexible job; it keeps its work, less the hours that an eviction costs."""
-    release(s, slots, machines, counters)
-    lost = min(slots[s, DONE], switches[EVICTION_LOSS])
-    slots[s, DONE] -= lost
-    counters[LOST_WORK] += lost * slots[s, CPU]
-    counters[EVICTIONS] += 1
-    append(lists, counters, EVICTED, s)
-
-
-@njit(cache=True)
-def sort_by_id(line: NDArray[np.int32], first: int, end: int, slots: Slots) -> None:
-    """Sort slots by id (insertion: the stretches are short and nearly sorted)."""
-    for k in range(first + 1, end):
-        s = line[k]
-        position = k
-        while position > first and slots[line[position - 1], ID] > slots[s, ID]:
-            line[position] = line[position - 1]
-            position -= 1
-        line[position] = s
-
-
-@njit(cache=True)
-def sort_last_starts(end: int, slots: Slots, lists: Slots) -> int:
-    """Sort the running flexible jobs before ``end`` that share the last start; return where they begin."""
-    first = end - 1
-    start = slots[lists[RUNNING_FLEXIBLE, first], START]
-    while first > 0 and slots[lists[RUNNING_FLEXIBLE, first - 1], START] == start:
-        first -= 1
-    sort_by_id(lists[RUNNING_FLEXIBLE], first, end, slots)
+    Where the least-loaded machine has no room, flexible jobs are evicted; failing that, the job runs
+    outside the machines.
+    """
+    while first < end and trace[first, TRACE_CLASS] < FIRST_FLEXIBLE_CLASS:
+        s = submit(
+            counters[ID_BASE] + trace[first, TRACE_ORDER],
+            trace[first],
+            counters[HOUR],
+            0,
+            slots,
+            lists,
+            queues,
+            counters,
+        )
+        cpu = slots[s, CPU]
+        machine = least_loaded(machines[0])
+        if machines[0, machine] + cpu > MICRO:
+            machine = (
+                machine_with_room(cpu, slots, lists, queues, machines, counters, lateness, switches)
+                if switches[EVICT]
+                else OUTSIDE
+            )
+            if machine == OUTSIDE:
+                counters[OUTSIDE_JOBS] += 1
+        run(s, machine, slots, lists, machines, counters, switches)
+        first += 1
     return first
 
 
 @njit(cache=True)
-def make_room(cpu: int, switches: Ints, slots: Slots, lists: Slots, machines: Ints, counters: Ints) -> int:
-    """Evict flexible jobs, latest start first, from the machine of least inflexible load.
+def evict(
+    budget: int,
+    slots: Slots,
+    lists: Slots,
+    queues: Slots,
+    machines: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+) -> None:
+    """Evict flexible jobs, latest start first, then higher id, until the running load fits the VCC."""
+    while counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] > budget and counters[STACK_TOP] > 0:
+        top = counters[STACK_TOP] - 1
+        counters[STACK_TOP] = top
+        s = lists[RUNNING_STACK, top]
+        if is_running(s, top, slots):
+            evict_slot(s, slots, lists, queues, machines, counters, lateness, switches)
 
-    Return the machine, or :data:`OUTSIDE` where inflexible jobs alone leave no room.
-    """
-    inflexible = np.zeros(machines.shape[0], dtype=np.int64)
-    for k in range(counters[RUNNING_INFLEXIBLE]):
-        s = lists[RUNNING_INFLEXIBLE, k]
-        if slots[s, MACHINE] != OUTSIDE:
-            inflexible[slots[s, MACHINE]] += slots[s, CPU]
-    machine = least_loaded(inflexible)
-    if inflexible[machine] + cpu > MICRO:
-        return OUTSIDE
-    count = counters[RUNNING_FLEXIBLE]
-    end = count
-    while end > 0:
-        end = sort_last_starts(end, slots, lists)
-    for k in range(count - 1, -1, -1):
-        if machines[machine] + cpu <= MICRO:
+
+@njit(cache=True)
+def start_flexible(
+    trace: Slots,
+    first: int,
+    end: int,
+    budget: int,
+    slots: Slots,
+    lists: Slots,
+    queues: Slots,
+    machines: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+) -> None:
+    """Start flexible jobs by class, then id, wherever they fit; one that does not fit is passed over."""
+    started = np.zeros(CLASSES - FIRST_FLEXIBLE_CLASS, dtype=np.int64)
+    for which in range(started.shape[0]):
+        started[which] = start_waiting(
+            which, budget, slots, lists, queues, machines, counters, lateness, switches
+        )
+        while first < end and trace[first, TRACE_CLASS] == which + FIRST_FLEXIBLE_CLASS:
+            s = submit(
+                counters[ID_BASE] + trace[first, TRACE_ORDER],
+                trace[first],
+                counters[HOUR],
+                0,
+                slots,
+                lists,
+                queues,
+                counters,
+            )
+            first += 1
+            machine = fitting_machine(slots[s, CPU], budget, machines, counters)
+            if machine == NOTHING:
+                wait(s, slots, queues, counters, lateness, switches)
+            else:
+                start(s, machine, which, started[which], slots, lists, machines, counters, lateness, switches)
+                started[which] += 1
+    stack_started(started, slots, lists, counters)
+
+
+@njit(cache=True)
+def start_waiting(
+    which: int,
+    budget: int,
+    slots: Slots,
+    lists: Slots,
+    queues: Slots,
+    machines: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+) -> int:
+    """Start the waiting jobs of a flexible class that fit; return how many."""
+    queue = queues[which]
+    end = counters[POSITIONS + which]
+    position = 0
+    started = 0
+    while counters[WAITING_JOBS + which] > 0:
+        room = budget - counters[LOAD_INFLEXIBLE] - counters[LOAD_FLEXIBLE]
+        if room <= 0:
             break
-        s = lists[RUNNING_FLEXIBLE, k]
-        if slots[s, MACHINE] == machine:
-            evict_slot(s, switches, slots, lists, machines, counters)
-            for later in range(k + 1, counters[RUNNING_FLEXIBLE]):
-                lists[RUNNING_FLEXIBLE, later - 1] = lists[RUNNING_FLEXIBLE, later]
-            counters[RUNNING_FLEXIBLE] -= 1
-    return machine
+        position = kernel_queue.next_fit(queue, position, end, room)
+        if position == end:
+            break
+        s = queue[position]
+        machine = fitting_machine(slots[s, CPU], budget, machines, counters)
+        if machine != NOTHING:
+            kernel_queue.remove(queue, position)
+            counters[WAITING_JOBS + which] -= 1
+            count_waiting(s, -1, slots, counters, lateness, switches)
+            start(s, machine, which, started, slots, lists, machines, counters, lateness, switches)
+            started += 1
+        position += 1
+    return started
 
 
 @njit(cache=True)
-def requeue_evicted(slots: Slots, lists: Slots, counters: Ints) -> None:
-    """Merge the evicted jobs into the queues of their classes, in the order of their ids."""
-    count = counters[EVICTED]
-    if count == 0:
-        return
-    sort_by_id(lists[EVICTED], 0, count, slots)
-    for queue in range(QUEUE_MID, QUEUE_FREE + 1):
-        joining = 0
-        for k in range(count):
-            if slots[lists[EVICTED, k], CLASS] - FIRST_FLEXIBLE_CLASS == queue:
-                joining += 1
-        position = counters[queue] + joining - 1
-        waiting = counters[queue] - 1
-        counters[queue] += joining
-        for k in range(count - 1, -1, -1):
-            s = lists[EVICTED, k]
-            if slots[s, CLASS] - FIRST_FLEXIBLE_CLASS != queue:
-                continue
-            while waiting >= 0 and slots[lists[queue, waiting], ID] > slots[s, ID]:
-                lists[queue, position] = lists[queue, waiting]
-                position -= 1
-                waiting -= 1
-            lists[queue, position] = s
-            position -= 1
-    counters[EVICTED] = 0
+def fitting_machine(cpu: int, budget: int, machines: Ints, counters: Ints) -> int:
+    """Return the least-loaded machine if the job fits there and under the VCC, else ``NOTHING``."""
+    if counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] + cpu > budget:
+        return NOTHING
+    machine = least_loaded(machines[0])
+    return machine if machines[0, machine] + cpu <= MICRO else NOTHING
 
 
 @njit(cache=True)
-def waiting_jobs(counters: Ints) -> int:
-    """Return the number of jobs in the queues."""
-    return int(counters[QUEUE_MID] + counters[QUEUE_MID + 1] + counters[QUEUE_FREE])
-
-
-# --- lateness --------------------------------------------------------------------------------------
+def start(
+    s: int,
+    machine: int,
+    which: int,
+    started: int,
+    slots: Slots,
+    lists: Slots,
+    machines: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+) -> None:
+    """Start a flexible job, the next of its class to do so in this hour."""
+    run(s, machine, slots, lists, machines, counters, switches)
+    count_running(s, 1, slots, counters, lateness, switches)
+    lists[STARTED_MID + which, started] = s
 
 
 @njit(cache=True)
-def assess(switches: Ints, slots: Slots, lists: Slots, counters: Ints, raw: Floats) -> tuple[int, int]:
-    """Assess the flexible jobs' lateness now, at the end of an hour.
+def stack_started(started: Ints, slots: Slots, lists: Slots, counters: Ints) -> None:
+    """Put the jobs that started in this hour on the stack by id, merging the classes' lists."""
+    taken = np.zeros(started.shape[0], dtype=np.int64)
+    for _ in range(started.sum()):
+        best = NOTHING
+        for which in range(started.shape[0]):
+            if taken[which] < started[which]:
+                s = lists[STARTED_MID + which, taken[which]]
+                if best == NOTHING or slots[s, ID] < slots[lists[STARTED_MID + best, taken[best]], ID]:
+                    best = which
+        push(lists[STARTED_MID + best, taken[best]], slots, lists, counters)
+        taken[best] += 1
 
-    A job owes at day end D the work that it would have done with 24 h of delay and has not done,
-    ``cpu * max(0, min(duration, D - submit - 24) - done)``; at the episode's end also what the
-    no-delay schedule would have done by then. Psi, the pending overdue work, is the sum over the day
-    ends to come, each less its tolerance, if nothing is delayed from now on. Writes Psi to the
-    counters, and to ``raw`` the delay bins and what pausing all flexible work for the next hour would
-    add (``PAUSE_CHARGE``).
 
-    :return: work overdue now, and flexible work undone, both in millionths of a machine-unit-hour
+# --- charges ---------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def charge(
+    demand: int,
+    moer: float,
+    settings: Floats,
+    slots: Slots,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+    sums: Floats,
+    info: Floats,
+    raw: Floats,
+) -> float:
+    """Fill in what is reported of the hour that has just passed, and return its reward.
+
+    :param demand: load of the no-delay schedule, millionths of a machine unit
+    :param moer: emissions, kg CO2/kWh
     """
-    now = counters[HOUR]
-    end = switches[HOURS]
-    day_ends = (end - now + 23) // 24
-    owed = np.zeros((2, day_ends + 1), dtype=np.int64)  # without and with a pause; one row a day end
-    unfinished = np.zeros(2, dtype=np.int64)
-    bins = np.zeros(N_DELAY_BINS, dtype=np.int64)
-    overdue = 0
-    undone = 0
-    first_end = (now // 24 + 1) * 24
-    for which in range(4):
-        line = which if which < 3 else RUNNING_FLEXIBLE
-        for k in range(counters[line]):
-            s = lists[line, k]
-            cpu = np.int64(slots[s, CPU])
-            left = slots[s, DURATION] - slots[s, DONE]
-            if left == 0:
-                continue
-            delay = now - slots[s, SUBMIT] - slots[s, DONE]
-            bins[0 if delay == 0 else min(delay // 6, 4) + 1] += cpu
-            late = delay - 24
-            undone += cpu * min(delay, left)
-            if late > 0:
-                overdue += cpu * min(late, left)
-            if late >= 0 and switches[SLO_OVERDUE]:
-                for paused in range(2):
-                    # Paused, the same job is an hour later and does its work from an hour on.
-                    lateness = late + paused
-                    last_end = min(end, now + paused + left - 1)
-                    for day_end in range(first_end, last_end + 1, 24):
-                        remaining = left - (day_end - now - paused)
-                        owed[paused, (day_end - first_end) // 24] += cpu * min(lateness, remaining)
-            for paused in range(2):
-                remaining = left - (end - now - paused)
-                if remaining > 0:
-                    unfinished[paused] += cpu * min(delay + paused, remaining)
-    pending = unfinished[0]
-    pending_if_paused = unfinished[1]
-    for row in range(day_ends):
-        pending += max(0, owed[0, row] - switches[TOLERANCE])
-        pending_if_paused += max(0, owed[1, row] - switches[TOLERANCE])
-    if now == end:
-        pending = 0
-        pending_if_paused = 0
-    counters[PENDING_OVERDUE] = pending
-    if switches[EXTENDED]:
-        for k in range(N_DELAY_BINS):
-            raw[DELAY_BINS + k] = bins[k] / MICRO
-        raw[OVERDUE] = overdue / MICRO
-        raw[PENDING] = pending / MICRO
-        raw[PAUSE_CHARGE] = (pending_if_paused - pending) / MICRO
-    return overdue, undone
+    load = (counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]) / MICRO
+    pending_before = counters[PENDING_OVERDUE]
+    raw[PAUSE_CHARGE] = pending_overdue(counters, lateness, switches) / MICRO
+    slo, overdue, cost = charge_slo(pending_before, slots, counters, switches, sums)
+    carbon = settings[KW_PER_UNIT] * load * moer
+    saved = carbon
+    if switches[BASELINE]:
+        saved = settings[KW_PER_UNIT] * (load - demand / MICRO) * moer
+    reward = -settings[CARBON_WEIGHT] * saved
+    if not switches[CONSTRAINED]:
+        reward -= settings[SLO_WEIGHT] * slo
+    info[INFO_COST] = cost
+    info[INFO_CARBON] = carbon
+    info[INFO_SLO] = slo
+    info[INFO_OVERDUE] = overdue
+    info[INFO_VCC] = sums[LAST_VCC]
+    info[INFO_LOAD] = load
+    info[INFO_INFLEXIBLE] = counters[LOAD_INFLEXIBLE] / MICRO
+    info[INFO_WAITING] = waiting_jobs(counters)
+    info[INFO_MOER] = moer
+    return reward
 
 
 @njit(cache=True)
 def charge_slo(
-    overdue: int,
-    undone: int,
-    pending_before: int,
-    no_delay: Ints,
-    switches: Ints,
-    counters: Ints,
-    sums: Floats,
+    pending_before: int, slots: Slots, counters: Ints, switches: Ints, sums: Floats
 ) -> tuple[float, float, float]:
     """Return the hour's SLO charge, the overdue work charged at a day's end, and the constraint cost.
 
@@ -605,29 +516,49 @@ def charge_slo(
     ``slo="overdue"``, kept for reports whatever the reward sees; the third is the SLO term as a share
     of the day's demand, without tolerance.
     """
-    now = counters[HOUR]
-    charge = 0.0
+    charged = 0.0
     day_end_charge = 0.0
     cost = 0.0
-    if now % 24 == 0:
-        demand = 0
-        for hour in range(now - 24, now):
-            demand += no_delay[hour]
-        missing = undone if now == switches[HOURS] else 0
+    if counters[HOUR] % DAY == 0:
+        demand = counters[DEMAND_TODAY]
+        overdue = counters[OVERDUE_WAITING] + counters[OVERDUE_RUNNING]
+        missing = undone(slots, counters) if counters[HOUR] == switches[HOURS] else 0
         day_end_charge = max(0.0, overdue / MICRO - 0.03 * (demand / MICRO)) + missing / MICRO
         if switches[SLO_OVERDUE]:
-            charge = day_end_charge
+            charged = day_end_charge
             shortfall = float(overdue + missing)
         else:
             allocated = sums[VCC_TODAY] * switches[CAPACITY]
-            charge = max(0.0, 0.97 * demand - allocated) / MICRO
+            charged = max(0.0, 0.97 * demand - allocated) / MICRO
             shortfall = max(0.0, demand - allocated)
         if demand > 0:
             cost = shortfall / demand
         sums[VCC_TODAY] = 0.0
+        counters[DEMAND_TODAY] = 0
     if switches[INCURRED]:
-        charge += (counters[PENDING_OVERDUE] - pending_before) / MICRO
-    return charge, day_end_charge, cost
+        charged += (counters[PENDING_OVERDUE] - pending_before) / MICRO
+    return charged, day_end_charge, cost
+
+
+@njit(cache=True)
+def undone(slots: Slots, counters: Ints) -> int:
+    """Return the flexible work that the no-delay schedule would have done by now, and that is not done."""
+    work = 0
+    for s in range(counters[HIGH_WATER]):
+        if slots[s, CLASS] >= FIRST_FLEXIBLE_CLASS:
+            if slots[s, STATE] == WAITING:
+                work += np.int64(slots[s, CPU]) * min(
+                    slots[s, LEFT], delay_of_waiting(s, counters[HOUR], slots)
+                )
+            elif slots[s, STATE] == RUNNING:
+                work += np.int64(slots[s, CPU]) * min(slots[s, FINISH] - counters[HOUR], slots[s, DELAY])
+    return work
+
+
+@njit(cache=True)
+def waiting_jobs(counters: Ints) -> int:
+    """Return the number of jobs in the queues."""
+    return int(counters[WAITING_JOBS] + counters[WAITING_JOBS + 1] + counters[WAITING_JOBS + 2])
 
 
 # --- observation -----------------------------------------------------------------------------------
@@ -636,135 +567,141 @@ def charge_slo(
 @njit(cache=True)
 def observe(
     forecast: Floats,
-    no_delay: Ints,
-    switches: Ints,
-    counters: Ints,
-    sums: Floats,
     scale: Floats,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+    sums: Floats,
     raw: Floats,
     out: NDArray[np.float32],
 ) -> None:
     """Write what the agent sees before the next hour: raw, and times ``scale`` as float32.
 
-    The lateness features of ``raw`` are those that :func:`assess` left there.
+    :param forecast: ``(FORECAST_FEATURES,)`` of the hour that begins
     """
-    now = counters[HOUR]
     raw[0] = sums[LAST_VCC]
     raw[1] = (counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]) / MICRO
     raw[2] = waiting_jobs(counters)
-    raw[3:27] = forecast[now]
+    for k in range(DAY):
+        raw[3 + k] = forecast[k]
     if switches[EXTENDED]:
-        angle = 2.0 * math.pi * (now % 24) / 24.0
+        now = counters[HOUR]
+        angle = 2.0 * math.pi * (now % DAY) / DAY
         raw[SINE] = math.sin(angle)
         raw[COSINE] = math.cos(angle)
-        raw[VCC_SPENT] = sums[VCC_TODAY] / 24.0
-        demand = 0
-        for hour in range(now - now % 24, now):
-            demand += no_delay[hour]
-        raw[DEMAND] = demand / MICRO / 24.0
-        lower = 0
-        total = 0.0
-        for k in range(24):
-            total += forecast[now, k]
-            if forecast[now, k] < forecast[now, 0]:
-                lower += 1
-        raw[MOER_RANK] = lower / 23.0
-        raw[MOER_MEAN] = total / 24.0
-        raw[MOER_GAP] = forecast[now, 0] - total / 24.0
+        raw[VCC_SPENT] = sums[VCC_TODAY] / DAY
+        raw[DEMAND] = counters[DEMAND_TODAY] / MICRO / DAY
+        raw[OVERDUE] = (counters[OVERDUE_WAITING] + counters[OVERDUE_RUNNING]) / MICRO
+        for k in range(DAY, FORECAST_FEATURES):
+            raw[MOER_RANK + k - DAY] = forecast[k]
+        observe_delays(now, counters, lateness, raw)
+        raw[PENDING] = counters[PENDING_OVERDUE] / MICRO
     for k in range(out.shape[0]):
         out[k] = raw[k] * scale[k]
+
+
+@njit(cache=True)
+def observe_delays(now: int, counters: Ints, lateness: Ints, raw: Floats) -> None:
+    """Write the flexible CPU, waiting or running, by delay: 0, below 6, 12, 18, 24, and 24 h or more."""
+    for k in range(N_DELAY_BINS):
+        raw[DELAY_BINS + k] = 0.0
+    cpu = np.zeros(N_DELAY_BINS, dtype=np.int64)
+    for delay in range(DAY):
+        which = 0 if delay == 0 else delay // 6 + 1
+        cpu[which] += lateness[BY_DELAY, (now - delay) % DAY] + lateness[BY_DELAY, RUNNING_DELAYS + delay]
+    cpu[N_DELAY_BINS - 1] = counters[LATE_WAITING_CPU] + lateness[BY_DELAY, RUNNING_DELAYS + DAY]
+    for k in range(N_DELAY_BINS):
+        raw[DELAY_BINS + k] = cpu[k] / MICRO
 
 
 # --- starting an episode ---------------------------------------------------------------------------
 
 
 @njit(cache=True)
-def begin(
-    warm_start: bool,
-    trace: Slots,
-    day_offsets: Ints,
-    days: Ints,
-    day_profiles: Ints,
-    no_delay: Ints,
-    switches: Ints,
-    slots: Slots,
-    lists: Slots,
-    machines: Ints,
-    counters: Ints,
-    sums: Floats,
-    delays: Ints,
-    raw: Floats,
-) -> None:
-    """Empty one environment and, for a warm start, let the day before's jobs that go on run.
+def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: Ints, raw: Floats) -> None:
+    """Empty environment ``i`` and, for a warm start, let the jobs of the day before that go on run.
 
     ``day_profiles[d, h]`` is the no-delay load, h hours after its midnight, of the jobs submitted on
     day d of the trace (millionths of a machine unit); ``no_delay`` is their sum over the episode.
     """
-    counters[:] = 0
-    sums[:] = 0.0
-    sums[LAST_VCC] = 1.0
-    machines[:] = 0
-    delays[:] = 0
+    state.lists[i, FINISHING] = NOTHING
+    state.machines[i] = 0
+    state.counters[i] = 0
+    state.lateness[i] = 0
+    state.sums[i] = 0.0
+    state.sums[i, LAST_VCC] = 1.0
     raw[:] = 0.0
-    for k in range(lists.shape[1]):
-        lists[UNUSED, k] = lists.shape[1] - 1 - k
-    counters[UNUSED] = lists.shape[1]
-
+    no_delay, days = world.no_delay[i], world.days[i]
     no_delay[:] = 0
     hours = no_delay.shape[0]
     for d in range(0 if warm_start else 1, days.shape[0]):
-        midnight = 24 * (d - 1)
+        midnight = DAY * (d - 1)
         for h in range(max(0, midnight), min(hours, midnight + day_profiles.shape[1])):
             no_delay[h] += day_profiles[days[d], h - midnight]
-
     if warm_start:
-        for j in range(day_offsets[days[0]], day_offsets[days[0] + 1]):
-            submitted = trace[j, TRACE_HOUR] - 24
-            if submitted + trace[j, TRACE_DURATION] > 0:
-                warm_up(j - day_offsets[days[0]], trace[j], submitted, slots, lists, machines, counters)
-        counters[NEXT_ID] = day_offsets[days[0] + 1] - day_offsets[days[0]]
-    assess(switches, slots, lists, counters, raw)
+        warm_up(
+            DAY * days[0],
+            world.trace,
+            world.hour_offsets,
+            state.slots[i],
+            state.lists[i],
+            state.queues[i],
+            state.machines[i],
+            state.counters[i],
+            state.lateness[i],
+            world.switches,
+        )
+    raw[PAUSE_CHARGE] = pending_overdue(state.counters[i], state.lateness[i], world.switches) / MICRO
 
 
 @njit(cache=True)
 def warm_up(
-    job_id: int, job: Slots, submitted: int, slots: Slots, lists: Slots, machines: Ints, counters: Ints
+    first_hour: int,
+    trace: Slots,
+    offsets: Ints,
+    slots: Slots,
+    lists: Slots,
+    queues: Slots,
+    machines: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
 ) -> None:
-    """Put a job of the day before where the no-delay schedule has it at t = 0, or in its queue if full."""
-    counters[UNUSED] -= 1
-    s = lists[UNUSED, counters[UNUSED]]
-    slots[s, ID] = job_id
-    slots[s, CPU] = job[TRACE_CPU]
-    slots[s, DURATION] = job[TRACE_DURATION]
-    slots[s, SUBMIT] = submitted
-    slots[s, CLASS] = job[TRACE_CLASS]
-    slots[s, DONE] = -submitted
-    count_submitted(s, slots, counters)
-    machine = least_loaded(machines)
-    fits = machines[machine] + slots[s, CPU] <= MICRO
-    if slots[s, CLASS] < FIRST_FLEXIBLE_CLASS:
-        if not fits:
-            counters[OUTSIDE_JOBS] += 1
-        run(
-            s,
-            machine if fits else OUTSIDE,
-            submitted,
-            RUNNING_INFLEXIBLE,
-            slots,
-            lists,
-            machines,
-            counters,
-        )
-    elif fits:
-        run(s, machine, submitted, RUNNING_FLEXIBLE, slots, lists, machines, counters)
-    else:
-        append(lists, counters, slots[s, CLASS] - FIRST_FLEXIBLE_CLASS, s)
+    """Put the jobs of the day before where the no-delay schedule has them at t = 0, by id.
+
+    They go to the least-loaded machine; where it is full, flexible jobs wait and inflexible ones run
+    outside.
+    """
+    scratch = lists[STARTED_MID]
+    for hour in range(DAY):
+        first = offsets[first_hour + hour]
+        end = offsets[first_hour + hour + 1]
+        for j in range(first, end):
+            scratch[trace[j, TRACE_ORDER] - (first - offsets[first_hour])] = j
+        for k in range(end - first):
+            job = trace[scratch[k]]
+            if hour - DAY + job[TRACE_DURATION] <= 0:
+                continue
+            s = submit(job[TRACE_ORDER], job, hour - DAY, DAY - hour, slots, lists, queues, counters)
+            machine = least_loaded(machines[0])
+            flexible = job[TRACE_CLASS] >= FIRST_FLEXIBLE_CLASS
+            if machines[0, machine] + slots[s, CPU] > MICRO:
+                if flexible:
+                    wait(s, slots, queues, counters, lateness, switches)
+                    continue
+                machine = OUTSIDE
+                counters[OUTSIDE_JOBS] += 1
+            run(s, machine, slots, lists, machines, counters, switches)
+            if flexible:
+                count_running(s, 1, slots, counters, lateness, switches)
+                push(s, slots, lists, counters)
+    counters[ID_BASE] = offsets[first_hour + DAY] - offsets[first_hour]
 
 
 @njit(cache=True)
-def day_profile(trace: Slots, hours: int, profile: Ints) -> None:
+def add_profile(trace: Slots, hours: Ints, first_hour: int, profile: Ints) -> None:
     """Add the no-delay load of one day's jobs, hour by hour from its midnight, to ``profile``."""
-    for j in range(trace.shape[0]):
-        first = trace[j, TRACE_HOUR]
-        for h in range(first, min(hours, first + trace[j, TRACE_DURATION])):
-            profile[h] += trace[j, TRACE_CPU]
+    for hour in range(DAY):
+        for j in range(hours[first_hour + hour], hours[first_hour + hour + 1]):
+            for h in range(hour, min(profile.shape[0], hour + trace[j, TRACE_DURATION])):
+                profile[h] += trace[j, TRACE_CPU]

@@ -16,7 +16,6 @@ def episode_metrics(
     no_delay: NDArray[np.int64],
     counters: NDArray[np.int64],
     slots: NDArray[np.int32],
-    lists: NDArray[np.int32],
     delays: NDArray[np.int64],
 ) -> dict[str, float]:
     """Return the metrics of one environment over its episode so far.
@@ -43,7 +42,7 @@ def episode_metrics(
     executed = counters[layout.EXECUTED_WORK] / layout.MICRO
     flexible = counters[layout.SUBMITTED_FLEXIBLE_WORK] / layout.MICRO
     flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
-    delays_so_far, still_to_do = _unfinished(counters, slots, lists)
+    delays_so_far, still_to_do = _unfinished(counters, slots)
     mean_delay, p97_delay = _delay_statistics(delays, delays_so_far)
     return {
         "carbon_kg": carbon,
@@ -75,17 +74,16 @@ def page_shortfall(capacity: int, vcc: NDArray[np.float64], no_delay: NDArray[np
     return float(np.maximum(0.0, 0.97 * demand - allocated).sum() / layout.MICRO)
 
 
-def _unfinished(
-    counters: NDArray[np.int64], slots: NDArray[np.int32], lists: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], int]:
+def _unfinished(counters: NDArray[np.int64], slots: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
     """Return the delays so far of unfinished flexible jobs, and the work all unfinished jobs have left."""
-    names = range(layout.EVICTED)
-    active = np.concatenate([lists[name, : counters[name]] for name in names])
-    jobs = slots[active].astype(np.int64)
-    left = jobs[:, layout.DURATION] - jobs[:, layout.DONE]
-    delay = counters[layout.HOUR] - jobs[:, layout.SUBMIT] - jobs[:, layout.DONE]
+    now = counters[layout.HOUR]
+    jobs = slots[: counters[layout.HIGH_WATER]].astype(np.int64)
+    jobs = jobs[jobs[:, layout.STATE] != layout.VACANT]
+    running = jobs[:, layout.STATE] == layout.RUNNING
+    left = np.where(running, jobs[:, layout.FINISH] - now, jobs[:, layout.LEFT])
+    waited = now - jobs[:, layout.SUBMIT] - jobs[:, layout.DURATION] + left
     flexible = jobs[:, layout.CLASS] >= layout.FIRST_FLEXIBLE_CLASS
-    return delay[flexible], int((left * jobs[:, layout.CPU]).sum())
+    return waited[flexible], int((left * jobs[:, layout.CPU]).sum())
 
 
 def _delay_statistics(finished: NDArray[np.int64], unfinished: NDArray[np.int64]) -> tuple[float, float]:

@@ -79,12 +79,12 @@ def week_figure(
 
 def last_week(simulator: VCCSimulator, index: int) -> Figure:
     """Draw the last week, from a midnight on, of one environment."""
-    hour = int(simulator._counters[index, layout.HOUR])
+    hour = int(simulator.state.counters[index, layout.HOUR])
     first = max(0, (hour - WEEK + 23) // 24 * 24)
-    month = simulator.months[int(simulator._counters[index, layout.MONTH])]
+    month = simulator.months[int(simulator.state.counters[index, layout.MONTH])]
     return week_figure(
-        simulator.history[index, first:hour],
-        simulator.no_delay[index, first:hour] / layout.MICRO,
+        simulator.report.history[index, first:hour],
+        simulator.world.no_delay[index, first:hour] / layout.MICRO,
         simulator.capacity / layout.MICRO,
         f"Virtual capacity curve, {month}, hour {hour} of {simulator.hours}",
         first,
@@ -114,10 +114,10 @@ def show(simulator: VCCSimulator, index: int) -> None:
 
 def summarize(simulator: VCCSimulator, index: int) -> str:
     """Return the last hour as a line of text."""
-    hour = int(simulator._counters[index, layout.HOUR])
+    hour = int(simulator.state.counters[index, layout.HOUR])
     if hour == 0:
         return f"hour 0 of {simulator.hours}: nothing has run yet"
-    last = simulator.history[index, hour - 1]
+    last = simulator.report.history[index, hour - 1]
     capacity = simulator.capacity / layout.MICRO
     return (
         f"hour {hour} of {simulator.hours}: VCC {last[layout.INFO_VCC] * capacity:.2f} of {capacity:.2f} "

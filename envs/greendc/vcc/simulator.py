@@ -18,6 +18,7 @@ from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
 from greendc.vcc import forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
+from greendc.vcc.kernel_queue import queue_size
 from greendc.vcc.metrics import episode_metrics
 from greendc.vcc.splits import SPLITS
 
@@ -28,8 +29,8 @@ MOER_SCALE = 0.66375
 class VCCSimulator(Simulator):
     """``num_envs`` datacenters of one :class:`~greendc.vcc.config.VCCConfig`.
 
-    ``history`` ``(num_envs, hours, 9)`` keeps what every step reported (columns: ``layout.INFO``),
-    ``no_delay`` ``(num_envs, hours)`` the load of the no-delay schedule in millionths of a machine unit.
+    ``report.history`` ``(num_envs, hours, 9)`` keeps what every step reported (columns: ``layout.INFO``),
+    ``world.no_delay`` ``(num_envs, hours)`` the no-delay load in millionths of a machine unit.
 
     :param config: the configuration
     :param num_envs: number of environments
@@ -45,29 +46,32 @@ class VCCSimulator(Simulator):
         self.months = months_of(config)
         self._build_trace_arrays()
         self._build_emission_tables()
-        self._build_state()
-        self._build_settings()
         self._build_spaces()
+        self._build_state()
+        self._build_world()
 
     # --- building ----------------------------------------------------------------------------------
 
     def _build_trace_arrays(self) -> None:
-        trace = self.trace
-        if not self.config.resample_days and trace.days < self.config.days:
+        trace, config = self.trace, self.config
+        if not config.resample_days and trace.days < config.days:
             raise ValueError(
-                f"days={self.config.days}: the job trace has {trace.days} days; "
+                f"days={config.days}: the job trace has {trace.days} days; "
                 "lower days or let resample_days=True draw them anew"
             )
-        self._trace = np.zeros((len(trace.cpu), layout.TRACE_FIELDS), dtype=np.int32)
-        self._trace[:, layout.TRACE_CPU] = trace.cpu
-        self._trace[:, layout.TRACE_DURATION] = trace.duration
-        self._trace[:, layout.TRACE_HOUR] = trace.submit_hour % 24
-        self._trace[:, layout.TRACE_CLASS] = trace.job_class
-        self._day_offsets = trace.day_offsets.astype(np.int64)
-        self._day_profiles = np.zeros((trace.days, self.hours + 24), dtype=np.int64)
+        job_class = trace.job_class
+        order = np.lexsort((job_class, trace.submit_hour))
+        self._trace = np.zeros((len(trace), layout.TRACE_FIELDS), dtype=np.int32)
+        self._trace[:, layout.TRACE_CPU] = trace.cpu[order]
+        self._trace[:, layout.TRACE_DURATION] = trace.duration[order]
+        self._trace[:, layout.TRACE_CLASS] = job_class[order]
+        self._trace[:, layout.TRACE_ORDER] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
+        hours = np.arange(layout.DAY * trace.days + 1)
+        self._hour_offsets = np.searchsorted(trace.submit_hour, hours).astype(np.int64)
+        self._day_sizes = np.diff(trace.day_offsets)
+        self._day_profiles = np.zeros((trace.days, self.hours + layout.DAY), dtype=np.int64)
         for day in range(trace.days):
-            jobs = self._trace[self._day_offsets[day] : self._day_offsets[day + 1]]
-            kernel.day_profile(jobs, self.hours + 24, self._day_profiles[day])
+            kernel.add_profile(self._trace, self._hour_offsets, layout.DAY * day, self._day_profiles[day])
 
     def _build_emission_tables(self) -> None:
         config = self.config
@@ -88,43 +92,62 @@ class VCCSimulator(Simulator):
         self._moer = np.ascontiguousarray(moer)
         self._month_forecasts = np.ascontiguousarray(forecasts)
         self._moer_bound = max(MOER_SCALE, float(self._month_forecasts.max()), float(self._moer.max()))
-        self._forecast = self._month_forecasts
+        self._forecast = forecast.with_features(self._month_forecasts)
         if config.forecast == "noisy":
-            self._forecast = np.zeros((self.num_envs, rows, forecast.LEADS))
+            self._forecast = np.zeros((self.num_envs, *self._forecast.shape[1:]))
 
     def _build_state(self) -> None:
         n, hours = self.num_envs, self.hours
-        day_sizes = np.diff(self._day_offsets)
-        slots = int(day_sizes.max()) * (self.config.days + 1)
-        self._slots = np.zeros((n, slots, layout.SLOT_FIELDS), dtype=np.int32)
-        self._lists = np.zeros((n, layout.LISTS, slots), dtype=np.int32)
-        self._machines = np.zeros((n, math.ceil(self.capacity / layout.MICRO)), dtype=np.int64)
-        self._counters = np.zeros((n, layout.COUNTERS), dtype=np.int64)
-        self._sums = np.zeros((n, layout.SUMS))
-        self._delays = np.zeros((n, hours + 48), dtype=np.int64)
-        self._days = np.zeros((n, self.config.days + 1), dtype=np.int64)
-        self.no_delay = np.zeros((n, hours), dtype=np.int64)
-        self.history = np.zeros((n, hours, len(layout.INFO)))
-        self._info = np.zeros((n, len(layout.INFO)))
-        self._raw = np.zeros((n, layout.EXTENDED_SIZE))
-        self.rewards = np.zeros(n)
-        self.truncated = np.zeros(n, dtype=np.bool_)
-        self.step_info = {name: self._info[:, k] for k, name in enumerate(layout.INFO)}
+        slots = int(self._day_sizes.max()) * (self.config.days + 1)
+        machines = math.ceil(self.capacity / layout.MICRO)
+        self.state = kernel.State(
+            slots=np.zeros((n, slots, layout.SLOT_FIELDS), dtype=np.int32),
+            lists=np.zeros((n, layout.LISTS, max(slots, hours + 1)), dtype=np.int32),
+            queues=np.zeros((n, 3, queue_size(slots)), dtype=np.int32),
+            machines=np.zeros((n, 2, machines), dtype=np.int64),
+            counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
+            lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
+            sums=np.zeros((n, layout.SUMS)),
+        )
+        self.report = kernel.Report(
+            info=np.zeros((n, len(layout.INFO))),
+            history=np.zeros((n, hours, len(layout.INFO))),
+            rewards=np.zeros(n),
+            truncated=np.zeros(n, dtype=np.bool_),
+            raw=np.zeros((n, layout.EXTENDED_SIZE)),
+        )
+        self.rewards, self.truncated = self.report.rewards, self.report.truncated
+        self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
+        self.step_info["observation"] = self.report.raw[:, : self.observation_space.shape[0]]
 
-    def _build_settings(self) -> None:
+    def _build_world(self) -> None:
         config = self.config
-        self._settings = np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit])
-        self._switches = np.zeros(10, dtype=np.int64)
-        self._switches[layout.HOURS] = self.hours
-        self._switches[layout.CAPACITY] = self.capacity
-        self._switches[layout.EVICT] = config.evict
-        self._switches[layout.EVICTION_LOSS] = config.eviction_loss_hours
-        self._switches[layout.SLO_OVERDUE] = config.slo == "overdue"
-        self._switches[layout.INCURRED] = config.charge == "incurred"
-        self._switches[layout.BASELINE] = config.reward_baseline == "no_delay"
-        self._switches[layout.CONSTRAINED] = config.constrained
-        self._switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
-        self._switches[layout.EXTENDED] = config.observation == "extended"
+        self.world = kernel.World(
+            trace=self._trace,
+            hour_offsets=self._hour_offsets,
+            days=np.zeros((self.num_envs, config.days + 1), dtype=np.int64),
+            moer=self._moer,
+            forecast=self._forecast,
+            no_delay=np.zeros((self.num_envs, self.hours), dtype=np.int64),
+            switches=self._switches(),
+            settings=np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit]),
+            scale=self._scale,
+        )
+
+    def _switches(self) -> NDArray[np.int64]:
+        config = self.config
+        switches = np.zeros(layout.SWITCHES, dtype=np.int64)
+        switches[layout.HOURS] = self.hours
+        switches[layout.CAPACITY] = self.capacity
+        switches[layout.EVICT] = config.evict
+        switches[layout.EVICTION_LOSS] = config.eviction_loss_hours
+        switches[layout.SLO_OVERDUE] = config.slo == "overdue"
+        switches[layout.INCURRED] = config.charge == "incurred"
+        switches[layout.BASELINE] = config.reward_baseline == "no_delay"
+        switches[layout.CONSTRAINED] = config.constrained
+        switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
+        switches[layout.EXTENDED] = config.observation == "extended"
+        return switches
 
     def _build_spaces(self) -> None:
         extended = self.config.observation == "extended"
@@ -134,7 +157,6 @@ class VCCSimulator(Simulator):
         if self.config.normalize:
             scale = self._normalization()
         self._scale = scale
-        self.step_info["observation"] = self._raw[:, :size]
         self.observation_space = spaces.Box(
             (low * scale)[:size].astype(np.float32),
             (high * scale)[:size].astype(np.float32),
@@ -148,15 +170,14 @@ class VCCSimulator(Simulator):
     def _raw_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return bounds of the raw observation that hold for any jobs that the trace can give."""
         days = self.config.days + 1
-        day_sizes = np.diff(self._day_offsets)
-        cpu = self._trace[:, layout.TRACE_CPU] / layout.MICRO
-        work = cpu * np.minimum(self._trace[:, layout.TRACE_DURATION], self.hours + 24)
+        cpu = self.trace.cpu / layout.MICRO
+        work = cpu * np.minimum(self.trace.duration, self.hours + layout.DAY)
         day_of = self.trace.submit_hour // 24
         most_cpu = days * float(np.bincount(day_of, cpu).max())
         most_work = days * float(np.bincount(day_of, work).max())
         low, high = np.zeros(layout.EXTENDED_SIZE), np.ones(layout.EXTENDED_SIZE)
         high[1] = most_cpu
-        high[2] = float(day_sizes.max()) * days
+        high[2] = float(self._day_sizes.max()) * days
         high[3 : layout.PAGE_SIZE] = self._moer_bound
         low[[layout.SINE, layout.COSINE]] = -1.0
         high[layout.DEMAND] = most_cpu
@@ -173,7 +194,7 @@ class VCCSimulator(Simulator):
         capacity = self.capacity / layout.MICRO
         scale = np.ones(layout.EXTENDED_SIZE)
         scale[1] = 1 / capacity
-        scale[2] = self.trace.days / len(self.trace.cpu)
+        scale[2] = self.trace.days / len(self.trace)
         scale[3 : layout.PAGE_SIZE] = 1 / MOER_SCALE
         scale[[layout.MOER_MEAN, layout.MOER_GAP]] = 1 / MOER_SCALE
         for feature in (layout.DEMAND, layout.OVERDUE, layout.PENDING, layout.PAUSE_CHARGE):
@@ -190,30 +211,23 @@ class VCCSimulator(Simulator):
         :raises ValueError: for an unknown option, or a month that the configuration does not have
         """
         month = self._pick_month(rng, options or {})
-        self._days[index] = self._pick_days(rng)
+        self.world.days[index] = self._pick_days(rng)
         kernel.begin(
+            index,
             self.config.warm_start,
-            self._trace,
-            self._day_offsets,
-            self._days[index],
+            self.world,
+            self.state,
             self._day_profiles,
-            self.no_delay[index],
-            self._switches,
-            self._slots[index],
-            self._lists[index],
-            self._machines[index],
-            self._counters[index],
-            self._sums[index],
-            self._delays[index],
-            self._raw[index],
+            self.report.raw[index],
         )
-        self._counters[index, layout.MONTH] = month
-        self._counters[index, layout.FORECAST] = month
+        counters = self.state.counters[index]
+        counters[layout.MONTH] = month
+        counters[layout.FORECAST] = month
         if self.config.forecast == "noisy":
             errors = forecast.noise(rng, self.hours + 1, self.config.forecast_noise)
             noisy = np.clip(self._month_forecasts[month] + errors, 0.0, self._moer_bound)
-            self._forecast[index] = noisy
-            self._counters[index, layout.FORECAST] = index
+            self._forecast[index] = forecast.with_features(noisy)
+            counters[layout.FORECAST] = index
 
     def _pick_month(self, rng: np.random.Generator, options: dict[str, Any]) -> int:
         unknown = set(options) - {"month"}
@@ -242,30 +256,7 @@ class VCCSimulator(Simulator):
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Run one hour in every environment; see :class:`~greendc.simulator.Simulator`."""
         assert isinstance(out, np.ndarray)
-        bad = kernel.step_batch(
-            self._fractions(actions),
-            self._trace,
-            self._day_offsets,
-            self._days,
-            self._moer,
-            self._forecast,
-            self.no_delay,
-            self._settings,
-            self._switches,
-            self._scale,
-            self._slots,
-            self._lists,
-            self._machines,
-            self._counters,
-            self._sums,
-            self._delays,
-            self._info,
-            self.history,
-            self.rewards,
-            self.truncated,
-            self._raw,
-            out,
-        )
+        bad = kernel.step_batch(self._fractions(actions), self.world, self.state, self.report, out)
         if bad >= 0:
             raise ValueError(f"action[{bad}]={np.asarray(actions)[bad]}: must be {self._allowed_actions()}")
 
@@ -289,21 +280,22 @@ class VCCSimulator(Simulator):
         """Write present observations; see :class:`~greendc.simulator.Simulator`."""
         assert isinstance(out, np.ndarray)
         for i in range(self.num_envs) if index is None else (index,):
+            counters = self.state.counters[i]
             kernel.observe(
-                self._forecast[self._counters[i, layout.FORECAST]],
-                self.no_delay[i],
-                self._switches,
-                self._counters[i],
-                self._sums[i],
+                self.world.forecast[counters[layout.FORECAST], counters[layout.HOUR]],
                 self._scale,
-                self._raw[i],
+                counters,
+                self.state.lateness[i],
+                self.world.switches,
+                self.state.sums[i],
+                self.report.raw[i],
                 out[i],
             )
 
     def reset_info(self, index: int) -> dict[str, Any]:
         """Return the episode's month and the raw observation; call after :meth:`observe`."""
         return {
-            "month": self.months[int(self._counters[index, layout.MONTH])],
+            "month": self.months[int(self.state.counters[index, layout.MONTH])],
             "observation": self.step_info["observation"][index].copy(),
         }
 
@@ -312,12 +304,11 @@ class VCCSimulator(Simulator):
         return episode_metrics(
             self.config,
             self.capacity,
-            self.history[index],
-            self.no_delay[index],
-            self._counters[index],
-            self._slots[index],
-            self._lists[index],
-            self._delays[index],
+            self.report.history[index],
+            self.world.no_delay[index],
+            self.state.counters[index],
+            self.state.slots[index],
+            self.state.lateness[index, layout.DELAYS],
         )
 
 

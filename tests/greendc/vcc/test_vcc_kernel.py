@@ -20,19 +20,19 @@ def test_kernel_equals_reference(block):
         size = simulator.observation_space.shape[0]
         out = simulator.empty_observations()
         simulator.observe(out, 0)
-        np.testing.assert_array_equal(simulator._raw[0, :size], reference.observation())
+        np.testing.assert_array_equal(simulator.report.raw[0, :size], reference.observation())
         for action in random_actions(rng, simulator.hours).astype(np.float32):
             simulator.step(np.array([[action]]), out)
             reward, info = reference.step(float(action))
             assert simulator.rewards[0] == reward
             assert {key: simulator.step_info[key][0] for key in layout.INFO} == info
-            np.testing.assert_array_equal(simulator._raw[0, :size], reference.observation())
-        counters = simulator._counters[0]
+            np.testing.assert_array_equal(simulator.report.raw[0, :size], reference.observation())
+        counters = simulator.state.counters[0]
         assert counters[layout.EVICTIONS] == reference.evictions
         assert counters[layout.OUTSIDE_JOBS] == reference.outside
         assert counters[layout.LOST_WORK] == reference.lost
-        assert simulator._machines[0].tolist() == reference.machines
-        assert simulator.no_delay[0].tolist() == reference.no_delay
+        assert simulator.state.machines[0, 0].tolist() == reference.machines
+        assert simulator.world.no_delay[0].tolist() == reference.no_delay
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -44,8 +44,8 @@ def test_work_is_conserved_and_machines_are_never_overfull(seed):
     out = simulator.empty_observations()
     for _ in range(simulator.hours):
         simulator.step(rng.random((3, 1)), out)
-        assert (simulator._machines <= layout.MICRO).all()
-        assert (simulator._machines >= 0).all()
+        assert (simulator.state.machines[:, 0] <= layout.MICRO).all()
+        assert (simulator.state.machines[:, 0] >= 0).all()
     for i in range(3):
         metrics = simulator.episode_metrics(i)
         useful = metrics["executed_work"] - metrics["lost_work"]
@@ -61,7 +61,7 @@ def test_incurred_charges_add_up_to_those_at_day_ends(seed):
     out = simulator.empty_observations()
     for action in random_actions(rng, simulator.hours):
         simulator.step(np.array([[action]]), out)
-    history = simulator.history[0]
+    history = simulator.report.history[0]
     assert history[:, layout.INFO_SLO].sum() == pytest.approx(history[:, layout.INFO_OVERDUE].sum(), abs=1e-6)
 
 
@@ -72,7 +72,7 @@ def test_inflexible_jobs_never_wait():
     out = simulator.empty_observations()
     trace = simulator.trace
     inflexible = trace.job_class < layout.FIRST_FLEXIBLE_CLASS
-    days = simulator._days[0]
+    days = simulator.world.days[0]
     expected = np.zeros(simulator.hours, dtype=np.int64)
     for slot in range(0 if simulator.config.warm_start else 1, len(days)):
         for j in range(trace.day_offsets[days[slot]], trace.day_offsets[days[slot] + 1]):
@@ -81,6 +81,6 @@ def test_inflexible_jobs_never_wait():
                 expected[max(0, first) : max(0, first + trace.duration[j])] += trace.cpu[j]
     for _ in range(simulator.hours):
         simulator.step(np.zeros((1, 1)), out)
-    loads = simulator.history[0, :, layout.INFO_INFLEXIBLE]
+    loads = simulator.report.history[0, :, layout.INFO_INFLEXIBLE]
     np.testing.assert_allclose(loads, expected / layout.MICRO, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(simulator.history[0, :, layout.INFO_LOAD], loads)
+    np.testing.assert_array_equal(simulator.report.history[0, :, layout.INFO_LOAD], loads)

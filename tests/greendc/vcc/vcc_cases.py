@@ -78,7 +78,7 @@ def random_actions(rng, hours):
 def reference_of(simulator: VCCSimulator, index: int) -> Reference:
     """The reference of one environment of a simulator that has just been reset."""
     config, trace = simulator.config, simulator.trace
-    days = simulator._days[index]
+    days = simulator.world.days[index]
     offsets = trace.day_offsets
     arrivals: list[list[Job]] = [[] for _ in range(24 * config.days)]
     earlier, next_id = [], 0
@@ -88,15 +88,15 @@ def reference_of(simulator: VCCSimulator, index: int) -> Reference:
             job = Job(next_id, int(trace.cpu[j]), int(trace.duration[j]), submit, int(trace.job_class[j]))
             (earlier if slot == 0 else arrivals[submit]).append(job)
             next_id += 1
-    counters = simulator._counters[index]
+    counters = simulator.state.counters[index]
     return Reference(
         config=config,
         capacity=simulator.capacity,
         mean_load=trace.mean_load,
         arrivals=arrivals,
         earlier=earlier,
-        moer=simulator._moer[counters[layout.MONTH]].tolist(),
-        forecast=simulator._forecast[counters[layout.FORECAST]].tolist(),
+        moer=simulator.world.moer[counters[layout.MONTH]].tolist(),
+        forecast=simulator.world.forecast[counters[layout.FORECAST], :, :24].tolist(),
     )
 
 
