@@ -95,6 +95,8 @@ def test_making_it_again_gives_the_same_bytes_and_keeps_other_entries(
         ),
         encoding="utf-8",
     )
+    # Neither a time of writing nor a file's name (flags) is in the gzip header.
+    assert (out / "moer" / "pge.csv.gz").read_bytes()[3:8] == bytes(5)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert main(arguments) == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
@@ -296,7 +298,8 @@ def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_the_script_runs_without_torch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('torch is not to be imported')\n")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "fetch_traces.py"), "google"],
         env=environment,

@@ -28,7 +28,7 @@ STATED = {
     "cpu_p95": (0.034, 0.10),
     "cpu_p99": (0.047, 0.08),
     "duration_p50": (0.08, 0.08),
-    "duration_p90": (2.8, 0.20),
+    "duration_p90": (2.8, 0.25),
     "duration_p99": (74, 0.35),
     "flexible_share_of_jobs": (0.86, 0.02),
     "flexible_share_of_cpu_hours": (0.60, 0.20),
