@@ -12,8 +12,6 @@ from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtbtrs
-from scipy.special import ndtr
 
 from greendc.config import require
 from greendc.traces.power import PowerTrace
@@ -58,7 +56,7 @@ def _solar_kw(
     clouds: np.random.Generator, day: NDArray[np.float64], hour: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the power of panels that face south at 30°, behind clouds and the inverter."""
-    cloud = 1.0 - ndtr(_autoregressive(clouds, len(day), _CLOUD_MEMORY))
+    cloud = _normal_cdf(-_autoregressive(clouds, len(day), _CLOUD_MEMORY))
     light = _clear_sky(day, hour) * (1.0 - _CLOUD_DEPTH * cloud**_CLOUD_STEEPNESS)
     air = 15.0 + 12.0 * np.sin(_turn(day - 105.0, 365.0)) + 6.0 * np.sin(_turn(hour - 9.0, 24.0))
     cell = air + 28.0 * light
@@ -105,13 +103,22 @@ def _wind_kw(
     normal = math.sqrt(_SYSTEM_SHARE) * slow + math.sqrt(1.0 - _SYSTEM_SHARE) * fast
     mean = _WIND_SPEED * (1.0 + _SEASON * np.cos(_turn(day - _WINDIEST_DAY, 365.0)))
     mean *= 1.0 + _NIGHT * np.cos(_turn(hour - _WINDIEST_HOUR, 24.0))
-    # ndtr(-x) = 1 - ndtr(x), without its rounding to 0 or 1 for large x.
-    weibull = (-np.log(ndtr(-normal))) ** (1.0 / _WEIBULL_SHAPE) / math.gamma(1.0 + 1.0 / _WEIBULL_SHAPE)
+    # cdf(-x) is 1 - cdf(x) without its rounding to 0 for large x.
+    weibull = (-np.log(_normal_cdf(-normal))) ** (1.0 / _WEIBULL_SHAPE) / math.gamma(
+        1.0 + 1.0 / _WEIBULL_SHAPE
+    )
     return TURBINES * turbine_kw(mean * weibull) * (1.0 - LOSSES)
 
 
 def _turn(time: NDArray[np.float64], period: float) -> NDArray[np.float64]:
     return 2.0 * math.pi / period * time
+
+
+def _normal_cdf(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import ndtr  # SciPy is slow to import, and most environments do without it
+
+    probability: NDArray[np.float64] = ndtr(values)
+    return probability
 
 
 def _autoregressive(rng: np.random.Generator, steps: int, memory: float) -> NDArray[np.float64]:
@@ -134,6 +141,8 @@ def _oscillation(rng: np.random.Generator, steps: int, period: float, memory: fl
 
 def _recursion(noise: NDArray[np.float64], first: float, second: float) -> NDArray[np.float64]:
     """Return ``x[t] = first * x[t - 1] + second * x[t - 2] + noise[t]``, solved as a banded triangle."""
+    from scipy.linalg.lapack import dtbtrs
+
     bands = np.empty((3, len(noise)))
     bands[0], bands[1], bands[2] = 1.0, -first, -second
     solution, _ = dtbtrs(bands, noise, uplo="L", diag="U")
