@@ -18,6 +18,7 @@ from greendc.traces.manifest import Entry, data_folder, sha256
 from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
 from greendc.traces.tables import TraceError, read_text, unpack
+from sb3_greendc.cli import fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
@@ -88,7 +89,21 @@ def add_google(subparsers: Subparsers) -> None:
     parser.set_defaults(run=lambda args: print(google_sql(args.cell, args.tasks), end=""))
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_moer, add_google)
+def add_power(subparsers: Subparsers) -> None:
+    """``power``: sun and wind in kW from weather files."""
+    parser = subparsers.add_parser("power", help="solar and wind power in kW from weather files")
+    fetch_power.add_options(parser)
+    parser.set_defaults(run=fetch_power.run)
+
+
+def add_jobs(subparsers: Subparsers) -> None:
+    """``jobs``: a job log of the Parallel Workloads Archive."""
+    parser = subparsers.add_parser("jobs", help="a job log of the Parallel Workloads Archive")
+    fetch_jobs.add_options(parser)
+    parser.set_defaults(run=fetch_jobs.run)
+
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_moer, add_google, add_power, add_jobs)
 
 
 def _moer(args: argparse.Namespace) -> None:
