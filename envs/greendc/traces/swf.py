@@ -56,6 +56,8 @@ _LIMITS = dict.fromkeys(SWF_FIELDS, 1e15) | {
     "requested_processors": 1e9,
 }
 
+_SCAN_BYTES = 100_000
+
 
 @dataclass(frozen=True, eq=False)
 class JobLog:
@@ -165,7 +167,18 @@ def _parse(data: bytes) -> NDArray[np.float64] | None:
 
 def _first_bad_line(data: bytes, name: str) -> TraceError:
     """Return the error of the first bad line, which the fast parser cannot name."""
-    for number, raw in enumerate(io.BytesIO(data), start=1):
+    first = 1
+    while len(data) > _SCAN_BYTES:  # halve with the fast parser what must be looked at line by line
+        middle = data.find(b"\n", len(data) // 2) + 1
+        if middle in (0, len(data)):
+            break
+        half = data[:middle]
+        if _parse(half) is None:
+            data = half
+        else:
+            first += half.count(b"\n")
+            data = data[middle:]
+    for number, raw in enumerate(io.BytesIO(data), start=first):
         line = raw.decode("utf-8", "replace").strip()
         words = line.split(";", 1)[0].split()
         if not words:
