@@ -123,14 +123,21 @@ class SimulatorVecEnv(VecEnv):
         return self._buffers[self._turn]
 
     def _infos(self) -> list[dict[str, Any]]:
-        """Build one dict per environment, column by column: ten times faster than indexing arrays."""
-        step_info = self.simulator.step_info
-        keys = (*step_info, "TimeLimit.truncated")
-        columns = [
-            values.tolist() if values.ndim == 1 else list(values.copy()) for values in step_info.values()
-        ]
-        columns.append(self.simulator.truncated.tolist())
-        return [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
+        """Build one dict per environment, filling copies of a dict of full size column by column.
+
+        That takes half the time of ``dict(zip(keys, values))``, a tenth of that of indexing arrays.
+        """
+        columns: dict[str, list[Any]] = {
+            key: values.tolist() if values.ndim == 1 else list(values.copy())
+            for key, values in self.simulator.step_info.items()
+        }
+        columns["TimeLimit.truncated"] = self.simulator.truncated.tolist()
+        template = dict.fromkeys(columns)
+        infos: list[dict[str, Any]] = [template.copy() for _ in range(self.num_envs)]
+        for key, column in columns.items():
+            for info, value in zip(infos, column, strict=True):
+                info[key] = value
+        return infos
 
     def _finish(self, finished: list[int], observations: Observation, infos: list[dict[str, Any]]) -> None:
         elapsed = round(time.perf_counter() - self._started, 6)
