@@ -173,8 +173,7 @@ def test_a_million_lines(tmp_path):
     ("name", "jobs", "machine", "odd_lines", "run_seconds"),
     [
         (
-            "swf",
-            "KTH-SP2_swf_unfiltered_log.swf.gz",
+            "swf/KTH-SP2_swf_unfiltered_log.swf.gz",
             28_489,
             100,
             {"no_run_time": 8, "missing_lines": 1},
