@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
     complete,
+    count_submitted,
     evict_slot,
     is_running,
     least_loaded,
@@ -27,7 +28,9 @@ from greendc.vcc.kernel_cluster import (
     machine_with_room,
     push,
     run,
+    run_last_hour,
     submit,
+    vacate,
     wait,
 )
 from greendc.vcc.kernel_lateness import (
@@ -38,6 +41,7 @@ from greendc.vcc.kernel_lateness import (
     pending_overdue,
 )
 from greendc.vcc.layout import (
+    ALL_JOBS,
     BASELINE,
     BY_DELAY,
     CAPACITY,
@@ -50,6 +54,7 @@ from greendc.vcc.layout import (
     DAY,
     DELAY,
     DELAY_BINS,
+    DELAYS,
     DEMAND,
     DEMAND_TODAY,
     EVICT,
@@ -153,7 +158,7 @@ class State(NamedTuple):
     queues: Slots
     """``(n, 3, ...)``: waiting jobs by class, see :mod:`greendc.vcc.kernel_queue`."""
     machines: Ints
-    """``(n, 2, M)``: load of each machine, and the part of it that leaves when the next hour begins."""
+    """``(n, MACHINE_ROWS, M)``"""
     counters: Ints
     """``(n, COUNTERS)``"""
     lateness: Ints
@@ -235,7 +240,7 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def advance(
     vcc: float,
     demand: int,
@@ -278,7 +283,7 @@ def advance(
 # --- the phases of an hour -------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def start_inflexible(
     trace: Slots,
     first: int,
@@ -297,32 +302,27 @@ def start_inflexible(
     outside the machines.
     """
     while first < end and trace[first, TRACE_CLASS] < FIRST_FLEXIBLE_CLASS:
-        s = submit(
-            counters[ID_BASE] + trace[first, TRACE_ORDER],
-            trace[first],
-            counters[HOUR],
-            0,
-            slots,
-            lists,
-            queues,
-            counters,
-        )
-        cpu = slots[s, CPU]
-        machine = least_loaded(machines[0])
-        if machines[0, machine] + cpu > MICRO:
-            machine = (
-                machine_with_room(cpu, slots, lists, queues, machines, counters, lateness, switches)
-                if switches[EVICT]
-                else OUTSIDE
-            )
+        job = trace[first]
+        first += 1
+        cpu = job[TRACE_CPU]
+        machine = least_loaded(machines, ALL_JOBS)
+        if machines[ALL_JOBS, machine] + cpu > MICRO:
+            machine = OUTSIDE
+            if switches[EVICT]:
+                machine = machine_with_room(cpu, slots, lists, queues, machines, counters, lateness, switches)
             if machine == OUTSIDE:
                 counters[OUTSIDE_JOBS] += 1
+        if job[TRACE_DURATION] == 1:
+            count_submitted(job, 0, counters)
+            run_last_hour(cpu, False, machine, machines, counters)
+            continue
+        job_id = counters[ID_BASE] + job[TRACE_ORDER]
+        s = submit(job_id, job, counters[HOUR], 0, slots, lists, queues, counters)
         run(s, machine, slots, lists, machines, counters, switches)
-        first += 1
     return first
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def evict(
     budget: int,
     slots: Slots,
@@ -342,7 +342,7 @@ def evict(
             evict_slot(s, slots, lists, queues, machines, counters, lateness, switches)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def start_flexible(
     trace: Slots,
     first: int,
@@ -363,18 +363,16 @@ def start_flexible(
             which, budget, slots, lists, queues, machines, counters, lateness, switches
         )
         while first < end and trace[first, TRACE_CLASS] == which + FIRST_FLEXIBLE_CLASS:
-            s = submit(
-                counters[ID_BASE] + trace[first, TRACE_ORDER],
-                trace[first],
-                counters[HOUR],
-                0,
-                slots,
-                lists,
-                queues,
-                counters,
-            )
+            job = trace[first]
             first += 1
-            machine = fitting_machine(slots[s, CPU], budget, machines, counters)
+            machine = fitting_machine(job[TRACE_CPU], budget, machines, counters)
+            if machine != NOTHING and job[TRACE_DURATION] == 1:
+                count_submitted(job, 0, counters)
+                run_last_hour(job[TRACE_CPU], True, machine, machines, counters)
+                lateness[DELAYS, 0] += 1
+                continue
+            job_id = counters[ID_BASE] + job[TRACE_ORDER]
+            s = submit(job_id, job, counters[HOUR], 0, slots, lists, queues, counters)
             if machine == NOTHING:
                 wait(s, slots, queues, counters, lateness, switches)
             else:
@@ -383,7 +381,7 @@ def start_flexible(
     stack_started(started, slots, lists, counters)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def start_waiting(
     which: int,
     budget: int,
@@ -395,7 +393,7 @@ def start_waiting(
     lateness: Ints,
     switches: Ints,
 ) -> int:
-    """Start the waiting jobs of a flexible class that fit; return how many."""
+    """Start the waiting jobs of a flexible class that fit; return how many will run for more than an hour."""
     queue = queues[which]
     end = counters[POSITIONS + which]
     position = 0
@@ -413,22 +411,27 @@ def start_waiting(
             kernel_queue.remove(queue, position)
             counters[WAITING_JOBS + which] -= 1
             count_waiting(s, -1, slots, counters, lateness, switches)
-            start(s, machine, which, started, slots, lists, machines, counters, lateness, switches)
-            started += 1
+            if slots[s, LEFT] == 1:
+                run_last_hour(slots[s, CPU], True, machine, machines, counters)
+                lateness[DELAYS, delay_of_waiting(s, counters[HOUR], slots)] += 1
+                vacate(s, slots, lists, counters)
+            else:
+                start(s, machine, which, started, slots, lists, machines, counters, lateness, switches)
+                started += 1
         position += 1
     return started
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def fitting_machine(cpu: int, budget: int, machines: Ints, counters: Ints) -> int:
     """Return the least-loaded machine if the job fits there and under the VCC, else ``NOTHING``."""
     if counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] + cpu > budget:
         return NOTHING
-    machine = least_loaded(machines[0])
-    return machine if machines[0, machine] + cpu <= MICRO else NOTHING
+    machine = least_loaded(machines, ALL_JOBS)
+    return machine if machines[ALL_JOBS, machine] + cpu <= MICRO else NOTHING
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def start(
     s: int,
     machine: int,
@@ -447,7 +450,7 @@ def start(
     lists[STARTED_MID + which, started] = s
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def stack_started(started: Ints, slots: Slots, lists: Slots, counters: Ints) -> None:
     """Put the jobs that started in this hour on the stack by id, merging the classes' lists."""
     taken = np.zeros(started.shape[0], dtype=np.int64)
@@ -465,7 +468,7 @@ def stack_started(started: Ints, slots: Slots, lists: Slots, counters: Ints) -> 
 # --- charges ---------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def charge(
     demand: int,
     moer: float,
@@ -506,7 +509,7 @@ def charge(
     return reward
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def charge_slo(
     pending_before: int, slots: Slots, counters: Ints, switches: Ints, sums: Floats
 ) -> tuple[float, float, float]:
@@ -540,7 +543,7 @@ def charge_slo(
     return charged, day_end_charge, cost
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def undone(slots: Slots, counters: Ints) -> int:
     """Return the flexible work that the no-delay schedule would have done by now, and that is not done."""
     work = 0
@@ -555,7 +558,7 @@ def undone(slots: Slots, counters: Ints) -> int:
     return work
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def waiting_jobs(counters: Ints) -> int:
     """Return the number of jobs in the queues."""
     return int(counters[WAITING_JOBS] + counters[WAITING_JOBS + 1] + counters[WAITING_JOBS + 2])
@@ -600,7 +603,7 @@ def observe(
         out[k] = raw[k] * scale[k]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def observe_delays(now: int, counters: Ints, lateness: Ints, raw: Floats) -> None:
     """Write the flexible CPU, waiting or running, by delay: 0, below 6, 12, 18, 24, and 24 h or more."""
     for k in range(N_DELAY_BINS):
@@ -654,7 +657,7 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     raw[PAUSE_CHARGE] = pending_overdue(state.counters[i], state.lateness[i], world.switches) / MICRO
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def warm_up(
     first_hour: int,
     trace: Slots,
@@ -682,15 +685,16 @@ def warm_up(
             job = trace[scratch[k]]
             if hour - DAY + job[TRACE_DURATION] <= 0:
                 continue
-            s = submit(job[TRACE_ORDER], job, hour - DAY, DAY - hour, slots, lists, queues, counters)
-            machine = least_loaded(machines[0])
+            machine = least_loaded(machines, ALL_JOBS)
             flexible = job[TRACE_CLASS] >= FIRST_FLEXIBLE_CLASS
-            if machines[0, machine] + slots[s, CPU] > MICRO:
-                if flexible:
-                    wait(s, slots, queues, counters, lateness, switches)
-                    continue
+            fits = machines[ALL_JOBS, machine] + job[TRACE_CPU] <= MICRO
+            if not fits and not flexible:
                 machine = OUTSIDE
                 counters[OUTSIDE_JOBS] += 1
+            s = submit(job[TRACE_ORDER], job, hour - DAY, DAY - hour, slots, lists, queues, counters)
+            if flexible and not fits:
+                wait(s, slots, queues, counters, lateness, switches)
+                continue
             run(s, machine, slots, lists, machines, counters, switches)
             if flexible:
                 count_running(s, 1, slots, counters, lateness, switches)

@@ -36,6 +36,7 @@ from greendc.vcc.layout import (
     LATE_WAITING,
     LATE_WAITING_CPU,
     LEFT,
+    LONGEST,
     OVERDUE_RUNNING,
     OVERDUE_RUNNING_SLOPE,
     OVERDUE_WAITING,
@@ -57,13 +58,13 @@ Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def delay_of_waiting(s: int, now: int, slots: Slots) -> int:
     """Return the hours that a waiting job has waited since its submission."""
     return int(now - slots[s, SUBMIT] - slots[s, DURATION] + slots[s, LEFT])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def count_waiting(s: int, sign: int, slots: Slots, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Count a job among the waiting (``sign`` 1), or take it out again (-1)."""
     now, hours = counters[HOUR], switches[HOURS]
@@ -78,6 +79,7 @@ def count_waiting(s: int, sign: int, slots: Slots, counters: Ints, lateness: Int
     if delay < DAY:
         lateness[origin % DAY, column] += cpu
         lateness[BY_DELAY, origin % DAY] += cpu
+        lateness[LONGEST, origin % DAY] = max(lateness[LONGEST, origin % DAY], column)
     else:
         lateness[LATE_ROW, column] += cpu
         counters[LATE_WAITING_CPU] += cpu
@@ -96,7 +98,7 @@ def count_waiting(s: int, sign: int, slots: Slots, counters: Ints, lateness: Int
         counters[OVERDUE_WAITING] += cpu * left
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def count_running(s: int, sign: int, slots: Slots, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Count a flexible job among the running (``sign`` 1), or take it out before it is done (-1)."""
     now, hours = counters[HOUR], switches[HOURS]
@@ -121,14 +123,14 @@ def count_running(s: int, sign: int, slots: Slots, counters: Ints, lateness: Int
         counters[OVERDUE_RUNNING_SLOPE] -= cpu
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def schedule(calendar: int, hour: int, change: int, lateness: Ints, switches: Ints) -> None:
     """Note a change of slope, unless it comes after the episode."""
     if hour <= switches[HOURS]:
         lateness[calendar, hour] += change
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Add what a job of this delay and work left owes, if not delayed any more (``cpu`` may be negative)."""
     now, hours = counters[HOUR], switches[HOURS]
@@ -139,7 +141,7 @@ def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switche
         counters[UNFINISHED] += cpu * min(now + left - hours, delay)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def pass_hour(counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Delay what waits by an hour; ``counters[HOUR]`` goes on by one."""
     hours = switches[HOURS]
@@ -158,7 +160,7 @@ def pass_hour(counters: Ints, lateness: Ints, switches: Ints) -> None:
     turn_late(now % DAY, now, last, counters, lateness, switches)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def turn_late(origin: int, now: int, last: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
     if lateness[BY_DELAY, origin] == 0:
@@ -166,8 +168,10 @@ def turn_late(origin: int, now: int, last: int, counters: Ints, lateness: Ints, 
     counters[LATE_WAITING_CPU] += lateness[BY_DELAY, origin]
     lateness[BY_DELAY, origin] = 0
     suffix = 0
-    k = last
-    for left in range(switches[HOURS], 0, -1):
+    longest = lateness[LONGEST, origin]
+    lateness[LONGEST, origin] = 0
+    k = min(last, (now + longest) // DAY)
+    for left in range(longest, 0, -1):
         cpu = lateness[origin, left]
         if cpu != 0:
             lateness[LATE_ROW, left] += cpu
@@ -178,7 +182,7 @@ def turn_late(origin: int, now: int, last: int, counters: Ints, lateness: Ints, 
             k -= 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def pending_overdue(counters: Ints, lateness: Ints, switches: Ints) -> int:
     """Update Psi, the overdue work yet to be charged if nothing is delayed from now on.
 

@@ -24,14 +24,14 @@ def queue_size(positions: int) -> int:
     return upper * BLOCK * BLOCK * 2 + upper * BLOCK + upper
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def offsets(queue: Queue) -> tuple[int, int, int]:
     """Return where CPU, block minima and upper minima begin."""
     upper = queue.shape[0] // (2 * BLOCK * BLOCK + BLOCK + 1)
     return upper * BLOCK * BLOCK, 2 * upper * BLOCK * BLOCK, (2 * BLOCK + 1) * BLOCK * upper
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def extend(queue: Queue, position: int) -> None:
     """Make room for a new last position; blocks are emptied when the first of their positions is."""
     cpus, block, upper = offsets(queue)
@@ -43,7 +43,7 @@ def extend(queue: Queue, position: int) -> None:
         queue[cpus + position : cpus + position + BLOCK] = NO_JOB
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def insert(queue: Queue, position: int, slot: int, cpu: int) -> None:
     """Let the job in ``slot`` wait at ``position``."""
     cpus, block, upper = offsets(queue)
@@ -55,18 +55,21 @@ def insert(queue: Queue, position: int, slot: int, cpu: int) -> None:
     queue[u] = min(queue[u], cpu)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def remove(queue: Queue, position: int) -> None:
     """Take the job at ``position`` out."""
     cpus, block, upper = offsets(queue)
+    cpu = queue[cpus + position]
     queue[cpus + position] = NO_JOB
     b = position // BLOCK
-    queue[block + b] = least(queue, cpus + b * BLOCK)
-    u = b // BLOCK
-    queue[upper + u] = least(queue, block + u * BLOCK)
+    if queue[block + b] == cpu:
+        queue[block + b] = least(queue, cpus + b * BLOCK)
+        u = b // BLOCK
+        if queue[upper + u] == cpu:
+            queue[upper + u] = least(queue, block + u * BLOCK)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def least(queue: Queue, first: int) -> int:
     """Return the least of the 64 entries from ``first`` on."""
     smallest = queue[first]
@@ -75,7 +78,7 @@ def least(queue: Queue, first: int) -> int:
     return smallest
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def next_fit(queue: Queue, position: int, end: int, room: int) -> int:
     """Return the first waiting position from ``position`` on, before ``end``, whose CPU is at most ``room``.
 

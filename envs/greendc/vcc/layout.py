@@ -43,6 +43,11 @@ RUNNING_STACK, VACATED, STARTED_MID = range(3)
 FINISHING = STARTED_MID + 3
 LISTS = FINISHING + 1
 
+# Load of each machine: ``machines[row, machine]``, int64, millionths of a machine unit: all of it, that
+# of inflexible jobs, and the parts of both that leave when the next hour begins.
+ALL_JOBS, INFLEXIBLE_JOBS, LEAVING_JOBS, LEAVING_INFLEXIBLE_JOBS = range(4)
+MACHINE_ROWS = 4
+
 # Waiting jobs: ``queue[class, ...]``, int32, flat: slots by position, then CPU by position, then the
 # least CPU of each block of positions, then of each block of blocks.
 BLOCK = 64
@@ -95,7 +100,9 @@ OWED, LATE_WAITING, LATE_RUNNING = DAY + 4, DAY + 5, DAY + 6
 # by delay (24: lateness). Number of flexible jobs done, by delay.
 BY_DELAY, DELAYS = DAY + 7, DAY + 8
 RUNNING_DELAYS = DAY
-LATE_ROWS = DAY + 9
+# By the hour of the day that they began to wait: no waiting job has more hours of work left.
+LONGEST = DAY + 9
+LATE_ROWS = DAY + 10
 
 # Sums: ``sums[...]``, float64.
 LAST_VCC, VCC_TODAY = range(2)

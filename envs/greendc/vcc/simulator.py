@@ -104,7 +104,7 @@ class VCCSimulator(Simulator):
             slots=np.zeros((n, slots, layout.SLOT_FIELDS), dtype=np.int32),
             lists=np.zeros((n, layout.LISTS, max(slots, hours + 1)), dtype=np.int32),
             queues=np.zeros((n, 3, queue_size(slots)), dtype=np.int32),
-            machines=np.zeros((n, 2, machines), dtype=np.int64),
+            machines=np.zeros((n, layout.MACHINE_ROWS, machines), dtype=np.int64),
             counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
             lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
             sums=np.zeros((n, layout.SUMS)),
