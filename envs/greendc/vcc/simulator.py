@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from greendc.vcc import forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
 from greendc.vcc.kernel_queue import queue_size
 from greendc.vcc.metrics import episode_metrics
+from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
 
 MOER_SCALE = 0.66375
@@ -298,6 +300,42 @@ class VCCSimulator(Simulator):
             "month": self.months[int(self.state.counters[index, layout.MONTH])],
             "observation": self.step_info["observation"][index].copy(),
         }
+
+    # --- for planners and searches -----------------------------------------------------------------
+
+    def hour(self, index: int) -> int:
+        """Return the hours of its episode that environment ``index`` has passed."""
+        return int(self.state.counters[index, layout.HOUR])
+
+    @property
+    def observation_scale(self) -> NDArray[np.float64]:
+        """What the raw observation is multiplied by, ``(n,)``."""
+        return self._scale[: self.observation_space.shape[0]]  # type: ignore[index]
+
+    def unfinished_jobs(self, index: int) -> UnfinishedJobs:
+        """Return what the operator of environment ``index`` knows of its jobs."""
+        return unfinished_jobs(self.state, index)
+
+    def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
+        """Make environments of this simulator exact copies of environment ``index`` of another.
+
+        They go on from there as it would, with the jobs, emissions and forecasts of its future.
+
+        :param source: a simulator of the same configuration; may be this one
+        :param rows: the environments to overwrite
+        :raises ValueError: if the configurations differ
+        """
+        if source.config != self.config:
+            raise ValueError("copy_env: the simulators must have the same configuration")
+        copy_state(source.state, index, self.state, rows)
+        for row in rows:
+            self.world.days[row] = source.world.days[index]
+            self.world.no_delay[row] = source.world.no_delay[index]
+            for mine, theirs in zip(self.report, source.report, strict=True):
+                mine[row] = theirs[index]
+            if self.config.forecast == "noisy":
+                self._forecast[row] = source._forecast[index]
+                self.state.counters[row, layout.FORECAST] = row
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`."""
