@@ -1,0 +1,265 @@
+"""Power and carbon traces: units and clocks are understood or refused by name and line."""
+
+import gzip
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from greendc.traces import CarbonTrace, PowerTrace, TraceError, read_carbon, read_power
+from greendc.traces.power import format_power
+
+HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00"]
+
+
+def write(tmp_path, header, rows, name="trace.csv"):
+    path = tmp_path / name
+    text = "\n".join([header, *rows]) + "\n"
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def power_file(tmp_path, stamps=HOURS, solar=(0, 1, 2, 3), name="trace.csv"):
+    rows = [f"{stamp},{value},{10 * i}" for i, (stamp, value) in enumerate(zip(stamps, solar, strict=True))]
+    return write(tmp_path, "time,solar_kw,wind_kw", rows, name)
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
+def test_a_plain_trace(tmp_path, name):
+    trace = read_power(power_file(tmp_path, name=name))
+    np.testing.assert_array_equal(trace.solar_kw, [0, 1, 2, 3])
+    np.testing.assert_array_equal(trace.wind_kw, [0, 10, 20, 30])
+    np.testing.assert_array_equal(trace.total_kw, [0, 11, 22, 33])
+    assert trace.step_hours == 1.0
+    assert trace.start == datetime(2021, 3, 1)
+    assert set(trace.counts.values()) == {0}
+
+
+def test_parquet_and_a_time_index(tmp_path):
+    frame = pd.DataFrame({"Solar [MW]": [0.5, 1.0]}, index=pd.DatetimeIndex(HOURS[:2], name="Time", tz="UTC"))
+    frame.to_parquet(tmp_path / "trace.parquet")
+    trace = read_power(tmp_path / "trace.parquet")
+    np.testing.assert_array_equal(trace.solar_kw, [500, 1000])
+    np.testing.assert_array_equal(trace.wind_kw, [0, 0])
+    assert trace.start == datetime(2021, 3, 1, tzinfo=timezone.utc)
+    frame["Solar [MW]"] = [0.5, np.nan]
+    frame.to_parquet(tmp_path / "trace.parquet")
+    with pytest.raises(TraceError, match=r"trace.parquet, row 2: Solar \[MW\] is missing"):
+        read_power(tmp_path / "trace.parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "factor"),
+    [
+        ("pv_w", None, 1e-3),
+        ("PV power (kW)", None, 1.0),
+        ("solar MW", None, 1e3),
+        ("solar_gw", None, 1e6),
+        ("solar", "kW", 1.0),
+        ("solar_mw", "MW", 1e3),
+    ],
+)
+def test_units_of_power(tmp_path, column, unit, factor):
+    path = write(tmp_path, f"time,{column}", [f"{stamp},2" for stamp in HOURS])
+    np.testing.assert_allclose(read_power(path, unit=unit).solar_kw, 2 * factor)
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "message"),
+    [
+        ("time,solar_kwh,wind_kw", {}, "column 'solar_kwh' does not name a unit of power"),
+        ("time,solar,wind_kw", {}, "column 'solar' does not name a unit of power"),
+        ("time,solar_kw,Wind Speed (m/s)", {}, "column 'Wind Speed \\(m/s\\)' does not name a unit of power"),
+        ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
+        ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
+        ("time,wind_kw,wind_kw_2", {}, "2 columns of wind .*choose one with wind="),
+        ("time,a,b", {}, "no column of solar or wind power among 'time', 'a', 'b'"),
+        ("time,solar_kw,wind_kw", {"solar": "solr_kw"}, "no column 'solr_kw'; did you mean 'solar_kw'"),
+        ("hour,solar_kw,wind_kw", {}, "no column of time stamps"),
+        ("hour,solar_kw,wind_kw", {"time": "our"}, "no column 'our'; did you mean 'hour'"),
+        ("time,solar_kw,wind_kw", {"gaps": "fill"}, "gaps='fill': must be one of"),
+    ],
+)
+def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, options, message):
+    path = write(tmp_path, header, [f"{stamp},1,2" for stamp in HOURS])
+    with pytest.raises(ValueError, match=message):
+        read_power(path, **options)
+
+
+def test_columns_can_be_chosen(tmp_path):
+    path = write(tmp_path, "when,time,solar_kw,wind_kw_a,wind_kw_b", [f"{s},x,1,2,3" for s in HOURS])
+    trace = read_power(path, time="when", wind="wind_kw_b")
+    assert trace.wind_kw[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("stamps", "solar", "message"),
+    [
+        (HOURS, (0, "", 2, 3), "line 3: solar_kw is missing"),
+        (HOURS, (0, "nan", 2, 3), "line 3: solar_kw is missing"),
+        (HOURS, (0, 1, "off", 3), "line 4: solar_kw='off': must be a finite number"),
+        (HOURS, (0, 1, "inf", 3), "line 4: solar_kw='inf': must be a finite number"),
+        (HOURS, (0, 1, 2, -0.1), "line 5: solar_kw=-0.1: must be at least 0"),
+        (
+            [*HOURS[:2], "2021-03-01 04:00", "2021-03-01 05:00"],
+            (0, 1, 2, 3),
+            "line 4: a gap of 2 missing step",
+        ),
+        ([HOURS[0], HOURS[2], HOURS[1], HOURS[3]], (0, 1, 2, 3), "line 4: the time does not come after"),
+        ([*HOURS[:2], HOURS[1], HOURS[3]], (0, 1, 2, 3), "line 4: the time does not come after"),
+        ([*HOURS[:3], "2021-03-01 03:30"], (0, 1, 2, 3), "line 5: irregular: 1.5 h .* are 1 h apart"),
+        ([*HOURS[:3], "noon"], (0, 1, 2, 3), "line 5: time='noon': must be a date and time"),
+        ([*HOURS[:3], ""], (0, 1, 2, 3), "line 5: time='nan': must be a date and time"),
+        ([0, 1, 2, 3], (0, 1, 2, 3), "line 2: time='0': must be a date and time"),
+    ],
+)
+def test_bad_rows_are_named_by_line(tmp_path, stamps, solar, message):
+    with pytest.raises(TraceError, match=f"trace.csv, {message}"):
+        read_power(power_file(tmp_path, stamps, solar))
+
+
+def test_one_row_no_row_no_file(tmp_path):
+    with pytest.raises(TraceError, match="one row; at least two"):
+        read_power(power_file(tmp_path, HOURS[:1], (0,)))
+    with pytest.raises(TraceError, match="the table has no rows"):
+        read_power(power_file(tmp_path, [], ()))
+    with pytest.raises(TraceError, match=r"none.csv: cannot be read"):
+        read_power(tmp_path / "none.csv")
+    (tmp_path / "not.parquet").write_bytes(b"PAR2 nonsense")
+    with pytest.raises(TraceError, match=r"not.parquet: not a Parquet table"):
+        read_power(tmp_path / "not.parquet")
+
+
+GAPPY = (["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 04:00", "2021-03-01 05:00"], (0, "", 4, 5))
+
+
+def test_interpolated_steps_and_values_are_counted(tmp_path):
+    trace = read_power(power_file(tmp_path, *GAPPY), gaps="interpolate")
+    np.testing.assert_allclose(trace.solar_kw, [0, 1, 2, 3, 4, 5])
+    np.testing.assert_allclose(trace.wind_kw, [0, 10, 40 / 3, 50 / 3, 20, 30])
+    assert trace.counts == {"missing_steps": 2, "gaps": 1, "missing_values": 1}
+
+
+@pytest.mark.parametrize(("solar", "row"), [(("", 1, 2, 3), 2), ((0, 1, 2, ""), 5)])
+def test_nothing_is_extrapolated(tmp_path, solar, row):
+    with pytest.raises(TraceError, match=f"line {row}: solar_kw is missing"):
+        read_power(power_file(tmp_path, HOURS, solar), gaps="interpolate")
+
+
+def test_joined_gaps_are_counted_and_empty_cells_stay_an_error(tmp_path):
+    trace = read_power(power_file(tmp_path, GAPPY[0]), gaps="join")
+    np.testing.assert_array_equal(trace.solar_kw, [0, 1, 2, 3])
+    assert trace.counts == {"missing_steps": 2, "gaps": 1, "missing_values": 0}
+    with pytest.raises(TraceError, match="line 3: solar_kw is missing"):
+        read_power(power_file(tmp_path, *GAPPY), gaps="join")
+
+
+def test_rows_with_different_offsets_are_on_one_clock(tmp_path):
+    """A clock that is set forward in spring: 02:00 to 03:00 does not exist, no row is missing."""
+    stamps = [
+        "2021-03-14 00:00-06:00",
+        "2021-03-14 01:00-06:00",
+        "2021-03-14 03:00-05:00",
+        "2021-03-14 04:00-05:00",
+    ]
+    trace = read_power(power_file(tmp_path, stamps))
+    assert trace.counts["missing_steps"] == 0
+    assert trace.start == datetime(2021, 3, 14, tzinfo=timezone(timedelta(hours=-6)))
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "factor"),
+    [
+        ("Carbon Intensity gCO₂eq/kWh (LCA)", None, 1e-3),
+        ("carbon_kg_per_kwh", None, 1.0),
+        ("co2 (lb/MWh)", None, 0.45359237e-3),
+        ("co2_kg_per_MWh", "kg/MWh", 1e-3),
+        ("carbon_intensity_avg", "gCO2eq/kWh", 1e-3),
+        ("moer", "t/MWh", 1.0),
+    ],
+)
+def test_units_of_carbon_intensity(tmp_path, column, unit, factor):
+    path = write(tmp_path, f"datetime,{column},Low Carbon Percentage", [f"{stamp},400,1" for stamp in HOURS])
+    np.testing.assert_allclose(read_carbon(path, unit=unit).kg_per_kwh, 400 * factor)
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "message"),
+    [
+        ("time,carbon_intensity,b", {}, "does not name a unit of carbon intensity"),
+        ("time,carbon_g_per_kwh,b", {"unit": "kg/kWh"}, "names another unit than unit='kg/kWh'"),
+        ("time,carbon,b", {"unit": "grams"}, "unit='grams': must be a mass per energy"),
+        ("time,co2_g_per_kwh,co2_kg_per_kwh", {}, "2 columns of carbon intensity .*choose one with column="),
+        ("time,a,b", {}, "no column of carbon intensity"),
+    ],
+)
+def test_carbon_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_carbon(write(tmp_path, header, [f"{stamp},1,2" for stamp in HOURS]), **options)
+
+
+def test_traces_are_checked_when_built():
+    good = np.ones(3)
+    for solar, wind, message in (
+        (good, np.ones(2), "PowerTrace.wind_kw: has 2 steps"),
+        (np.empty(0), np.empty(0), "PowerTrace.solar_kw: has 0 steps"),
+        (np.array([1.0, np.nan, 1.0]), good, r"PowerTrace.solar_kw\[1\]=nan: must be finite"),
+        (good, np.array([1.0, 1.0, -1.0]), r"PowerTrace.wind_kw\[2\]=-1.0"),
+        (np.ones(3, dtype=np.int64), good, "PowerTrace.solar_kw: must be a one-dimensional float64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PowerTrace(solar, wind)
+    with pytest.raises(ValueError, match=r"CarbonTrace.step_hours=0.0"):
+        CarbonTrace(good, 0.0)
+
+
+def test_resampling_conserves_energy():
+    rng = np.random.default_rng(0)
+    trace = PowerTrace(rng.random(24), rng.random(24))
+    np.testing.assert_allclose(trace.resample(0.25).solar_kw, np.repeat(trace.solar_kw, 4))
+    np.testing.assert_allclose(trace.resample(3.0).wind_kw, trace.wind_kw.reshape(8, 3).mean(axis=1))
+    odd = trace.resample(1.5)
+    assert (len(odd), odd.step_hours, odd.start) == (16, 1.5, trace.start)
+    assert odd.total_kw.sum() * 1.5 == pytest.approx(trace.total_kw.sum())
+    assert len(trace.resample(5.0)) == 4  # an incomplete last step is left out
+    with pytest.raises(ValueError, match=r"step_hours=25.0: must be at most the trace's length, 24 h"):
+        trace.resample(25.0)
+    assert CarbonTrace(trace.solar_kw).resample(2.0).kg_per_kwh[0] == pytest.approx(trace.solar_kw[:2].mean())
+
+
+def test_a_written_trace_reads_back(tmp_path):
+    trace = PowerTrace(np.array([0.0, 1.5]), np.array([2.25, 3.0]), 0.5, datetime(2020, 2, 28, 23, 30))
+    path = tmp_path / "out.csv"
+    path.write_bytes(format_power(trace))
+    back = read_power(path)
+    assert back.start == trace.start
+    assert back.step_hours == 0.5
+    np.testing.assert_array_equal(back.total_kw, trace.total_kw)
+
+
+def test_the_real_power_series(shared_file):
+    path = shared_file("derived/gleamm_like_2012_hourly.csv.gz")
+    with pytest.raises(TraceError, match=r"2 columns of wind .'wind_kw_v27_32m', 'wind_kw_300kw_80m'"):
+        read_power(path)
+    with pytest.raises(TraceError, match="line 1418: a gap of 24 missing"):  # 29 February
+        read_power(path, wind="wind_kw_300kw_80m")
+    trace = read_power(path, wind="wind_kw_300kw_80m", gaps="join")
+    assert len(trace) == 8760
+    assert trace.counts["missing_steps"] == 24
+    assert trace.wind_kw.max() == pytest.approx(855.0)
+
+
+def test_the_real_carbon_series(shared_file):
+    for year, mean in ((2021, 0.357207), (2022, 0.338172)):
+        path = shared_file(f"carbon/US-TEX-ERCO_{year}_hourly.csv.gz")
+        with pytest.raises(TraceError, match="2 columns of carbon intensity"):
+            read_carbon(path)
+        trace = read_carbon(path, column="Carbon Intensity gCO₂eq/kWh (direct)")
+        assert len(trace) == 8760
+        assert trace.kg_per_kwh.mean() == pytest.approx(mean, abs=1e-6)
+    path = shared_file("carbon/US-CAL-CISO_raw_mix_2020-2022.csv.gz")
+    with pytest.raises(TraceError, match="line 11090: carbon_intensity_avg is missing"):
+        read_carbon(path, unit="g/kWh")
+    trace = read_carbon(path, unit="g/kWh", gaps="interpolate")
+    assert (len(trace), trace.counts["missing_values"]) == (26304, 7)
