@@ -3,7 +3,8 @@
 A file holds one block per environment id and one called ``default``. Beside the keyword arguments of
 the algorithm's constructor a block may say ``policy``, ``n_envs``, ``n_timesteps``, ``normalize`` (true
 or the keywords of ``VecNormalize``), ``noise_type`` and ``noise_std`` (action noise). ``lin_3e-4`` is a
-schedule that falls linearly from 3e-4 to 0. ``policy_kwargs`` is a mapping, or rl-zoo3's ``dict(...)``.
+schedule that falls linearly from 3e-4 to 0. ``policy_kwargs`` is a mapping, or rl-zoo3's ``dict(...)``;
+``features_extractor`` in it is the name of an extractor (:data:`sb3_greendc.extractors.EXTRACTORS`).
 
 Two things go beyond rl-zoo3: ids without a version and patterns (``VCC-*``) may head a block, and no
 value is ever evaluated as code.
@@ -12,7 +13,6 @@ value is ever evaluated as code.
 from __future__ import annotations
 
 import fnmatch
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
@@ -32,6 +33,7 @@ from greendc.config import nearest
 from sb3_greendc.common import yaml
 from sb3_greendc.common.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.common.expressions import read_mapping
+from sb3_greendc.extractors import resolve_extractor
 
 _OWN_KEYS = ("policy", "n_envs", "n_timesteps", "normalize", "noise_type", "noise_std")
 _NOISES = {"normal": NormalActionNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckActionNoise}
@@ -117,7 +119,7 @@ class Hyperparameters:
         if isinstance(env.observation_space, spaces.Dict):
             policy = _POLICIES_FOR_DICTS.get(policy, policy)
         cls = algorithm_class(self.algorithm)
-        if "action_masks" in inspect.signature(cls.predict).parameters and not is_masking_supported(env):
+        if issubclass(cls, MaskablePPO) and not is_masking_supported(env):
             raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")
         try:
             return cls(policy, env, seed=seed, device=device, **arguments)
@@ -141,7 +143,7 @@ def load_hyperparameters(
     :raises ValueError: for an unknown algorithm or key, or a malformed value; the message names the
         file and the line, or the override
     """
-    cls = algorithm_class(algorithm)
+    known = hyperparameters_of(algorithm)
     path = zoo_file(algorithm)
     blocks = yaml.load(path)
     if not isinstance(blocks, dict):
@@ -158,7 +160,7 @@ def load_hyperparameters(
             return f"hyperparameter {key}={overrides[key]!r}"
         return f"{path}, line {yaml.line_of(path, block, key)}: {key}"
 
-    return _interpret(algorithm, hyperparameters_of(cls), {**blocks[block], **overrides}, where)
+    return _interpret(algorithm, known, {**blocks[block], **overrides}, where)
 
 
 def block_for(env_id: str, blocks: Mapping[str, Any]) -> str | None:
@@ -207,7 +209,9 @@ def _value(key: str, value: Any) -> Any:
             if isinstance(value, bool):
                 return {} if value else None
             return read_mapping(value)
-        case "policy_kwargs" | "replay_buffer_kwargs" | "rollout_buffer_kwargs":
+        case "policy_kwargs":
+            return resolve_extractor(read_mapping(value))
+        case "replay_buffer_kwargs" | "rollout_buffer_kwargs":
             return read_mapping(value)
         case "noise_type" if value is not None and value not in _NOISES:
             raise ValueError(f"{value!r}: must be one of {', '.join(_NOISES)}")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from gymnasium import spaces
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
@@ -57,7 +59,7 @@ class Contestant:
             policy needs
         """
         if not isinstance(self.policy, str):
-            if takes_masks(self.policy) and not is_masking_supported(env):
+            if needs_masks(self.policy) and not is_masking_supported(env):
                 raise ValueError(f"policy {self.name!r} needs action masks, and the environment has none")
             _check_spaces(self.name, self.policy, env)
         return env if self.normalizer is None else attach(self.normalizer, env)
@@ -88,8 +90,13 @@ def contestants(policies: Mapping[str, Policy] | Sequence[Policy], env_id: str) 
 
 
 def takes_masks(policy: Predictor) -> bool:
-    """Tell whether ``predict`` has a parameter ``action_masks``, as ``MaskablePPO``'s has."""
+    """Tell whether ``predict`` has a parameter ``action_masks``; it is then given the environment's masks."""
     return "action_masks" in inspect.signature(policy.predict).parameters
+
+
+def needs_masks(policy: Predictor) -> bool:
+    """Tell whether a policy always had masks in training: without them it acts as it never learned to."""
+    return isinstance(policy, MaskablePPO | MaskableActorCriticPolicy)
 
 
 def same_kind(a: spaces.Space[Any], b: spaces.Space[Any]) -> bool:

@@ -16,7 +16,14 @@ from tqdm.auto import tqdm
 
 import greendc
 from greendc.config import require
-from sb3_greendc.common.contestants import Contestant, Policy, Predictor, contestants, takes_masks
+from sb3_greendc.common.contestants import (
+    Contestant,
+    Policy,
+    Predictor,
+    contestants,
+    needs_masks,
+    takes_masks,
+)
 from sb3_greendc.common.vec_env import make_vec_env
 
 
@@ -131,9 +138,10 @@ def run_episodes(
     :return: for each environment ``return``, ``length``, ``cost`` and the episode's metrics
     :raises ValueError: if the policy needs action masks and the environment has none
     """
-    masked = takes_masks(policy)
-    if masked and not is_masking_supported(env):
+    has_masks = is_masking_supported(env)
+    if needs_masks(policy) and not has_masks:
         raise ValueError("the policy needs action masks, and the environment has no action_masks()")
+    masked = has_masks and takes_masks(policy)
     env.seed(seed)
     observations = env.reset()
     state = None

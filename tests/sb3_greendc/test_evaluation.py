@@ -119,6 +119,21 @@ def test_masked_policy_without_masks_is_an_error() -> None:
         evaluate([model], "DiscreteToy", 2)
 
 
+def test_masks_that_a_policy_can_do_without() -> None:
+    class Optional:
+        """Takes masks where there are any."""
+
+        def predict(self, obs, state=None, episode_start=None, deterministic=False, action_masks=None):
+            if isinstance(obs, dict):
+                np.testing.assert_array_equal(action_masks, obs["action_mask"])
+                return action_masks.argmax(axis=1), None
+            assert action_masks is None
+            return np.zeros(len(obs), dtype=int), None
+
+    assert len(evaluate([Optional()], "MaskedToy", 2)) == 2
+    assert len(evaluate([Optional()], "DiscreteToy", 2)) == 2
+
+
 def test_recurrent_states_are_carried_and_reset() -> None:
     env = make_vec_env("Toy", 2, seed=0)
     model = RecurrentPPO("MlpLstmPolicy", env, seed=0, policy_kwargs={"lstm_hidden_size": 8})

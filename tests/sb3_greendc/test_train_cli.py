@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.cli import train as command
 from sb3_greendc.cli.train import main, prepare
-from sb3_greendc.common.algorithms import ALGORITHMS
+from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import load_model
 
@@ -118,19 +118,15 @@ def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 def test_every_algorithm(algorithm: str, tmp_path: Path) -> None:
-    env_id = "DiscreteToy" if algorithm in ("dqn", "qrdqn") else "Toy"
+    env_id = "DiscreteToy" if algorithm in ("discrete_sac", "dqn", "qrdqn") else "Toy"
     env_id = "MaskedToy" if algorithm == "maskable_ppo" else env_id
-    small: dict[str, Any] = {"n_envs": 2}
-    known = prepare(algorithm, env_id, 8).hyperparameters.arguments
-    for key, value in (
-        ("n_steps", 8),
-        ("batch_size", 16),
-        ("n_epochs", 1),
-        ("learning_starts", 10),
-        ("n_delta", 1),
-    ):
-        if key in known:
-            small[key] = value
+    values: dict[str, Any] = {"n_steps": 8, "batch_size": 16, "n_epochs": 1, "learning_starts": 10}
+    values |= {"n_delta": 1, "cost_limit": 2}
+    values["policy_kwargs"] = {} if algorithm == "ars" else {"net_arch": [8]}
+    known = hyperparameters_of(algorithm)
+    if "learning_starts" in known:
+        del values["n_steps"]  # of n-step returns there
+    small = {"n_envs": 2} | {key: value for key, value in values.items() if key in known}
     run = prepare(algorithm, env_id, 40, seed=1, hyperparameters=small)
     assert command.train(run, tmp_path, progress=False)
     if algorithm != "ars":  # which does not tell callbacks what the environment said

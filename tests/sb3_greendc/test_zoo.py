@@ -12,9 +12,10 @@ from toy_simulator import MaskedToySimulator, ToySimulator
 
 import sb3_greendc.zoo
 from sb3_greendc.common import yaml
-from sb3_greendc.common.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
+from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
 from sb3_greendc.common.expressions import read_mapping
 from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.extractors import ForecastExtractor
 from sb3_greendc.zoo import block_for, load_hyperparameters, positive_integer, zoo_file
 
 SHIPPED = Path(__file__).resolve().parents[2] / "zoo_hparams"
@@ -131,17 +132,28 @@ Pendulum-v1:
         model = load_hyperparameters("maskable_ppo", "MaskedToy-v0").build(env)
         assert type(model.policy).__name__ == "MaskableMultiInputActorCriticPolicy"
 
-    def test_hyperparameters_of_follows_parents(self) -> None:
+    def test_extractors_by_name(self, zoo: Any) -> None:
+        zoo("default: {policy_kwargs: {features_extractor: forecast, features_extractor_kwargs: {a: 1}}}")
+        kwargs = load_hyperparameters("ppo", "Toy-v1").arguments["policy_kwargs"]
+        assert kwargs["features_extractor_class"] is ForecastExtractor
+        path = zoo("default: {policy_kwargs: {features_extractor: forcast}}")
+        with pytest.raises(ValueError, match=f"{path}, line 1: policy_kwargs: .*did you mean 'forecast'"):
+            load_hyperparameters("ppo", "Toy-v1")
+
+    def test_keywords_follow_parents(self) -> None:
         class Child(PPO):
             def __init__(self, *args: Any, cost_limit: float = 1.0, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
 
-        known = hyperparameters_of(Child)
-        assert known[0] == "cost_limit"
-        assert set(hyperparameters_of(PPO)) == {*known} - {"cost_limit"}
-        assert not {"env", "policy", "seed", "verbose", "device"} & {*known}
+        assert keywords_of(Child) == ["cost_limit", *keywords_of(PPO)]
+        assert "gamma" in keywords_of(PPO)
+
+    def test_hyperparameters(self) -> None:
         for algorithm in ALGORITHMS:
-            assert "policy_kwargs" in hyperparameters_of(algorithm_class(algorithm))
+            known = hyperparameters_of(algorithm)
+            assert {"policy_kwargs", "learning_rate"} <= {*known}
+            assert not {"self", "env", "policy", "seed", "verbose", "device"} & {*known}
+        assert {"cost_limit", "kp", "clip_range", "n_steps"} <= {*hyperparameters_of("pid_ppo")}
 
 
 class TestBadInput:
