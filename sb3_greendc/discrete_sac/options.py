@@ -59,6 +59,7 @@ def check_options(model: DiscreteSAC) -> None:
     """Raise a ``ValueError`` that names the option, its value and what is allowed, if one makes no sense."""
     initial_temperature(model.ent_coef)
     require_one_of("combine", model.combine, ("min", "mean"))
+    require_one_of("warmup", model.warmup, ("uniform", "policy"))
     require_one_of("critic_loss", model.critic_loss, ("mse", "huber"))
     ratio, final = model.target_entropy_ratio, model.target_entropy_ratio_final
     allowed = "at least 0 and below 1 (1 is the uniform policy, and asks for it in every state)"
@@ -84,6 +85,7 @@ def check_options(model: DiscreteSAC) -> None:
     require(
         0.0 < model.reward_scale < math.inf, "reward_scale", model.reward_scale, "a finite number above 0"
     )
+    require(model.actor_starts >= 0, "actor_starts", model.actor_starts, "at least 0")
     require(model.entropy_penalty >= 0.0, "entropy_penalty", model.entropy_penalty, "at least 0")
     if model.q_clip is not None:
         require(model.q_clip > 0.0, "q_clip", model.q_clip, "above 0, or None")

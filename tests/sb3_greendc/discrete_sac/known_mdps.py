@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class SoftMDP(gym.Env):
-    """Three states and a terminal one; action 2 is invalid in state 1; 20 steps; optional invalid padding actions."""
+    """Three states and a terminal one, 20 steps; action 2 is invalid in state 1, padding actions always."""
 
     next_state = np.array([[0, 1, 2], [0, 2, 3], [1, 3, 2]])
     reward = np.array([[0.0, 0.1, -0.2], [0.0, 0.5, 5.0], [0.0, 2.0, 0.3]])

@@ -112,7 +112,8 @@ def test_losses_equal_their_definitions(seed):
             for i in range(n):
                 p, h = policy_by_hand(x["next_logits"][i], x["next_mask"][i])
                 q = [
-                    together(u, v) for u, v in zip(x["target_q1_next"][i], x["target_q2_next"][i], strict=True)
+                    together(u, v)
+                    for u, v in zip(x["target_q1_next"][i], x["target_q2_next"][i], strict=True)
                 ]
                 value = sum(pa * qa for pa, qa in zip(p, q, strict=True)) + (alpha * h if soft else 0.0)
                 targets.append(x["rewards"][i] + (1 - x["dones"][i]) * x["discounts"][i] * value)
@@ -149,9 +150,7 @@ def test_losses_equal_their_definitions(seed):
     huber = np.where(np.abs(error) < 1, 0.5 * error**2, np.abs(error) - 0.5)
     clipped = np.maximum(error**2, (own + np.clip(q_taken - own, -c, c) - y.numpy()) ** 2)
     q_taken, own = th.tensor(q_taken), th.tensor(own)
-    np.testing.assert_allclose(
-        losses.critic_loss(q_taken, y), 0.5 * (error**2).mean(axis=1).sum(), rtol=1e-9
-    )
+    np.testing.assert_allclose(losses.critic_loss(q_taken, y), 0.5 * (error**2).mean(axis=1).sum(), rtol=1e-9)
     np.testing.assert_allclose(losses.critic_loss(q_taken, y, "huber"), huber.mean(axis=1).sum(), rtol=1e-9)
     np.testing.assert_allclose(
         losses.clipped_critic_loss(q_taken, own, y, c), 0.5 * clipped.mean(axis=1).sum(), rtol=1e-9
@@ -179,7 +178,7 @@ def test_terminal_state_without_valid_action_stays_finite():
     logits = b["next_logits"].requires_grad_()
     target = target_of(b, 0.2)
     target.sum().backward()
-    assert float(target[0]) == pytest.approx(float(b["rewards"][0]))
+    assert target[0].item() == pytest.approx(b["rewards"][0].item())
     assert th.isfinite(logits.grad).all()
 
 
