@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from greendc.config import nearest
 from greendc.environments import SimulatorVectorEnv
+from greendc.resource_pool.presets import presets as resource_pool_presets
 from greendc.simulator import Simulator
 from greendc.vcc.presets import presets as vcc_presets
 
@@ -34,7 +35,10 @@ class Family:
     training: Mapping[str, Any]
 
 
-FAMILIES = (Family("vcc", "greendc.vcc.env", "VCC", vcc_presets(), {"split": "train"}),)
+FAMILIES = (
+    Family("vcc", "greendc.vcc.env", "VCC", vcc_presets(), {"split": "train"}),
+    Family("resource_pool", "greendc.resource_pool.env", "ResourcePool", resource_pool_presets(), {}),
+)
 
 
 def register_all() -> None:
