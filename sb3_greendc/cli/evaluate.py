@@ -17,7 +17,7 @@ from sb3_greendc.common.files import atomic_write, write_json
 from sb3_greendc.common.plots import bars, save_figure
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import STATISTICS, summarize
-from sb3_greendc.common.tables import summary_table
+from sb3_greendc.common.tables import summary_tables
 
 MAIN_METRICS = {
     "vcc": ("return", "carbon_kg", "carbon_per_work", "overdue_work", "mean_delay", "p97_delay"),
@@ -93,7 +93,8 @@ def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:
         title = f"{env_id}: {options.statistic} of {options.episodes} episodes, 95 % interval"
         if options.reference is not None:
             title += f"; Δ: less {options.reference}, in pairs"
-        console.print(summary_table(of_env, title))
+        for table in summary_tables(of_env, title, console.width):
+            console.print(table)
 
 
 def _write(results: pd.DataFrame, options: argparse.Namespace) -> None:

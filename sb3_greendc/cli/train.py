@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
@@ -91,8 +92,17 @@ def prepare(
         raise ValueError(f"timesteps: the hyperparameters of {algorithm} for {env_id} have no n_timesteps")
     env_kwargs = {**training_split(env_id, env_kwargs or {}), **(env_kwargs or {})}
     env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, seed, **env_kwargs))
-    model = chosen.build(env, seed, device)
+    try:
+        model = chosen.build(env, seed, device)
+    except ValueError as error:
+        raise ValueError(f"{error}{_discrete_twin(env_id)}") from error
     return Run(env_id, env_kwargs, chosen, total, seed, model)
+
+
+def _discrete_twin(env_id: str) -> str:
+    """Return a hint at the environment of the same name with discrete actions, where there is one."""
+    twin = f"Discrete{env_id}"
+    return f"; {twin} has discrete actions" if twin in gym.registry else ""
 
 
 def training_split(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,25 +9,34 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+_POLICY_WIDTH = 24
+_CELL_WIDTH = 19  # "-0.01478…-0.01269" and the rules beside it
 
-def summary_table(summary: pd.DataFrame, title: str) -> Table:
+
+def summary_tables(summary: pd.DataFrame, title: str, width: int) -> list[Table]:
     """Lay out a summary of one environment: a row per policy, a column per metric.
 
     A cell is the estimate and, below it, its interval; a summary made with a reference adds the paired
-    difference to it.
+    difference (Δ) and its interval.
 
     :param summary: what :func:`~sb3_greendc.common.statistics.summarize` returns
-    :param title: the table's title
+    :param title: the first table's title
+    :param width: characters in a line of the terminal; metrics that do not fit go into further tables
     """
-    table = Table(title=title, title_justify="left", row_styles=["", "on grey7"])
-    table.add_column("policy")
-    metrics = summary["metric"].unique()
-    for metric in metrics:
-        table.add_column(str(metric), justify="right")
+    metrics = [str(metric) for metric in summary["metric"].unique()]
+    per_table = max(1, (width - _POLICY_WIDTH) // _CELL_WIDTH)
     cells = {(row["policy"], row["metric"]): _cell(row) for row in summary.to_dict("records")}
-    for policy in summary["policy"].unique():
-        table.add_row(str(policy), *(cells[policy, metric] for metric in metrics))
-    return table
+    tables = []
+    for first in range(0, len(metrics), per_table):
+        shown = metrics[first : first + per_table]
+        table = Table(title=title if first == 0 else None, title_justify="left", show_lines=True)
+        table.add_column("policy", max_width=_POLICY_WIDTH, overflow="fold")
+        for metric in shown:
+            table.add_column(metric, justify="right", no_wrap=True)
+        for policy in summary["policy"].unique():
+            table.add_row(str(policy), *(cells[policy, metric] for metric in shown))
+        tables.append(table)
+    return tables
 
 
 def number(value: float) -> str:
@@ -40,11 +49,12 @@ def number(value: float) -> str:
 
 
 def _cell(row: Mapping[Hashable, Any]) -> str:
-    lines = [number(row["estimate"]), _dim(row["low"], row["high"])]
+    lines = [number(row["estimate"]), _interval(row["low"], row["high"])]
     if "difference" in row:
-        lines += [f"Δ {number(row['difference'])}", _dim(row["difference_low"], row["difference_high"])]
+        lines.append(f"Δ {number(row['difference'])}")
+        lines.append(_interval(row["difference_low"], row["difference_high"]))
     return "\n".join(lines)
 
 
-def _dim(low: float, high: float) -> str:
-    return f"[dim]{number(low)} … {number(high)}[/dim]"
+def _interval(low: float, high: float) -> str:
+    return f"[dim]{number(low)}…{number(high)}[/dim]"

@@ -84,7 +84,7 @@ def test_a_model_plays_its_most_likely_action() -> None:
     assert results["policy"].tolist() == ["DQN"] * 4
     for row in results.to_dict("records"):
         expected = replay(
-            "DiscreteToy-v0", row["seed"], lambda obs: model.predict(obs, deterministic=True)[0]
+            "DiscreteToy-v1", row["seed"], lambda obs: model.predict(obs, deterministic=True)[0]
         )
         assert row["return"] == pytest.approx(expected["return"], abs=1e-6)
 

@@ -145,7 +145,7 @@ TOY_FAMILY = Family(
     presets={
         "Toy-v0": {"max_steps": 4},
         "Toy-v1": {},
-        "DiscreteToy-v0": {"discrete": True},
+        "DiscreteToy-v1": {"discrete": True},
         "MaskedToy-v0": {"masked": True},
     },
     training={"split": "train"},
