@@ -120,6 +120,7 @@ class PIDLagrangian(OnPolicyAlgorithm):
                 "info['cost'] (inf: no limit)"
             )
         self.controller = PIDController(self.cost_limit, **self.controller_settings)
+        self._choose_rollout_buffer()
         super()._setup_model()
         if self.clip_range_cost_vf is not None:
             if isinstance(self.clip_range_cost_vf, (float, int)):
@@ -130,6 +131,9 @@ class PIDLagrangian(OnPolicyAlgorithm):
                     "> 0, or None for no clipping",
                 )
             self.clip_range_cost_vf = FloatSchedule(self.clip_range_cost_vf)
+
+    def _choose_rollout_buffer(self) -> None:
+        """Set ``rollout_buffer_class``, where the parent has one."""
 
     @property
     def lagrange_multiplier(self) -> float:

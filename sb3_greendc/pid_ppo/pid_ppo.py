@@ -64,13 +64,12 @@ class PIDLagrangianPPO(PIDLagrangian, PPO):
     policy: CostActorCriticPolicy
     rollout_buffer: CostRolloutBuffer
 
-    def _setup_model(self) -> None:
+    def _choose_rollout_buffer(self) -> None:
         is_dict = isinstance(self.observation_space, spaces.Dict)
         if self.rollout_buffer_class is None:
             self.rollout_buffer_class = CostDictRolloutBuffer if is_dict else CostRolloutBuffer
         buffers_cost = issubclass(self.rollout_buffer_class, CostRolloutBuffer)
         require(buffers_cost, "rollout_buffer_class", self.rollout_buffer_class, "a CostRolloutBuffer")
-        super()._setup_model()
 
     def _cost_value_function(self) -> CostValueFunction:
         def cost_values(obs: PyTorchObs, *place: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

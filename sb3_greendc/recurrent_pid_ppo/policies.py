@@ -37,6 +37,18 @@ class CostRecurrentActorCriticPolicy(CostCriticMixin, RecurrentActorCriticPolicy
     have an entry ``"cost"``.
     """
 
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        # Without these, sb3-contrib's policies load with an LSTM of the default size.
+        data = super()._get_constructor_parameters()
+        data.update(
+            lstm_hidden_size=self.lstm_output_dim,
+            n_lstm_layers=self.lstm_actor.num_layers,
+            shared_lstm=self.shared_lstm,
+            enable_critic_lstm=self.enable_critic_lstm,
+            lstm_kwargs=self.lstm_kwargs,
+        )
+        return data
+
     def _cost_latent_dim(self) -> int:
         return int(self.lstm_output_dim)
 

@@ -102,6 +102,9 @@ class RecurrentPIDLagrangianPPO(PIDLagrangian, RecurrentPPO):
     def _evaluate(
         self, data: RecurrentCostRolloutBufferSamples, actions: th.Tensor
     ) -> tuple[th.Tensor, th.Tensor, th.Tensor, th.Tensor | None, Any]:
+        # sb3-contrib's buffers keep the actions' dtype, and Bernoulli distributions refuse integers.
+        if isinstance(self.action_space, spaces.MultiBinary):
+            actions = actions.float()
         evaluated = self.policy.evaluate_actions_with_cost(
             data.observations, actions, data.lstm_states, data.episode_starts, data.action_masks
         )

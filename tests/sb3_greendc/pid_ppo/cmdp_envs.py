@@ -70,3 +70,71 @@ class CueCMDP(gym.Env):
         reward = float(action) * (1.0 if self.cue > 0 else 0.2)
         self.t += 1
         return self._observe(), reward, self.t == self.N_STEPS, False, {"cost": float(action)}
+
+
+class ScriptedEnv(gym.Env):
+    """An environment of any space whose costs and episode lengths are fixed in advance, for exact sums.
+
+    The cost of step ``t`` of any episode is ``base + t``. An invalid action is an ``AssertionError``.
+
+    :param length: steps per episode
+    :param truncate: whether episodes are cut by a time limit; else they terminate
+    :param observation: ``"box"``, ``"discrete"``, ``"image"`` or ``"dict"``
+    :param action: ``"discrete"``, ``"multidiscrete"``, ``"multibinary"`` or ``"box"``
+    :param masks: ``"observation"`` (makes it a Dict), ``"method"`` or ``None``
+    """
+
+    def __init__(
+        self,
+        length: int = 5,
+        base: float = 0.0,
+        truncate: bool = False,
+        observation: str = "box",
+        action: str = "discrete",
+        masks: str | None = None,
+    ) -> None:
+        self.length, self.base, self.truncate, self.masks = length, base, truncate, masks
+        self.action_space = {
+            "discrete": spaces.Discrete(4),
+            "multidiscrete": spaces.MultiDiscrete([3, 2]),
+            "multibinary": spaces.MultiBinary(3),
+            "box": spaces.Box(-1.0, 1.0, (2,), np.float32),
+        }[action]
+        self.sizes = {"discrete": [4], "multidiscrete": [3, 2]}.get(action, [])
+        box = spaces.Box(-1.0, 1.0, (3,), np.float32)
+        self.observation_space = {
+            "box": box,
+            "discrete": spaces.Discrete(6),
+            "image": spaces.Box(0, 255, (36, 36, 1), np.uint8),
+            "dict": spaces.Dict(x=box, n=spaces.Discrete(3)),
+        }[observation]
+        if masks == "observation":
+            mask = spaces.Box(0, 1, (sum(self.sizes),), np.int8)
+            self.observation_space = spaces.Dict(x=box, action_mask=mask)
+        if masks == "method":
+            self.action_masks = lambda: self.mask
+
+    def _observe(self) -> Any:
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
+        observation = self.observation_space.sample()
+        masks = [self.np_random.random(size) < 0.3 for size in self.sizes]
+        for mask in masks:
+            mask[self.np_random.integers(len(mask))] = True
+        self.mask = np.concatenate(masks) if masks else np.ones(0, bool)
+        if self.masks == "observation":
+            observation["action_mask"] = self.mask.astype(np.int8)
+        return observation
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self.masks is not None:
+            offsets = np.cumsum([0, *self.sizes[:-1]])
+            assert self.mask[offsets + np.atleast_1d(action)].all(), f"invalid action {action}"
+        cost = self.base + self.t
+        self.t += 1
+        over = self.t == self.length
+        return self._observe(), 1.0, over and not self.truncate, over and self.truncate, {"cost": cost}
