@@ -28,7 +28,7 @@ def episode_metrics(
     - ``page_shortfall``: the page's SLO
     - ``total_cost``: carbon and overdue work by their weights, whatever the reward of the configuration
     - ``days_violated``: days with an overdue charge
-    - ``flexible_work_done``: share of the flexible work submitted
+    - ``flexible_work_done``: flexible work done as a share of what the no-delay schedule would have done
     - ``mean_delay``, ``p97_delay``: over flexible jobs, those still unfinished with their delay so far
     - ``evictions``, ``outside_jobs`` (inflexible jobs that no machine had room for)
     - ``utilization``: mean running load as a share of C; ``mean_vcc``: mean action
@@ -40,9 +40,8 @@ def episode_metrics(
     overdue = float(past[:, layout.INFO_OVERDUE].sum())
     baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past[:, layout.INFO_MOER])
     executed = counters[layout.EXECUTED_WORK] / layout.MICRO
-    flexible = counters[layout.SUBMITTED_FLEXIBLE_WORK] / layout.MICRO
     flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
-    delays_so_far, still_to_do = _unfinished(counters, slots)
+    delays_so_far, still_to_do, undone = _unfinished(counters, slots)
     mean_delay, p97_delay = _delay_statistics(delays, delays_so_far)
     return {
         "carbon_kg": carbon,
@@ -52,7 +51,7 @@ def episode_metrics(
         "page_shortfall": page_shortfall(capacity, past[:, layout.INFO_VCC], no_delay[:hours]),
         "total_cost": config.carbon_weight * carbon + config.slo_weight * overdue,
         "days_violated": float((past[:, layout.INFO_OVERDUE] > 0).sum()),
-        "flexible_work_done": float(flexible_done / flexible) if flexible > 0 else 1.0,
+        "flexible_work_done": float(flexible_done / (flexible_done + undone)) if undone > 0 else 1.0,
         "mean_delay": mean_delay,
         "p97_delay": p97_delay,
         "evictions": float(counters[layout.EVICTIONS]),
@@ -62,7 +61,7 @@ def episode_metrics(
         "submitted_work": float(counters[layout.SUBMITTED_WORK] / layout.MICRO),
         "executed_work": float(executed),
         "lost_work": float(counters[layout.LOST_WORK] / layout.MICRO),
-        "queued_work": still_to_do / layout.MICRO,
+        "queued_work": still_to_do,
     }
 
 
@@ -74,16 +73,24 @@ def page_shortfall(capacity: int, vcc: NDArray[np.float64], no_delay: NDArray[np
     return float(np.maximum(0.0, 0.97 * demand - allocated).sum() / layout.MICRO)
 
 
-def _unfinished(counters: NDArray[np.int64], slots: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
-    """Return the delays so far of unfinished flexible jobs, and the work all unfinished jobs have left."""
+def _unfinished(
+    counters: NDArray[np.int64], slots: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], float, float]:
+    """Return what is unfinished, in machine-unit-hours.
+
+    That is: the delays so far of flexible jobs, the work that all jobs have left, and the flexible work
+    that the no-delay schedule would have done by now.
+    """
     now = counters[layout.HOUR]
     jobs = slots[: counters[layout.HIGH_WATER]].astype(np.int64)
     jobs = jobs[jobs[:, layout.STATE] != layout.VACANT]
+    cpu = jobs[:, layout.CPU] / layout.MICRO
     running = jobs[:, layout.STATE] == layout.RUNNING
     left = np.where(running, jobs[:, layout.FINISH] - now, jobs[:, layout.LEFT])
     waited = now - jobs[:, layout.SUBMIT] - jobs[:, layout.DURATION] + left
     flexible = jobs[:, layout.CLASS] >= layout.FIRST_FLEXIBLE_CLASS
-    return waited[flexible], int((left * jobs[:, layout.CPU]).sum())
+    undone = float((cpu * np.minimum(waited, left))[flexible].sum())
+    return waited[flexible], float((cpu * left).sum()), undone
 
 
 def _delay_statistics(finished: NDArray[np.int64], unfinished: NDArray[np.int64]) -> tuple[float, float]:
