@@ -230,7 +230,7 @@ def test_bad_options_name_the_culprit(options, message):
 
 
 def test_unknown_ids_and_reset_options():
-    with pytest.raises(ValueError, match="'VCC-2012'.*did you mean"):
+    with pytest.raises(ValueError, match=r"'VCC-2012'.*did you mean"):
         greendc.resolve_env_id("VCC-2012")
     with pytest.raises(ValueError, match="not an environment of greendc"):
         greendc.make_vec("CartPole-v1", 2)
