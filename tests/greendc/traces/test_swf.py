@@ -114,6 +114,7 @@ def test_odd_lines_are_kept_and_counted(tmp_path):
         (JOB + " 7", "line 3: a job has 18 fields, but this line has 19"),
         (JOB + " 7 8", "line 3: a job has 18 fields, but this line has 20"),
         (line(submit_time="soon"), "line 3: submit_time='soon': must be a number"),
+        (line(user='"3"'), "line 3: user='\"3\"': must be a number"),
         (line(user='"3'), "line 3: user='\"3': must be a number"),
         (line(run_time="nan"), "line 3: run_time=nan: must be a number"),
         (line(run_time="inf"), "line 3: run_time=inf: must be at most"),
