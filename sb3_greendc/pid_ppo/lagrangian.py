@@ -46,11 +46,11 @@ class PIDLagrangian(OnPolicyAlgorithm):
     """The difference between PPO and its constrained form; mixed in before ``PPO`` or ``RecurrentPPO``.
 
     The rollout loop is the parent's. Costs enter through :meth:`_update_info_buffer`, which it calls with the
-    ``info`` of each step; masks that only the environment has enter as a keyword of the policy's forward
-    pass. Cost values are computed when the rollout is complete: the weights do not change during it, so these
-    are the values that a call at each step would have given. :meth:`train` does restate PPO's loop, once for
-    both forms: the cost critic's loss must join PPO's before the one backward pass, and the parent's loop has
-    no place for it.
+    ``info`` of each step; masks that only the environment has, through the policy's ``mask_source``. Cost
+    values are computed when the rollout is complete: the weights do not change during it, so these are the
+    values that a call at each step would have given. :meth:`train` does restate PPO's loop, once for both
+    forms: the cost critic's loss must join PPO's before the one backward pass, and the parent's loop has no
+    place for it.
 
     The parameters are those of :class:`~sb3_greendc.pid_ppo.PIDLagrangianPPO`.
     """
@@ -194,16 +194,17 @@ class PIDLagrangian(OnPolicyAlgorithm):
             yield
             return
 
-        def add_masks(module: th.nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        def masks_of_now() -> th.Tensor:
             masks = get_action_masks(env)
             self.rollout_buffer.add_action_masks(masks)
-            return args, {**kwargs, "action_masks": th.as_tensor(masks, device=self.device)}
+            return th.as_tensor(masks, device=self.device)
 
-        handle = self.policy.register_forward_pre_hook(add_masks, with_kwargs=True)
+        policy = cast("CostCriticMixin", self.policy)
+        policy.mask_source = masks_of_now
         try:
             yield
         finally:
-            handle.remove()
+            policy.mask_source = None
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int

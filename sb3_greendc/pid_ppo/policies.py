@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -50,6 +50,8 @@ class MaskedActorMixin(ActorCriticPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._mask: th.Tensor | None = None
+        self.mask_source: Callable[[], th.Tensor] | None = None
+        """Asked for masks by each forward pass while a rollout is collected, see ``PIDLagrangian``."""
         super().__init__(*args, **kwargs)
         if isinstance(self.observation_space, spaces.Dict) and ACTION_MASK in self.observation_space.spaces:
             n_actions = n_maskable_actions(self.action_space)
@@ -98,8 +100,10 @@ class MaskedActorMixin(ActorCriticPolicy):
         """Return what the parent returns, with actions drawn under the mask.
 
         :param obs: observation
-        :param action_masks: ``(B, A)``; default: those of the observation, if it has any
+        :param action_masks: ``(B, A)``; default: those of ``mask_source`` or of the observation, if any
         """
+        if action_masks is None and self.mask_source is not None:
+            action_masks = self.mask_source()
         with self._masking(obs, action_masks):
             return super().forward(obs, *args, **kwargs)  # type: ignore[arg-type]  # Dict is fine
 

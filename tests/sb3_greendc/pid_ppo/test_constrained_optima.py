@@ -22,7 +22,7 @@ CONTEXT: dict[str, Any] = {
     "gae_lambda": 0.9,
     "policy_kwargs": {"net_arch": [16]},
 }
-CUE: dict[str, Any] = {"batch_size": 512, "n_epochs": 6, "learning_rate": 1e-2}
+CUE: dict[str, Any] = {"batch_size": 512, "n_epochs": 6, "learning_rate": 5e-3}
 COCORL = {"lstm_hidden_size": 16, "features_extractor_kwargs": {"layers": (16, 16)}}
 
 

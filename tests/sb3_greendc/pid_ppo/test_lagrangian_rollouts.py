@@ -276,11 +276,14 @@ def test_masked_distribution() -> None:
     batch, _ = policy.obs_to_tensor(observation)
     probs = policy.get_distribution(batch).distribution.probs[0]
     assert probs[[0, 3]].tolist() == [0.0, 0.0]
-    values, log_prob, entropy = policy.evaluate_actions(batch, th.tensor([1]))
+    with th.no_grad():
+        values, log_prob, entropy = policy.evaluate_actions(batch, th.tensor([1]))
+        both = policy.evaluate_actions_with_cost(batch, th.tensor([1]))
+        cost_values = policy.predict_cost_values(batch)
+    probs = probs.detach()
     assert entropy.item() == pytest.approx(-float((probs[1:3] * probs[1:3].log()).sum()), rel=1e-5)
-    both = policy.evaluate_actions_with_cost(batch, th.tensor([1]))
     assert (values, log_prob, entropy) == (both[0], both[2], both[3])
-    assert th.equal(both[1], policy.predict_cost_values(batch))
+    assert th.equal(both[1], cost_values)
     # Given masks replace the observation's; an all-zero one counts as none.
     given = policy.get_distribution(batch, action_masks=th.tensor([[1, 0, 0, 0]])).distribution.probs[0]
     assert given.tolist() == [1.0, 0.0, 0.0, 0.0]
