@@ -5,6 +5,7 @@ the algorithm's constructor a block may say ``policy``, ``n_envs``, ``n_timestep
 or the keywords of ``VecNormalize``), ``noise_type`` and ``noise_std`` (action noise). ``lin_3e-4`` is a
 schedule that falls linearly from 3e-4 to 0. ``policy_kwargs`` is a mapping, or rl-zoo3's ``dict(...)``;
 ``features_extractor`` in it is the name of an extractor (:data:`sb3_greendc.extractors.EXTRACTORS`).
+``policy`` is a name that the algorithm knows, or one of :data:`POLICIES`.
 
 Two things go beyond rl-zoo3: ids without a version and patterns (``VCC-*``) may head a block, and no
 value is ever evaluated as code.
@@ -26,6 +27,7 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
@@ -33,10 +35,22 @@ from greendc.config import nearest
 from sb3_greendc.common import yaml
 from sb3_greendc.common.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.common.expressions import read_mapping
-from sb3_greendc.extractors import resolve_extractor
+from sb3_greendc.extractors import (
+    JobSetDQNPolicy,
+    JobSetPolicy,
+    MaskableJobSetPolicy,
+    MaskedActorCriticPolicy,
+    resolve_extractor,
+)
 
 _OWN_KEYS = ("policy", "n_envs", "n_timesteps", "normalize", "noise_type", "noise_std")
 _NOISES = {"normal": NormalActionNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckActionNoise}
+POLICIES: dict[str, type[BasePolicy]] = {
+    policy.__name__: policy
+    for policy in (JobSetDQNPolicy, JobSetPolicy, MaskableJobSetPolicy, MaskedActorCriticPolicy)
+}
+"""Policies of this project that a file may name, beside those that the algorithm knows by name."""
+
 _POLICIES_FOR_DICTS = {"MlpPolicy": "MultiInputPolicy", "MlpLstmPolicy": "MultiInputLstmPolicy"}
 
 
@@ -115,9 +129,9 @@ class Hyperparameters:
         arguments = dict(self.arguments)
         if self.noise is not None:
             arguments["action_noise"] = _action_noise(*self.noise, env.action_space)
-        policy = self.policy
+        policy: str | type[BasePolicy] = POLICIES.get(self.policy, self.policy)
         if isinstance(env.observation_space, spaces.Dict):
-            policy = _POLICIES_FOR_DICTS.get(policy, policy)
+            policy = _POLICIES_FOR_DICTS.get(self.policy, policy)
         cls = algorithm_class(self.algorithm)
         if issubclass(cls, MaskablePPO) and not is_masking_supported(env):
             raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")

@@ -23,7 +23,7 @@ from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.zoo import load_hyperparameters
 
-FAMILIES = {"vcc": "VCC-2021"}
+FAMILIES = {"vcc": "VCC-2021", "resource_pool": "ResourcePool"}
 """The environment that stands for each family."""
 REFERENCE = "cartpole"
 _SAMPLES = 256  # actions drawn beforehand, used over and over

@@ -21,6 +21,14 @@ from sb3_greendc.common.tables import summary_tables
 
 MAIN_METRICS = {
     "vcc": ("return", "carbon_kg", "carbon_per_work", "overdue_work", "mean_delay", "p97_delay"),
+    "resource_pool": (
+        "return",
+        "total_job_value_ratio",
+        "on_time_ratio",
+        "completion_ratio",
+        "utilization",
+        "accrued_cost",
+    ),
 }
 """What the table shows of each family by default; the CSV has every metric."""
 

@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.cli import train as command
-from sb3_greendc.cli.train import main, prepare
+from sb3_greendc.cli.train import main, prepare, training_split
 from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import load_model
@@ -74,6 +74,14 @@ def test_set_beats_the_training_split(tmp_path: Path, capsys: pytest.CaptureFixt
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["env_kwargs"] == {"split": "test", "max_steps": 5}
     assert "training split" not in capsys.readouterr().out
+
+
+def test_a_month_takes_the_place_of_the_training_split() -> None:
+    """Both together would be a contradiction, which the environment settles in favor of the split."""
+    assert training_split("VCC-2019-v1", {}) == {"split": "train"}
+    assert training_split("VCC-2019-v1", {"target_load": 0.5}) == {"split": "train"}
+    assert training_split("VCC-2019-v1", {"month": "2019-07"}) == {}
+    assert training_split("CartPole-v1", {}) == {}
 
 
 def test_normaliser_is_saved_and_used(tmp_path: Path) -> None:

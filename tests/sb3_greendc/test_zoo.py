@@ -15,7 +15,7 @@ from sb3_greendc.common import yaml
 from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
 from sb3_greendc.common.expressions import read_mapping
 from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
-from sb3_greendc.extractors import ForecastExtractor
+from sb3_greendc.extractors import ForecastExtractor, MaskedActorCriticPolicy
 from sb3_greendc.zoo import block_for, load_hyperparameters, positive_integer, zoo_file
 
 SHIPPED = Path(__file__).resolve().parents[2] / "zoo_hparams"
@@ -139,6 +139,14 @@ Pendulum-v1:
         path = zoo("default: {policy_kwargs: {features_extractor: forcast}}")
         with pytest.raises(ValueError, match=f"{path}, line 1: policy_kwargs: .*did you mean 'forecast'"):
             load_hyperparameters("ppo", "Toy-v1")
+
+    def test_policies_by_name(self, zoo: Any) -> None:
+        zoo("default: {policy: MaskedActorCriticPolicy}")
+        model = load_hyperparameters("ppo", "Toy-v1").build(SimulatorVecEnv(MaskedToySimulator(2)))
+        assert type(model.policy) is MaskedActorCriticPolicy
+        zoo("default: {policy: MlpPolcy}")
+        with pytest.raises(ValueError, match="ppo does not fit: Policy MlpPolcy unknown"):
+            load_hyperparameters("ppo", "Toy-v1").build(SimulatorVecEnv(ToySimulator(2)))
 
     def test_keywords_follow_parents(self) -> None:
         class Child(PPO):

@@ -90,9 +90,9 @@ class MaskedToySimulator(ToySimulator):
 
     def __init__(self, num_envs: int, min_steps: int = 3, max_steps: int = 9) -> None:
         super().__init__(num_envs, discrete=True, min_steps=min_steps, max_steps=max_steps)
-        self._vector_space = self.observation_space
+        self._masks = np.zeros((num_envs, N_ACTIONS), dtype=np.bool_)
         mask = spaces.Box(0, 1, (N_ACTIONS,), np.int8)
-        self.observation_space = spaces.Dict({"vector": self._vector_space, "action_mask": mask})
+        self.observation_space = spaces.Dict({"vector": self.observation_space, "action_mask": mask})
 
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         if not self.action_masks()[np.arange(self.num_envs), actions].all():
@@ -106,7 +106,9 @@ class MaskedToySimulator(ToySimulator):
         out["action_mask"][where] = self.action_masks()[where]
 
     def action_masks(self) -> NDArray[np.bool_]:
-        return np.arange(N_ACTIONS) != (self.hours % N_ACTIONS)[:, None]
+        """Return a buffer that the next call overwrites, as compiled simulators may."""
+        self._masks[:] = np.arange(N_ACTIONS) != (self.hours % N_ACTIONS)[:, None]
+        return self._masks
 
 
 def _make(num_envs: int, masked: bool = False, split: str = "test", **options: Any) -> ToySimulator:
