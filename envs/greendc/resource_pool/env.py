@@ -12,6 +12,7 @@ from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.simulator import ResourcePoolSimulator
+from greendc.simulator import Observation
 
 
 def make_config(config: ResourcePoolConfig | None, options: dict[str, Any]) -> ResourcePoolConfig:
@@ -124,11 +125,24 @@ class ResourcePoolEnv(SimulatorEnv):
         self, config: ResourcePoolConfig | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
         super().__init__(ResourcePoolSimulator(make_config(config, options)), render_mode)
+        # With nothing to add to a step, it takes a shorter way, for speed.
+        self._plain = self.config.observation == "dict" and not self.config.info_jobs and not render_mode
 
     @property
     def config(self) -> ResourcePoolConfig:
         """The configuration."""
         return self.simulator.config
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision; the constraint cost is ``info["cost"]``."""
+        if not self._plain:
+            return super().step(action)
+        simulator = self.simulator
+        observation, reward, cost, time_advanced, truncated = simulator.step_one(action)
+        info: dict[str, Any] = {"cost": cost, "time_advanced": time_advanced}
+        if truncated:
+            info["episode_metrics"] = simulator.episode_metrics(0)
+        return observation, reward, False, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(ready_pool_size + 2,)``, true where an action does what it says (sb3-contrib's name)."""

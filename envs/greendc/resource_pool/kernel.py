@@ -1,9 +1,9 @@
-# mypy: disallow-untyped-decorators=False, warn-return-any=False
-"""Compiled entry points of the resource pool: reset, step, observe and metrics over a batch of environments.
+# mypy: warn-return-any=False
+"""Compiled entry points of the resource pool: reset, step and observe over a batch of environments.
 
 The parts are in ``kernel_rows`` (the image and the first-fit search), ``kernel_queue`` (who waits),
-``kernel_step`` (placing, suspending, time) and ``kernel_observe``; :mod:`greendc.resource_pool.layout` says
-where the arrays keep what.
+``kernel_place`` (placing and suspending), ``kernel_power``, ``kernel_step`` (time going on) and
+``kernel_observe``; :mod:`greendc.resource_pool.layout` says where the arrays keep what.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from greendc.energy.kernel import FLOW_COLUMNS
+from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.kernel_observe import refresh_choices, write_context, write_image, write_jobs
+from greendc.resource_pool.kernel_observe import observe, refresh_choices
+from greendc.resource_pool.kernel_place import place, planned_value, suspend
+from greendc.resource_pool.kernel_power import forecast_levels
 from greendc.resource_pool.kernel_queue import enqueue, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_rows import clear_row, find_start, powered_units
-from greendc.resource_pool.kernel_step import admit, advance, forecast_levels, place, planned_value, suspend
+from greendc.resource_pool.kernel_step import admit, advance
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,17 +28,15 @@ Singles = NDArray[np.float32]
 Bytes = NDArray[np.int8]
 Cells = NDArray[Any]
 
-STEPPED, BAD_ACTION, EPISODE_OVER = 0, 1, 2
 
-
-@njit(cache=True)
+@compiled
 def step_batch(
     actions: Ints,
     config: Ints,
     config_f: Floats,
-    env_i: Ints,
+    env: Ints,
     env_f: Floats,
-    jobs_i: Ints,
+    jobs: Ints,
     jobs_f: Floats,
     lists: Ints,
     rows: Ints,
@@ -48,42 +47,42 @@ def step_batch(
     out_jobs: Singles,
     out_context: Singles,
     out_mask: Bytes,
-) -> tuple[int, int]:
+) -> int:
     """Step every environment and write its observation.
 
-    :return: ``(STEPPED, 0)``, or, with nothing changed, ``(BAD_ACTION, i)`` or ``(EPISODE_OVER, i)`` for
-        the first environment ``i`` that cannot be stepped
+    :return: 0; or, with nothing changed, ``b + 1`` if environment ``b`` is the first that cannot be stepped
+        because its action is not in the action space, ``-(b + 1)`` if because its episode is over
     """
     n_actions = config[at.READY] + 2
     for b in range(actions.shape[0]):
         if actions[b] < 0 or actions[b] >= n_actions:
-            return BAD_ACTION, b
-        if env_i[b, at.NOW] >= config[at.EPISODE_STEPS]:
-            return EPISODE_OVER, b
+            return b + 1
+        if env[b, at.NOW] >= config[at.EPISODE_STEPS]:
+            return -(b + 1)
     for b in range(actions.shape[0]):
-        step_one(
-            actions[b],
+        decide(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, b, actions[b])
+        truncated[b] = env[b, at.NOW] >= config[at.EPISODE_STEPS]
+        observe(
             config,
             config_f,
-            env_i[b],
-            env_f[b],
-            jobs_i[b],
-            jobs_f[b],
-            lists[b],
-            rows[b],
-            image[b],
-            series[b],
+            env,
+            env_f,
+            jobs,
+            jobs_f,
+            lists,
+            rows,
+            image,
+            b,
+            out_image,
+            out_jobs,
+            out_context,
+            out_mask,
         )
-        truncated[b] = env_i[b, at.NOW] >= config[at.EPISODE_STEPS]
-        write_image(config, env_i[b], image[b], out_image[b])
-        write_jobs(config, config_f, env_i[b], jobs_i[b], jobs_f[b], lists[b], out_jobs[b])
-        write_context(config, config_f, env_i[b], env_f[b], jobs_i[b], lists[b], rows[b], out_context[b])
-        write_mask(config, env_i[b], out_mask[b])
-    return STEPPED, 0
+    return 0
 
 
-@njit(cache=True)
-def step_one(
+@compiled
+def step_single(
     action: int,
     config: Ints,
     config_f: Floats,
@@ -95,38 +94,90 @@ def step_one(
     rows: Ints,
     image: Cells,
     series: Floats,
+    truncated: NDArray[np.bool_],
+    out_image: Cells,
+    out_jobs: Singles,
+    out_context: Singles,
+    out_mask: Bytes,
+) -> int:
+    """Step the first environment alone and write its observation, which has no axis for the batch.
+
+    :return: as :func:`step_batch`
+    """
+    if action < 0 or action >= config[at.READY] + 2:
+        return 1
+    if env[0, at.NOW] >= config[at.EPISODE_STEPS]:
+        return -1
+    decide(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, 0, action)
+    truncated[0] = env[0, at.NOW] >= config[at.EPISODE_STEPS]
+    observe(
+        config,
+        config_f,
+        env,
+        env_f,
+        jobs,
+        jobs_f,
+        lists,
+        rows,
+        image,
+        0,
+        out_image.reshape((1, out_image.shape[0], out_image.shape[1])),
+        out_jobs.reshape((1, out_jobs.shape[0], out_jobs.shape[1])),
+        out_context.reshape((1, out_context.shape[0])),
+        out_mask.reshape((1, out_mask.shape[0])),
+    )
+    return 0
+
+
+@compiled
+def decide(
+    config: Ints,
+    config_f: Floats,
+    env: Ints,
+    env_f: Floats,
+    jobs: Ints,
+    jobs_f: Floats,
+    lists: Ints,
+    rows: Ints,
+    image: Cells,
+    series: Floats,
+    b: int,
+    action: int,
 ) -> None:
     """Take one decision, and with ``skip_forced`` pass over the forced ones that follow."""
-    env_f[at.REWARD] = 0.0
-    env_f[at.COST] = 0.0
-    env[at.TIME_ADVANCED] = 0
-    env[at.DECISIONS] += 1
-    scratch = env_f[at.ENV_F :]
+    env_f[b, at.REWARD] = 0.0
+    env_f[b, at.COST] = 0.0
+    env[b, at.TIME_ADVANCED] = 0
+    env[b, at.DECISIONS] += 1
     ready = config[at.READY]
-    valid = env[at.ENV_I + config[at.TYPES] + action] != 0
-    placed = -1
+    valid = env[b, at.ENV_I + config[at.TYPES] + action] != 0
+    placed, time_goes_on = -1, False
     if valid and action < ready:
-        placed = waiting_job(env, lists, action)
-        offset = jobs[placed, at.FOUND_START] - env[at.NOW]
-        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, placed, offset)
+        placed = waiting_job(env, lists, b, action)
+        offset = jobs[b, placed, at.FOUND_START] - env[b, at.NOW]
+        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, placed, offset)
     elif valid and action == ready:
-        swap(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image)
+        swap(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b)
     else:
-        env[at.INVALID] += not valid
-        advance(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, scratch)
-    any_choice = refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, placed)
-    while config[at.SKIP_FORCED] and not any_choice and env[at.NOW] < config[at.EPISODE_STEPS]:
-        advance(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, scratch)
-        any_choice = refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, -1)
+        env[b, at.INVALID] += not valid
+        time_goes_on = True
+    undecided = True
+    while undecided:
+        if time_goes_on:
+            advance(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, b)
+        any_choice = refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, placed)
+        over = env[b, at.NOW] >= config[at.EPISODE_STEPS]
+        undecided = config[at.SKIP_FORCED] != 0 and not any_choice and not over
+        placed, time_goes_on = -1, True
     if config_f[at.PAY_POTENTIAL] > 0.0:
-        phi = planned_value(env, jobs, jobs_f, lists)
-        env_f[at.REWARD] += config_f[at.PAY_POTENTIAL] * (config_f[at.GAMMA] * phi - env_f[at.PHI])
-        env_f[at.PHI] = phi
-    env_f[at.REWARD] /= config_f[at.MEAN_VALUE]
-    env_f[at.ACCRUED_REWARD] += env_f[at.REWARD]
+        phi = planned_value(env, jobs, jobs_f, lists, b)
+        env_f[b, at.REWARD] += config_f[at.PAY_POTENTIAL] * (config_f[at.GAMMA] * phi - env_f[b, at.PHI])
+        env_f[b, at.PHI] = phi
+    env_f[b, at.REWARD] /= config_f[at.MEAN_VALUE]
+    env_f[b, at.ACCRUED_REWARD] += env_f[b, at.REWARD]
 
 
-@njit(cache=True)
+@compiled
 def swap(
     config: Ints,
     config_f: Floats,
@@ -137,40 +188,64 @@ def swap(
     lists: Ints,
     rows: Ints,
     image: Cells,
+    b: int,
 ) -> None:
     """Suspend the running job of least value density and start the ready job of greatest that then fits."""
-    victim, job = env[at.SWAP_VICTIM], waiting_job(env, lists, env[at.SWAP_SLOT])
-    suspend(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, victim)
-    env[at.SWAPS] += 1
-    jobs[victim, at.BARRED] = env[at.NOW]
-    brown = may_use_brown(config_f, jobs_f[job])
-    head = env[at.NOW] % config[at.HORIZON]
-    find_start(rows, config, head, jobs[job], occupied_steps(config, jobs[job]), brown, 0, 0)
-    place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, job, 0)
-    enqueue(config, env, jobs, lists, victim)
+    now = env[b, at.NOW]
+    victim, job = env[b, at.SWAP_VICTIM], waiting_job(env, lists, b, env[b, at.SWAP_SLOT])
+    suspend(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, victim)
+    env[b, at.SWAPS] += 1
+    jobs[b, victim, at.BARRED] = now
+    length = occupied_steps(config, jobs, b, job)
+    brown = may_use_brown(config_f, jobs_f, b, job)
+    find_start(config, jobs, rows, b, job, now % config[at.HORIZON], length, brown, 0, 0)
+    place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, 0)
+    enqueue(config, env, jobs, lists, b, victim)
 
 
-@njit(cache=True)
-def write_mask(config: Ints, env: Ints, out: Bytes) -> None:
-    """Write the action mask."""
-    first = at.ENV_I + config[at.TYPES]
-    for a in range(config[at.READY] + 2):
-        out[a] = env[first + a]
-
-
-@njit(cache=True)
-def observe_batch(
-    first: int,
-    last: int,
+@compiled
+def place_waiting(
     config: Ints,
     config_f: Floats,
-    env_i: Ints,
+    env: Ints,
     env_f: Floats,
-    jobs_i: Ints,
+    jobs: Ints,
     jobs_f: Floats,
     lists: Ints,
     rows: Ints,
     image: Cells,
+    b: int,
+    job: int,
+    now_only: bool,
+) -> int:
+    """Place any waiting job at its earliest start, and return that start's offset, or -1 if there is none."""
+    now, length = env[b, at.NOW], occupied_steps(config, jobs, b, job)
+    if jobs[b, job, at.BARRED] == now:
+        return -1
+    last = 0 if now_only or config[at.PLACE_NOW] else config[at.HORIZON] - length
+    brown = may_use_brown(config_f, jobs_f, b, job)
+    jobs[b, job, at.FOUND_EPOCH] = -1
+    head = now % config[at.HORIZON]
+    offset = find_start(config, jobs, rows, b, job, head, length, brown, 0, last)
+    if offset >= 0:
+        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, offset)
+        refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, job)
+    return offset
+
+
+@compiled
+def observe_batch(
+    config: Ints,
+    config_f: Floats,
+    env: Ints,
+    env_f: Floats,
+    jobs: Ints,
+    jobs_f: Floats,
+    lists: Ints,
+    rows: Ints,
+    image: Cells,
+    first: int,
+    last: int,
     out_image: Cells,
     out_jobs: Singles,
     out_context: Singles,
@@ -178,13 +253,25 @@ def observe_batch(
 ) -> None:
     """Write the observations of environments ``first .. last - 1`` into their rows of the batch."""
     for b in range(first, last):
-        write_image(config, env_i[b], image[b], out_image[b])
-        write_jobs(config, config_f, env_i[b], jobs_i[b], jobs_f[b], lists[b], out_jobs[b])
-        write_context(config, config_f, env_i[b], env_f[b], jobs_i[b], lists[b], rows[b], out_context[b])
-        write_mask(config, env_i[b], out_mask[b])
+        observe(
+            config,
+            config_f,
+            env,
+            env_f,
+            jobs,
+            jobs_f,
+            lists,
+            rows,
+            image,
+            b,
+            out_image,
+            out_jobs,
+            out_context,
+            out_mask,
+        )
 
 
-@njit(cache=True)
+@compiled
 def reset_one(
     config: Ints,
     config_f: Floats,
@@ -196,6 +283,7 @@ def reset_one(
     rows: Ints,
     image: Cells,
     series: Floats,
+    b: int,
     arrival: Ints,
     duration: Ints,
     units: Ints,
@@ -207,84 +295,28 @@ def reset_one(
     start_hour: float,
 ) -> None:
     """Start an episode of one environment with these jobs; ``series`` has been filled already."""
-    env[:] = 0
-    env_f[:] = 0.0
-    env[at.N_JOBS] = arrival.shape[0]
-    env_f[at.STORED_KWH] = stored_kwh
-    env_f[at.START_HOUR] = start_hour
-    load_jobs(config, jobs, jobs_f, lists, arrival, duration, units, qos, latest, value, by_latest)
-    horizon = config[at.HORIZON]
-    scratch = env_f[at.ENV_F :]
-    levels = scratch[FLOW_COLUMNS : FLOW_COLUMNS + horizon]
-    if config[at.EXACT_LEVELS]:
-        levels[:] = series[:horizon, at.SOLAR]
-    else:
-        forecast_levels(config, config_f, env, env_f, series, scratch, levels)
-    for h in range(horizon):
-        clear_row(image, rows, config, config_f[at.CELL_SCALE], h, powered_units(levels[h], config[at.UNITS]))
-    admit(config, env, jobs, lists)
-    refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, -1)
-
-
-@njit(cache=True)
-def load_jobs(
-    config: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    arrival: Ints,
-    duration: Ints,
-    units: Ints,
-    qos: Floats,
-    latest: Ints,
-    value: Floats,
-    by_latest: Ints,
-) -> None:
-    """Write the jobs of an episode into their tables."""
+    env[b, :] = 0
+    env_f[b, :] = 0.0
+    env[b, at.N_JOBS] = arrival.shape[0]
+    env_f[b, at.STORED_KWH] = stored_kwh
+    env_f[b, at.START_HOUR] = start_hour
     for j in range(arrival.shape[0]):
-        row = jobs[j]
-        row[:] = 0
-        row[at.ARRIVAL] = arrival[j]
-        row[at.DURATION] = duration[j]
-        row[at.REMAINING] = duration[j]
-        row[at.LATEST] = latest[j]
-        row[at.FINISH] = -1
-        row[at.FIRST_START] = -1
-        row[at.BARRED] = -1
-        row[at.FOUND_EPOCH] = -1
-        row[at.FOUND_START] = -1
+        jobs[b, j, :] = 0
+        jobs[b, j, at.ARRIVAL] = arrival[j]
+        jobs[b, j, at.DURATION] = duration[j]
+        jobs[b, j, at.REMAINING] = duration[j]
+        jobs[b, j, at.LATEST] = latest[j]
+        for column in (at.FINISH, at.FIRST_START, at.BARRED, at.FOUND_EPOCH, at.FOUND_START):
+            jobs[b, j, column] = -1
         for k in range(config[at.TYPES]):
-            row[at.JOB_I + k] = units[j, k]
-        jobs_f[j, at.VALUE] = value[j]
-        jobs_f[j, at.QOS] = qos[j]
-        jobs_f[j, at.LATE_PAID] = 0.0
-        lists[at.BY_LATEST, j] = by_latest[j]
-
-
-@njit(cache=True)
-def place_waiting(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    job: int,
-    now_only: bool,
-) -> int:
-    """Place any waiting job at its earliest start, and return that start's offset, or -1 if there is none."""
-    row = jobs[job]
-    now, length = env[at.NOW], occupied_steps(config, row)
-    last = 0 if now_only or config[at.PLACE_NOW] else config[at.HORIZON] - length
-    brown = may_use_brown(config_f, jobs_f[job])
-    if row[at.BARRED] == now:
-        return -1
-    row[at.FOUND_EPOCH] = -1
-    offset = find_start(rows, config, now % config[at.HORIZON], row, length, brown, 0, last)
-    if offset >= 0:
-        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, job, offset)
-        refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, job)
-    return offset
+            jobs[b, j, at.JOB_I + k] = units[j, k]
+        jobs_f[b, j, at.VALUE] = value[j]
+        jobs_f[b, j, at.QOS] = qos[j]
+        jobs_f[b, j, at.LATE_PAID] = 0.0
+        lists[b, at.BY_LATEST, j] = by_latest[j]
+    forecast_levels(config, config_f, env, env_f, series, b)
+    for h in range(config[at.HORIZON]):
+        level = powered_units(env_f[b, at.ENV_F + h], config[at.UNITS])
+        clear_row(config, rows, image, b, config_f[at.CELL_SCALE], h, level)
+    admit(config, env, jobs, lists, b)
+    refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, -1)

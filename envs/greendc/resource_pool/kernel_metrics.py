@@ -1,19 +1,19 @@
-# mypy: disallow-untyped-decorators=False, warn-return-any=False
+# mypy: warn-return-any=False
 """Compiled metrics of an episode, from the table of its jobs and the kernel's accounts."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@compiled
 def job_metrics(out: Floats, env: Ints, jobs: Ints, jobs_f: Floats) -> None:
     """Write the metrics that follow from the jobs, in the order of ``metrics.JOB_METRICS``."""
     now, arrived = env[at.NOW], env[at.NEXT_ARRIVAL]

@@ -1,8 +1,7 @@
-# mypy: disallow-untyped-decorators=False, warn-return-any=False
+# mypy: warn-return-any=False
 """Compiled image of the resource pool: rows as bitmaps and as cells, and the first-fit search over them.
 
-Everything here works on one environment. Numba's cache looks at each file on its own: after changing one of
-the ``kernel_*`` modules, save ``kernel.py`` too, or run with an empty ``NUMBA_CACHE_DIR``.
+Everything here works on environment ``b``; the arrays are described in :mod:`greendc.resource_pool.layout`.
 """
 
 from __future__ import annotations
@@ -10,29 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
 
 Ints = NDArray[np.int64]
 Cells = NDArray[Any]
 
 
-@njit(cache=True)
+@compiled
 def ring(head: int, offset: int, horizon: int) -> int:
     """Return the ring row of the image's row ``offset``, given that of row 0."""
     row = head + offset
     return row - horizon if row >= horizon else row
 
 
-@njit(cache=True)
+@compiled
 def bits_below(count: int) -> int:
     """Return a word whose lowest ``count`` (0 to 63) bits are set."""
     return (1 << count) - 1
 
 
-@njit(cache=True)
+@compiled
 def span(first: int, last: int, word: int) -> int:
     """Return the bits of ``word`` that stand for units ``first .. last - 1``."""
     low = min(max(first - word * at.WORD_BITS, 0), at.WORD_BITS)
@@ -40,7 +39,7 @@ def span(first: int, last: int, word: int) -> int:
     return bits_below(high) - bits_below(low) if high > low else 0
 
 
-@njit(cache=True)
+@compiled
 def count_bits(word: int) -> int:
     """Return how many bits are set."""
     x = word - ((word >> 1) & 0x5555555555555555)
@@ -49,13 +48,13 @@ def count_bits(word: int) -> int:
     return (x * 0x0101010101010101) >> 56
 
 
-@njit(cache=True)
+@compiled
 def lowest_bit(word: int) -> int:
     """Return the index of the lowest bit that is set; ``word`` must not be 0."""
     return count_bits((word & -word) - 1)
 
 
-@njit(cache=True)
+@compiled
 def run_starts(word: int, need: int) -> int:
     """Return the bits at which a run of ``need`` set bits begins, for a pool of one word."""
     have = 1
@@ -66,12 +65,12 @@ def run_starts(word: int, need: int) -> int:
     return word
 
 
-@njit(cache=True)
-def first_run(rows: Ints, row: int, column: int, words: int, need: int) -> int:
+@compiled
+def first_run(rows: Ints, b: int, row: int, column: int, words: int, need: int) -> int:
     """Return the lowest unit at which ``need`` contiguous bits are set in ``words`` words, or -1."""
     start, run = 0, 0
     for w in range(words):
-        word = rows[row, column + w]
+        word = rows[b, row, column + w]
         position = 0
         while position < at.WORD_BITS:
             rest = word >> position
@@ -93,18 +92,18 @@ def first_run(rows: Ints, row: int, column: int, words: int, need: int) -> int:
     return -1
 
 
-@njit(cache=True)
-def longest_run(rows: Ints, row: int, column: int, words: int) -> int:
+@compiled
+def longest_run(rows: Ints, b: int, row: int, column: int, words: int) -> int:
     """Return the length of the longest run of set bits in ``words`` words."""
     if words == 1:
-        word, length = rows[row, column], 0
+        word, length = rows[b, row, column], 0
         while word != 0:
             word &= word >> 1
             length += 1
         return length
     longest, run = 0, 0
     for w in range(words):
-        word = rows[row, column + w]
+        word = rows[b, row, column + w]
         position = 0
         while position < at.WORD_BITS:
             rest = word >> position
@@ -123,125 +122,171 @@ def longest_run(rows: Ints, row: int, column: int, words: int) -> int:
     return longest
 
 
-@njit(cache=True)
+@compiled
 def column_of(resource: int, words: int, unoccupied: bool) -> int:
     """Return the first column of a type's bitmap: of unoccupied units, or of free (and powered) ones."""
     return at.BITS + (2 * resource + (0 if unoccupied else 1)) * words
 
 
-@njit(cache=True)
-def window(
-    rows: Ints, config: Ints, head: int, first: int, length: int, column: int, need: int
-) -> tuple[int, int]:
+@compiled
+def summary_of(resource: int, types: int, words: int) -> int:
+    """Return the column of a type's number of free units; that of its largest free block follows."""
+    return at.BITS + 2 * types * words + 2 * resource
+
+
+@compiled
+def summarize(config: Ints, rows: Ints, b: int, row: int, resource: int) -> None:
+    """Write the number of free units of a ring row, and its largest block."""
+    types, words = config[at.TYPES], config[at.WORDS]
+    summary, free = summary_of(resource, types, words), column_of(resource, words, False)
+    count = 0
+    for w in range(words):
+        count += count_bits(rows[b, row, free + w])
+    rows[b, row, summary] = count
+    rows[b, row, summary + 1] = longest_run(rows, b, row, free, words)
+
+
+@compiled
+def blocked_row(
+    config: Ints, rows: Ints, b: int, head: int, first: int, length: int, column: int, need: int
+) -> int:
     """Look for ``need`` contiguous units that are set in all of ``length`` rows from row ``first``.
 
     The rows are looked through from the last to the first: when the units common to rows ``h ..`` no longer
-    hold the block, no start up to ``h`` can, so the search goes on at ``h + 1``.
+    hold the block, no start up to ``h`` can, so the search goes on at ``h + 1``. The units common to all
+    rows are left in the scratch row.
 
-    :return: ``(-1, lowest such unit)``, or ``(row that rules the window out, -1)``
+    :return: the row that rules the window out, or -1 if there is such a block
     """
     horizon, words = config[at.HORIZON], config[at.WORDS]
     if words == 1:
         common = bits_below(at.WORD_BITS)
-        starts = common
         for h in range(first + length - 1, first - 1, -1):
-            kept = common & rows[ring(head, h, horizon), column]
+            kept = common & rows[b, ring(head, h, horizon), column]
             if kept != common:
                 common = kept
-                starts = run_starts(common, need)
-                if starts == 0:
-                    return h, -1
-        return -1, lowest_bit(starts)
+                if run_starts(common, need) == 0:
+                    return h
+        rows[b, horizon, at.BITS] = common
+        return -1
     for w in range(words):
-        rows[horizon, at.BITS + w] = bits_below(at.WORD_BITS)
-    block = 0
+        rows[b, horizon, at.BITS + w] = bits_below(at.WORD_BITS)
     for h in range(first + length - 1, first - 1, -1):
         row = ring(head, h, horizon)
         changed = False
         for w in range(words):
-            common = rows[horizon, at.BITS + w]
-            kept = common & rows[row, column + w]
+            common = rows[b, horizon, at.BITS + w]
+            kept = common & rows[b, row, column + w]
             if kept != common:
-                rows[horizon, at.BITS + w] = kept
+                rows[b, horizon, at.BITS + w] = kept
                 changed = True
-        if changed:
-            block = first_run(rows, horizon, at.BITS, words, need)
-            if block < 0:
-                return h, -1
-    return -1, block
+        if changed and first_run(rows, b, horizon, at.BITS, words, need) < 0:
+            return h
+    return -1
 
 
-@njit(cache=True)
+@compiled
 def find_start(
-    rows: Ints, config: Ints, head: int, job: Ints, length: int, brown: bool, first: int, last: int
+    config: Ints,
+    jobs: Ints,
+    rows: Ints,
+    b: int,
+    job: int,
+    head: int,
+    length: int,
+    brown: bool,
+    first: int,
+    last: int,
 ) -> int:
     """Return the earliest row in ``first .. last`` where the job fits for ``length`` rows, or -1.
 
     The job's cached block of each type is set to the lowest one there; a type that it does not need gets
     block 0.
 
-    :param job: ``(JOB_I + 3R,)``, the job's row of ``jobs_i``
     :param brown: whether the job may use units that green power does not carry
     """
-    types, words = config[at.TYPES], config[at.WORDS]
+    types, words, horizon = config[at.TYPES], config[at.WORDS], config[at.HORIZON]
     start = first
     while start <= last:
         blocked = -1
         for k in range(types):
-            need = job[at.JOB_I + k]
+            need = jobs[b, job, at.JOB_I + k]
             block = 0
             if need > 0:
-                blocked, block = window(rows, config, head, start, length, column_of(k, words, brown), need)
+                column = column_of(k, words, brown)
+                blocked = blocked_row(config, rows, b, head, start, length, column, need)
                 if blocked >= 0:
                     break
-            job[at.JOB_I + 2 * types + k] = block
+                if words == 1:
+                    block = lowest_bit(run_starts(rows[b, horizon, at.BITS], need))
+                else:
+                    block = first_run(rows, b, horizon, at.BITS, words, need)
+            jobs[b, job, at.JOB_I + 2 * types + k] = block
         if blocked < 0:
             return start
         start = blocked + 1
     return -1
 
 
-@njit(cache=True)
-def fits_at_once(rows: Ints, config: Ints, head: int, job: Ints, length: int, brown: bool) -> bool:
+@compiled
+def fits_at_once(
+    config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, length: int, brown: bool
+) -> bool:
     """Return whether the job fits from row 0 on, leaving its cached block alone."""
     words = config[at.WORDS]
     for k in range(config[at.TYPES]):
-        need = job[at.JOB_I + k]
-        if need > 0 and window(rows, config, head, 0, length, column_of(k, words, brown), need)[0] >= 0:
+        need = jobs[b, job, at.JOB_I + k]
+        column = column_of(k, words, brown)
+        if need > 0 and blocked_row(config, rows, b, head, 0, length, column, need) >= 0:
             return False
     return True
 
 
-@njit(cache=True)
-def mark(rows: Ints, config: Ints, head: int, job: Ints, first: int, last: int, occupied: bool) -> None:
+@compiled
+def mark(
+    config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, first: int, last: int, occupied: bool
+) -> None:
     """Take the job's blocks in rows ``first .. last - 1``, or give them back, in the bitmaps alone."""
     types, words = config[at.TYPES], config[at.WORDS]
     for k in range(types):
-        need, block = job[at.JOB_I + k], job[at.JOB_I + types + k]
+        need, block = jobs[b, job, at.JOB_I + k], jobs[b, job, at.JOB_I + types + k]
         if need == 0:
             continue
+        unoccupied, free = column_of(k, words, True), column_of(k, words, False)
+        summary = summary_of(k, types, words)
         for w in range(words):
             units = span(block, block + need, w)
             if units == 0:
                 continue
             for h in range(first, last):
                 row = ring(head, h, config[at.HORIZON])
+                rows[b, row, summary] = -1
                 if occupied:
-                    rows[row, column_of(k, words, True) + w] &= ~units
-                    rows[row, column_of(k, words, False) + w] &= ~units
+                    rows[b, row, unoccupied + w] &= ~units
+                    rows[b, row, free + w] &= ~units
                 else:
-                    rows[row, column_of(k, words, True) + w] |= units
-                    rows[row, column_of(k, words, False) + w] |= units & span(0, rows[row, at.LEVEL], w)
+                    rows[b, row, unoccupied + w] |= units
+                    rows[b, row, free + w] |= units & span(0, rows[b, row, at.LEVEL], w)
 
 
-@njit(cache=True)
+@compiled
+def fill(image: Cells, b: int, row: int, first: int, last: int, value: float) -> None:
+    """Set cells ``first .. last - 1`` of a row."""
+    # Unsigned counters spare the test for negative indices.
+    for c in range(np.uint64(first), np.uint64(last)):
+        image[b, row, c] = value
+
+
+@compiled
 def paint(
-    image: Cells,
-    rows: Ints,
     config: Ints,
+    jobs: Ints,
+    rows: Ints,
+    image: Cells,
+    b: int,
+    job: int,
     scale: float,
     head: int,
-    job: Ints,
     first: int,
     last: int,
     code: int,
@@ -252,55 +297,58 @@ def paint(
     """
     types, units = config[at.TYPES], config[at.UNITS]
     for k in range(types):
-        need, block = job[at.JOB_I + k], job[at.JOB_I + types + k]
-        if need == 0:
-            continue
+        need, block = jobs[b, job, at.JOB_I + k], jobs[b, job, at.JOB_I + types + k]
+        cell = k * units + block
         for h in range(first, last):
             row = ring(head, h, config[at.HORIZON])
-            level = rows[row, at.LEVEL]
-            for u in range(block, block + need):
-                cell = at.CELL_DARK if code == at.CELL_FREE and u >= level else code
-                image[row, k * units + u] = cell * scale
+            fill(image, b, row, cell, cell + need, code * scale)
+            if code == at.CELL_FREE:
+                lit = min(max(rows[b, row, at.LEVEL] - block, 0), need)
+                fill(image, b, row, cell + lit, cell + need, at.CELL_DARK * scale)
 
 
-@njit(cache=True)
-def set_level(image: Cells, rows: Ints, config: Ints, scale: float, row: int, level: int) -> None:
+@compiled
+def set_level(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row: int, level: int) -> None:
     """Power units ``0 .. level - 1`` of ring row ``row``; jobs keep their cells."""
-    words, units = config[at.WORDS], config[at.UNITS]
-    before = rows[row, at.LEVEL]
-    rows[row, at.LEVEL] = level
+    types, words, units = config[at.TYPES], config[at.WORDS], config[at.UNITS]
+    before = rows[b, row, at.LEVEL]
+    rows[b, row, at.LEVEL] = level
     cell = (at.CELL_FREE if level > before else at.CELL_DARK) * scale
-    for k in range(config[at.TYPES]):
+    for k in range(types):
         unoccupied, free = column_of(k, words, True), column_of(k, words, False)
+        rows[b, row, summary_of(k, types, words)] = -1
         for w in range(words):
-            rows[row, free + w] = rows[row, unoccupied + w] & span(0, level, w)
+            rows[b, row, free + w] = rows[b, row, unoccupied + w] & span(0, level, w)
         for u in range(min(level, before), max(level, before)):
             word, bit = u // at.WORD_BITS, u % at.WORD_BITS
-            if (rows[row, unoccupied + word] >> bit) & 1:
-                image[row, k * units + u] = cell
+            if (rows[b, row, unoccupied + word] >> bit) & 1:
+                image[b, row, k * units + u] = cell
 
 
-@njit(cache=True)
-def clear_row(image: Cells, rows: Ints, config: Ints, scale: float, row: int, level: int) -> None:
+@compiled
+def clear_row(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row: int, level: int) -> None:
     """Make ring row ``row`` a new one: no job, units ``0 .. level - 1`` powered."""
-    words, units = config[at.WORDS], config[at.UNITS]
-    rows[row, at.LEVEL] = level
-    for k in range(config[at.TYPES]):
+    types, words, units = config[at.TYPES], config[at.WORDS], config[at.UNITS]
+    rows[b, row, at.LEVEL] = level
+    for k in range(types):
         unoccupied, free = column_of(k, words, True), column_of(k, words, False)
+        summary = summary_of(k, types, words)
+        rows[b, row, summary] = level
+        rows[b, row, summary + 1] = level
         for w in range(words):
-            rows[row, unoccupied + w] = span(0, units, w)
-            rows[row, free + w] = span(0, level, w)
-        for u in range(units):
-            image[row, k * units + u] = (at.CELL_FREE if u < level else at.CELL_DARK) * scale
+            rows[b, row, unoccupied + w] = span(0, units, w)
+            rows[b, row, free + w] = span(0, level, w)
+        fill(image, b, row, k * units, k * units + level, at.CELL_FREE * scale)
+        fill(image, b, row, k * units + level, (k + 1) * units, at.CELL_DARK * scale)
 
 
-@njit(cache=True)
+@compiled
 def powered_units(level: float, units: int) -> int:
     """Return how many units of each type a power level in [0, 1] carries."""
     return int(np.floor(level * units + 1e-9))
 
 
-@njit(cache=True)
+@compiled
 def job_code(job: int) -> int:
     """Return the cell code of a job: the same for its whole life, far from that of the jobs next to it."""
     return at.CELL_JOB + (job * at.CELL_STRIDE) % at.CELL_JOBS

@@ -3,24 +3,26 @@
 The state of a batch is a handful of arrays, grouped by dtype because each array argument of a compiled
 call costs time. Their first axis is the environment.
 
-==============  ==================  =====================================================================
-array           shape               holds
-==============  ==================  =====================================================================
-``env_i``       ``(B, ENV_I + ...)``  counters, then units in use by type, then the action mask
-``env_f``       ``(B, ENV_F + ...)``  results of the last step, energy accounts, the battery; then scratch
-``jobs_i``      ``(B, J, JOB_I + 3R)``  one row a job, in order of arrival; units, block, cached block by type
-``jobs_f``      ``(B, J, JOB_F)``   value, QoS value, lateness charged
-``lists``       ``(B, LISTS, J)``   job ids: the queue, placed jobs, ...
-``rows``        ``(B, H + 1, ...)``  bitmaps of the image's rows, a ring; the last row is scratch
-``image``       ``(B, H, R * M)``   the image's cells as they are shown, the same ring
-``series``      ``(B, T + H, SERIES)``  power and carbon intensity of the episode and of its last horizon
-==============  ==================  =====================================================================
+==========  ========================  ==================================================================
+array       shape                     holds
+==========  ========================  ==================================================================
+``env``     ``(B, ENV_I + R + n+2)``  counters, then units in use by type, then the action mask
+``env_f``   ``(B, ENV_F + H)``        results of the last step, energies; then the levels of all rows
+``jobs``    ``(B, J, JOB_I + 3R)``    a row a job, by arrival; units, block and cached block of each type
+``jobs_f``  ``(B, J, JOB_F)``         value, QoS value, lateness charged
+``lists``   ``(B, LISTS, J)``         job ids: the queue, placed jobs, ...
+``rows``    ``(B, H + 1, ...)``       bitmaps of the image's rows, a ring; the last row is scratch
+``image``   ``(B, H, R * M)``         the image's cells as they are shown, the same ring
+``series``  ``(B, T + H, SERIES)``    power and carbon intensity of the episode and of its last horizon
+==========  ========================  ==================================================================
 
 The row of time ``t`` is ring row ``t % H``: when time goes on, the row that has passed becomes the new last
 row, and nothing else moves.
 """
 
 from __future__ import annotations
+
+from greendc.energy.kernel import SITE_COLUMNS
 
 # --- config_i: whole numbers of the configuration ------------------------------------------------------
 UNITS = 0
@@ -44,24 +46,24 @@ CONFIG_I = 16
 LEAVE, DEMOTE, STAY = 0, 1, 2
 MASK_VALID, MASK_NOW, MASK_NOW_ON_TIME = 0, 1, 2
 
-# --- config_f: real numbers of the configuration; the site's columns follow at SITE ---------------------
-STEP_HOURS = 0
-MEAN_VALUE = 1
-GAMMA = 2
-PAY_EXECUTED = 3
-PAY_ON_TIME = 4
-CHARGE_SUSPENSION = 5
-PAY_RESUMPTION = 6
-CHARGE_LATENESS = 7
-LATENESS_CAP = 8
-PAY_POTENTIAL = 9
-COST_DELAYED = 10
-COST_WAITING = 11
-FORECAST_ERROR = 12
-BROWN_ABOVE = 13
-CELL_SCALE = 14
-HAS_BATTERY = 15
-SITE = 16
+# --- config_f: real numbers of the configuration, after those of the site (greendc.energy.kernel) --------
+STEP_HOURS = SITE_COLUMNS
+MEAN_VALUE = SITE_COLUMNS + 1
+GAMMA = SITE_COLUMNS + 2
+PAY_EXECUTED = SITE_COLUMNS + 3
+PAY_ON_TIME = SITE_COLUMNS + 4
+CHARGE_SUSPENSION = SITE_COLUMNS + 5
+PAY_RESUMPTION = SITE_COLUMNS + 6
+CHARGE_LATENESS = SITE_COLUMNS + 7
+LATENESS_CAP = SITE_COLUMNS + 8
+PAY_POTENTIAL = SITE_COLUMNS + 9
+COST_DELAYED = SITE_COLUMNS + 10
+COST_WAITING = SITE_COLUMNS + 11
+FORECAST_ERROR = SITE_COLUMNS + 12
+BROWN_ABOVE = SITE_COLUMNS + 13
+CELL_SCALE = SITE_COLUMNS + 14
+BATTERY_KWH = SITE_COLUMNS + 15
+CONFIG_F = SITE_COLUMNS + 16
 
 # --- env_i -----------------------------------------------------------------------------------------------
 NOW = 0
@@ -143,7 +145,8 @@ BY_LATEST = 3
 OVERDUE = 4
 LISTS = 5
 
-# --- rows: the level, then a bitmap a type (`WORDS` words each) of unoccupied units, then of free ones ----
+# --- rows: the level; by type a bitmap of unoccupied and one of free units (`WORDS` words each); by type the
+# number of free units and their largest block, the former -1 when both are out of date
 LEVEL = 0
 BITS = 1
 WORD_BITS = 63  # the sign bit stays clear, so that shifts of int64 are logical
@@ -161,3 +164,6 @@ CELL_DARK = 255
 CELL_JOB = 64
 CELL_JOBS = 128
 CELL_STRIDE = 37
+
+# --- columns of the job table that the agent sees, before the units of each type --------------------------
+JOB_FEATURES = 13

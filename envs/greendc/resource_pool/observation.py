@@ -81,5 +81,8 @@ def write_flat(parts: dict[str, NDArray[Any]], out: NDArray[np.float32], rows: s
         start += part.shape[1]
 
 
+KERNEL_ORDER = ("resources", "jobs", "context", "action_mask")
+"""The parts of an observation in the order in which the kernel takes them. (Gymnasium sorts the keys.)"""
+
 FLAT_PARTS = ("resources", "jobs", "context")
 """What the flat observation consists of; the action mask is in ``jobs`` already, as ``valid``."""

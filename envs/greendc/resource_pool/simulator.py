@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from greendc.compiled import entry_point
 from greendc.config import require
+from greendc.energy.kernel import SITE_COLUMNS
 from greendc.resource_pool import kernel
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
 from greendc.resource_pool.metrics import episode_metrics
 from greendc.resource_pool.observation import (
+    KERNEL_ORDER,
     battery_kwh,
     dict_space,
     flat_space,
@@ -24,6 +30,8 @@ from greendc.resource_pool.power import PowerSource
 from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
 from greendc.resource_pool.workloads import make_workload
 from greendc.simulator import Observation, Simulator
+
+SINGLE, BYTE = np.dtype(np.float32), np.dtype(np.int8)
 
 
 class ResourcePoolSimulator(Simulator):
@@ -58,10 +66,12 @@ class ResourcePoolSimulator(Simulator):
         self.observation_space = flat_space(self._parts_space) if flat else self._parts_space
         self.action_space = spaces.Discrete(config.ready_pool_size + 2)
         self._layout = [
-            (key, (num_envs, *part.shape), part.dtype)
-            for key, part in self._parts_space.spaces.items()
-            if part.shape is not None
+            (key, (num_envs, *(part.shape or ())), part.dtype)
+            for key in KERNEL_ORDER
+            for part in (self._parts_space[key],)
         ]
+        self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
+        self._cell = np.dtype(config.image_dtype)
         self._allocate()
         self._bind()
 
@@ -73,26 +83,24 @@ class ResourcePoolSimulator(Simulator):
         words = -(-config.units // at.WORD_BITS)
         self._config_i = self._whole_numbers(words)
         self._config_f = self._real_numbers()
-        scratch = 8 + 2 * horizon
         self._env_i = np.zeros((envs, at.ENV_I + types + config.ready_pool_size + 2), np.int64)
         self._env_i[:, at.NOW] = config.episode_steps  # until the first reset
-        self._env_f = np.zeros((envs, at.ENV_F + scratch))
-        self._rows = np.zeros((envs, horizon + 1, at.BITS + 2 * types * words), np.int64)
+        self._env_f = np.zeros((envs, at.ENV_F + horizon))
+        self._rows = np.zeros((envs, horizon + 1, at.BITS + 2 * types * (words + 1)), np.int64)
         self._image = np.zeros((envs, horizon, types * config.units), config.image_dtype)
         self._series = np.zeros((envs, self.power.steps, at.SERIES))
         self._jobs_i = np.zeros((envs, 0, at.JOB_I + 3 * types), np.int64)
         self._jobs_f = np.zeros((envs, 0, at.JOB_F))
         self._lists = np.zeros((envs, at.LISTS, 0), np.int64)
         self.truncated = np.zeros(envs, np.bool_)
-        self._parts: dict[str, NDArray[Any]] = self._empty_parts() if config.observation == "flat" else {}
+        self._parts = self._empty_parts()
 
     def _bind(self) -> None:
         """Make the views that the contract shows."""
         self.rewards = self._env_f[:, at.REWARD]
-        self.step_info = {
-            "cost": self._env_f[:, at.COST],
-            "time_advanced": self._env_i[:, at.TIME_ADVANCED],
-        }
+        self._advanced = self._env_i[:, at.TIME_ADVANCED]
+        self._result = self._env_f[0, : at.COST + 1]
+        self.step_info = {"cost": self._env_f[:, at.COST], "time_advanced": self._advanced}
         if self.config.info_jobs:
             width = len(READY_JOB_COLUMNS) + self.config.resource_types
             self.step_info["ready_jobs"] = np.zeros((self.num_envs, self.config.ready_pool_size, width))
@@ -111,11 +119,22 @@ class ResourcePoolSimulator(Simulator):
             self._image,
         )
 
+    # The kernel's two steps are called without type checks, so their arguments are checked before.
+
+    @cached_property
+    def _step(self) -> Callable[..., int]:
+        after = (*self._state, self._series, self.truncated, *self._parts.values())
+        return entry_point(kernel.step_batch, np.zeros(1, np.int64), *after)
+
+    @cached_property
+    def _step_single(self) -> Callable[..., int]:
+        parts = (part[0] for part in self._parts.values())
+        return entry_point(kernel.step_single, 0, *self._state, self._series, self.truncated, *parts)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the views: copies of them would no longer show what the kernel writes."""
-        return {
-            key: value for key, value in vars(self).items() if key not in ("rewards", "step_info", "_state")
-        }
+        """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
+        bound = ("rewards", "step_info", "_advanced", "_result", "_state", "_step", "_step_single")
+        return {key: value for key, value in vars(self).items() if key not in bound}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the arrays and make the views anew."""
@@ -146,7 +165,9 @@ class ResourcePoolSimulator(Simulator):
     def _real_numbers(self) -> NDArray[np.float64]:
         config, weights = self.config, self.config.weights
         site = config.site_config if config.power == "trace" else None
-        numbers = np.zeros(at.SITE) if site is None else np.concatenate([np.zeros(at.SITE), site.to_array()])
+        numbers = np.zeros(at.CONFIG_F)
+        if site is not None:
+            numbers[:SITE_COLUMNS] = site.to_array()
         numbers[at.STEP_HOURS] = config.step_hours
         numbers[at.MEAN_VALUE] = self.mean_value
         numbers[at.GAMMA] = config.shaping_gamma
@@ -162,7 +183,7 @@ class ResourcePoolSimulator(Simulator):
         brown_above = None if site is None else site.grid_qos_above
         numbers[at.BROWN_ABOVE] = np.inf if brown_above is None else brown_above
         numbers[at.CELL_SCALE] = 1.0 if config.image_dtype == "uint8" else 1.0 / 255.0
-        numbers[at.HAS_BATTERY] = battery_kwh(config)
+        numbers[at.BATTERY_KWH] = battery_kwh(config)
         return numbers
 
     def _make_room(self, jobs: int) -> None:
@@ -177,6 +198,9 @@ class ResourcePoolSimulator(Simulator):
             new[tuple(slice(size) for size in old.shape)] = old
             setattr(self, name, new)
         self._bind_state()
+
+    def _empty_parts(self) -> dict[str, NDArray[Any]]:
+        return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
 
     # --- the contract -----------------------------------------------------------------------------------
 
@@ -193,16 +217,9 @@ class ResourcePoolSimulator(Simulator):
         self._make_room(len(jobs))
         latest = latest_finish(jobs)
         kernel.reset_one(
-            self._config_i,
-            self._config_f,
-            self._env_i[index],
-            self._env_f[index],
-            self._jobs_i[index],
-            self._jobs_f[index],
-            self._lists[index],
-            self._rows[index],
-            self._image[index],
-            self._series[index],
+            *self._state,
+            self._series,
+            index,
             jobs.arrival,
             jobs.duration,
             jobs.units,
@@ -227,54 +244,68 @@ class ResourcePoolSimulator(Simulator):
                 f"actions of shape {actions.shape} and dtype {actions.dtype}: "
                 f"must be ({self.num_envs},) whole numbers"
             )
-        if actions.dtype != np.int64:
-            actions = actions.astype(np.int64)
+        if actions.dtype != np.int64 or not actions.flags.c_contiguous:
+            actions = np.ascontiguousarray(actions, dtype=np.int64)
         parts = out if isinstance(out, dict) else self._parts
-        status, index = kernel.step_batch(
-            actions,
-            *self._state,
-            self._series,
-            self.truncated,
-            parts["resources"],
-            parts["jobs"],
-            parts["context"],
-            parts["action_mask"],
-        )
-        if status == kernel.BAD_ACTION:
-            last = self.config.ready_pool_size + 1
-            raise ValueError(f"actions[{index}]={actions[index]}: must be in 0 .. {last}")
-        if status == kernel.EPISODE_OVER:
-            raise RuntimeError(f"environment {index}: the episode is over or not begun, call reset()")
+        outputs = self._outputs(parts)
+        self._check(actions, self._step(actions, *self._state, self._series, self.truncated, *outputs))
         if not isinstance(out, dict):
             write_flat(parts, out, slice(None))
         if self.config.info_jobs:
             for i in range(self.num_envs):
                 self.step_info["ready_jobs"][i] = self.view(i).ready_jobs()
 
+    def step_one(self, action: Any) -> tuple[Observation, float, float, int, bool]:
+        """Step a batch of one, with less around it than :meth:`step`.
+
+        :return: a new observation, reward, cost, time steps that passed, whether the episode is over
+        :raises TypeError: if the action is not a whole number
+        """
+        action = index(action)
+        image_shape, table_shape, context_shape, mask_shape = self._shapes
+        image, table = np.empty(image_shape, self._cell), np.empty(table_shape, SINGLE)
+        context, mask = np.empty(context_shape, SINGLE), np.empty(mask_shape, BYTE)
+        status = self._step_single(
+            action, *self._state, self._series, self.truncated, image, table, context, mask
+        )
+        if status:
+            self._check(np.array([action]), status)
+        observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
+        reward, cost = self._result.tolist()
+        return observation, reward, cost, self._advanced.item(), self.truncated.item()
+
+    def _outputs(self, parts: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the arrays to write into, in the kernel's order, checked: the kernel does not."""
+        outputs = []
+        for key, shape, dtype in self._layout:
+            part = parts[key]
+            if part.shape != shape or part.dtype != dtype or not part.flags.c_contiguous:
+                found = f"{part.shape} {part.dtype}"
+                raise ValueError(f"out[{key!r}] is {found}: must be {shape} {dtype}, C-contiguous")
+            outputs.append(part)
+        return outputs
+
+    def _check(self, actions: NDArray[np.int64], status: int) -> None:
+        """Raise the error that the kernel's answer stands for."""
+        if status > 0:
+            allowed = f"in 0 .. {self.config.ready_pool_size + 1}"
+            raise ValueError(f"actions[{status - 1}]={actions[status - 1]}: must be {allowed}")
+        if status < 0:
+            raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+
     def observe(self, out: Observation, index: int | None = None) -> None:
         """Write the present observation of environment ``index`` (``None``: of all) into batch ``out``."""
         first, last = (0, self.num_envs) if index is None else (index, index + 1)
         parts = out if isinstance(out, dict) else self._parts
-        kernel.observe_batch(
-            first,
-            last,
-            *self._state,
-            parts["resources"],
-            parts["jobs"],
-            parts["context"],
-            parts["action_mask"],
-        )
+        kernel.observe_batch(*self._state, first, last, *self._outputs(parts))
         if not isinstance(out, dict):
             write_flat(parts, out, slice(first, last))
 
     def empty_observations(self) -> Observation:
         """Allocate a batch of observations, zero-filled."""
         if self.config.observation == "dict":
-            return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
+            return self._empty_parts()
         return np.zeros((self.num_envs, *(self.observation_space.shape or ())), np.float32)
-
-    def _empty_parts(self) -> dict[str, NDArray[Any]]:
-        return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says."""
@@ -293,6 +324,11 @@ class ResourcePoolSimulator(Simulator):
         return {"ready_jobs": self.view(index).ready_jobs()} if self.config.info_jobs else {}
 
     # --- for heuristics, planners and pictures ------------------------------------------------------------
+
+    @property
+    def state(self) -> tuple[NDArray[Any], ...]:
+        """The kernel's arrays in the order of its parameters (``layout``), for compiled policies."""
+        return self._state
 
     def view(self, index: int = 0) -> PoolView:
         """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
@@ -328,17 +364,5 @@ class ResourcePoolSimulator(Simulator):
         arrived = int(self._env_i[index, at.NEXT_ARRIVAL])
         waiting = 0 <= job < arrived and self._jobs_i[index, job, at.STATUS] == at.WAITING
         require(bool(waiting), "job", job, "the id of a waiting job")
-        offset: int = kernel.place_waiting(
-            self._config_i,
-            self._config_f,
-            self._env_i[index],
-            self._env_f[index],
-            self._jobs_i[index],
-            self._jobs_f[index],
-            self._lists[index],
-            self._rows[index],
-            self._image[index],
-            job,
-            now_only,
-        )
+        offset: int = kernel.place_waiting(*self._state, index, job, now_only)
         return offset
