@@ -3,10 +3,11 @@
 ``make_policy(name, env)`` makes one, ``names(family)`` lists them.
 """
 
-from greendc.baselines import vcc
+from greendc.baselines import resource_pool, vcc
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.registry import BaselineFamily, make_policy, names, register
 
 register(vcc.BASELINES)
+register(resource_pool.BASELINES)
 
 __all__ = ["BaselineFamily", "BaselinePolicy", "make_policy", "names", "register"]

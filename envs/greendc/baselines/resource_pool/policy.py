@@ -1,0 +1,144 @@
+"""Heuristics of the resource pool: an order of the waiting jobs, and a way to dispatch them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.resource_pool import kernel, orders
+from greendc.baselines.resource_pool.kernel_order import NEEDS
+from greendc.config import require_one_of
+from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.observation import dict_space
+from greendc.simulator import Observation
+
+SCOPES = ("ready", "queue")
+NO_DRAWS = np.zeros((0, 0))
+
+
+class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
+    """Takes waiting jobs in some order. Subclasses say in which; ties go to the lower slot.
+
+    ``dispatch`` says what happens when the first job cannot start now, within the action mask:
+
+    - ``"skip"``: the next one that can start now does. When none can, ``no_op``.
+    - ``"block"``: nothing overtakes the first job.
+    - ``"reserve"``: each job is placed at its earliest start within the horizon, in its turn, now or in the
+      future. (Where ``mask`` or ``placement`` of the configuration allow no reservations, as ``"skip"``.)
+    - ``"easy"``: EASY backfilling (Lifka, 1995). Other jobs overtake the first one if that does not delay the
+      earliest start that it could now be promised. The promise is not a reservation in the environment,
+      which the agent could not cancel, but is made anew at each decision. Beyond the horizon, where nothing
+      is planned, the last row's power is taken to last.
+
+    ``scope`` says which jobs:
+
+    - ``"ready"``: those in the ready pool. Such a policy decides by observations alone.
+    - ``"queue"``: all that wait, as RARE (section 5.4.4) lets its heuristics do. No action places a job
+      outside the ready pool, so such a policy reads the simulator's queue and places jobs itself, when it
+      is asked for an action; its action is always ``no_op``. Ask once for each step, and use it to compare
+      with, not to record demonstrations.
+
+    :param simulator: the simulator to act on
+    :param dispatch: ``"skip"``, ``"block"``, ``"reserve"`` or ``"easy"``
+    :param scope: ``"ready"`` or ``"queue"``
+    :raises ValueError: for another dispatch or scope, or for ``scope="queue"`` where ``skip_forced`` passes
+        over steps in which only jobs outside the ready pool could start
+    """
+
+    order: ClassVar[int]
+    late_rule: ClassVar[int] = orders.LATE_ALIKE
+
+    def __init__(
+        self, simulator: ResourcePoolSimulator, dispatch: str = "skip", scope: str = "ready"
+    ) -> None:
+        super().__init__(simulator)
+        require_one_of("dispatch", dispatch, orders.DISPATCHES)
+        require_one_of("scope", scope, SCOPES)
+        config = simulator.config
+        if scope == "queue" and config.skip_forced:
+            raise ValueError('skip_forced=True: must be False with scope="queue", which it would pass over')
+        self.dispatch, self.scope = dispatch, scope
+        self.reads_state = scope == "queue"
+        self._dispatch = orders.DISPATCHES.index(dispatch)
+        brown = config.power == "trace" and config.site_config.grid == "qos_above"
+        self._runs = np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64)
+        self._widest = np.zeros((2, config.resource_types), np.int64)
+        self._make_room(config.ready_pool_size)
+
+    def _make_room(self, jobs: int) -> None:
+        """Let the scratch arrays hold so many jobs."""
+        self._ids = np.zeros(jobs, np.int64)
+        self._keys = np.zeros(jobs)
+        self._table = np.zeros((jobs, NEEDS + self.simulator.config.resource_types), np.int64)
+
+    def act(self, observations: Observation) -> NDArray[Any]:
+        """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
+        if self.scope == "queue":
+            self._place_jobs()
+            return np.full(rows, self.simulator.config.ready_pool_size + 1)
+        image, jobs = self._read(observations, rows)
+        config, config_f, *_ = self.simulator.state
+        actions = np.empty(rows, np.int64)
+        kernel.choose_ready(
+            actions,
+            self.order,
+            self.late_rule,
+            self._dispatch,
+            config,
+            config_f,
+            1.0 if image.dtype == np.uint8 else 1.0 / 255.0,
+            image,
+            jobs,
+            self._draws(rows, jobs.shape[1]),
+            self._keys,
+            self._table,
+            self._runs,
+        )
+        return actions
+
+    def _read(self, observations: Observation, rows: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return images and job tables, from observations as dicts or flat."""
+        if isinstance(observations, dict):
+            return observations["resources"], observations["jobs"]
+        config = self.simulator.config
+        parts = dict_space(config)
+        cells, features = (int(np.prod(parts[key].shape or ())) for key in ("resources", "jobs"))
+        image = observations[:, :cells].reshape(rows, config.horizon, -1)
+        jobs = observations[:, cells : cells + features].reshape(rows, config.ready_pool_size, -1)
+        return np.ascontiguousarray(image), np.ascontiguousarray(jobs)
+
+    def _place_jobs(self) -> None:
+        """Do all placements of this step."""
+        config, config_f, env, env_f, jobs, jobs_f, lists, rows, image = self.simulator.state
+        most = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max())
+        if most > len(self._ids):
+            self._make_room(2 * most)
+        kernel.dispatch_queue(
+            self.order,
+            self.late_rule,
+            self._dispatch,
+            config,
+            config_f,
+            env,
+            env_f,
+            jobs,
+            jobs_f,
+            lists,
+            rows,
+            image,
+            self._draws(self.simulator.num_envs, most),
+            self._ids,
+            self._widest,
+            self._keys,
+            self._table,
+            self._runs,
+        )
+
+    def _draws(self, rows: int, jobs: int) -> NDArray[np.float64]:
+        """Return the random numbers that the order needs: most need none."""
+        return NO_DRAWS
