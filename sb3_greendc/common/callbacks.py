@@ -42,7 +42,7 @@ class ProgressBarCallback(BaseCallback):
         self._bar: tqdm[Any] | None = None
 
     def _on_training_start(self) -> None:
-        self._bar = tqdm(total=self.total_timesteps, unit="step", unit_scale=True)
+        self._bar = tqdm(total=self.total_timesteps, unit="step", unit_scale=True, mininterval=0.5)
 
     def _on_step(self) -> bool:
         assert self._bar is not None
