@@ -37,6 +37,7 @@ def test_a_plain_trace(tmp_path, name):
 
 
 def test_parquet_and_a_time_index(tmp_path):
+    pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"Solar [MW]": [0.5, 1.0]}, index=pd.DatetimeIndex(HOURS[:2], name="Time", tz="UTC"))
     frame.to_parquet(tmp_path / "trace.parquet")
     trace = read_power(tmp_path / "trace.parquet")
@@ -46,6 +47,14 @@ def test_parquet_and_a_time_index(tmp_path):
     frame["Solar [MW]"] = [0.5, np.nan]
     frame.to_parquet(tmp_path / "trace.parquet")
     with pytest.raises(TraceError, match=r"trace.parquet, row 2: Solar \[MW\] is missing"):
+        read_power(tmp_path / "trace.parquet")
+
+
+def test_parquet_without_pyarrow_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        ImportError, match=r"trace.parquet: reading Parquet needs pyarrow: pip install pyarrow"
+    ):
         read_power(tmp_path / "trace.parquet")
 
 
@@ -126,6 +135,7 @@ def test_one_row_no_row_no_file(tmp_path):
         read_power(power_file(tmp_path, [], ()))
     with pytest.raises(TraceError, match=r"none.csv: cannot be read"):
         read_power(tmp_path / "none.csv")
+    pytest.importorskip("pyarrow")
     (tmp_path / "not.parquet").write_bytes(b"PAR2 nonsense")
     with pytest.raises(TraceError, match=r"not.parquet: not a Parquet table"):
         read_power(tmp_path / "not.parquet")
