@@ -328,12 +328,7 @@ class TestFamilies:
                 same(infos[i], info)
                 same(row_of(observations, i), observation)
 
-    def test_pickled_environment_goes_on_as_the_original(
-        self, env_id: str, options: dict[str, Any], request: pytest.FixtureRequest
-    ) -> None:
-        if "VCC" in env_id:
-            reason = "a copy's step_info shows the arrays of before, not what the kernel writes"
-            request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    def test_pickled_environment_goes_on_as_the_original(self, env_id: str, options: dict[str, Any]) -> None:
         env = make_vec_env(env_id, 2, seed=5, **options)
         env.reset()
         rng = np.random.default_rng(0)

@@ -118,9 +118,23 @@ class VCCSimulator(Simulator):
             truncated=np.zeros(n, dtype=np.bool_),
             raw=np.zeros((n, layout.EXTENDED_SIZE)),
         )
+        self._bind()
+
+    def _bind(self) -> None:
+        """Show the report's arrays under the names that wrappers read."""
         self.rewards, self.truncated = self.report.rewards, self.report.truncated
         self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
         self.step_info["observation"] = self.report.raw[:, : self.observation_space.shape[0]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
+        bound = ("rewards", "truncated", "step_info")
+        return {key: value for key, value in vars(self).items() if key not in bound}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the arrays and make the views anew."""
+        vars(self).update(state)
+        self._bind()
 
     def _build_world(self) -> None:
         config = self.config
