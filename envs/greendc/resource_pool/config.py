@@ -242,6 +242,11 @@ class ResourcePoolConfig:
         return self.site
 
     @property
+    def cell_dtype(self) -> str:
+        """The dtype in which the image is written; flat observations are float32 throughout."""
+        return "float32" if self.observation == "flat" else self.image_dtype
+
+    @property
     def longest_job(self) -> int:
         """Longest run time in steps that fits the horizon beside the delays."""
         return self.horizon - self.start_delay - self.end_delay

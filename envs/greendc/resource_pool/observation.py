@@ -51,7 +51,7 @@ def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
     """Return the space of one observation as a dict."""
     n = config.ready_pool_size
     shape = (config.horizon, config.resource_types * config.units)
-    if config.image_dtype == "uint8":
+    if config.cell_dtype == "uint8":
         image = spaces.Box(0, 255, shape, np.uint8)
     else:
         image = spaces.Box(0.0, 1.0, shape, np.float32)

@@ -71,7 +71,7 @@ class ResourcePoolSimulator(Simulator):
             for part in (self._parts_space[key],)
         ]
         self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
-        self._cell = np.dtype(config.image_dtype)
+        self._cell = np.dtype(config.cell_dtype)
         self._allocate()
         self._bind()
 
@@ -87,7 +87,7 @@ class ResourcePoolSimulator(Simulator):
         self._env_i[:, at.NOW] = config.episode_steps  # until the first reset
         self._env_f = np.zeros((envs, at.ENV_F + horizon))
         self._rows = np.zeros((envs, horizon + 1, at.BITS + 2 * types * (words + 1)), np.int64)
-        self._image = np.zeros((envs, horizon, types * config.units), config.image_dtype)
+        self._image = np.zeros((envs, horizon, types * config.units), config.cell_dtype)
         self._series = np.zeros((envs, self.power.steps, at.SERIES))
         self._jobs_i = np.zeros((envs, 0, at.JOB_I + 3 * types), np.int64)
         self._jobs_f = np.zeros((envs, 0, at.JOB_F))
@@ -182,7 +182,7 @@ class ResourcePoolSimulator(Simulator):
         numbers[at.FORECAST_ERROR] = config.forecast_error
         brown_above = None if site is None else site.grid_qos_above
         numbers[at.BROWN_ABOVE] = np.inf if brown_above is None else brown_above
-        numbers[at.CELL_SCALE] = 1.0 if config.image_dtype == "uint8" else 1.0 / 255.0
+        numbers[at.CELL_SCALE] = 1.0 if config.cell_dtype == "uint8" else 1.0 / 255.0
         numbers[at.BATTERY_KWH] = battery_kwh(config)
         return numbers
 
