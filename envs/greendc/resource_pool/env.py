@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
 from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.rendering import describe, draw_pool, show
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.simulator import Observation
 
@@ -116,9 +117,11 @@ class ResourcePoolEnv(SimulatorEnv):
     Controlled RL" (CoCoRL).
 
     :param config: a configuration; keyword arguments are laid over it
-    :param render_mode: how :meth:`render` draws
+    :param render_mode: ``"rgb_array"`` (the resource image, the ready pool, power and battery), ``"human"``
+        or ``"ansi"``; for the Gantt chart of an episode see :mod:`greendc.resource_pool.rendering`
     """
 
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human", "ansi"], "render_fps": 4}  # type: ignore[misc]
     simulator: ResourcePoolSimulator
 
     def __init__(
@@ -143,6 +146,16 @@ class ResourcePoolEnv(SimulatorEnv):
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
         return observation, reward, False, truncated, info
+
+    def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]
+        """Draw the resource image with the ready pool beside it, and power and battery below."""
+        if self.render_mode == "ansi":
+            return describe(self.simulator, 0)
+        if self.render_mode == "rgb_array":
+            return draw_pool(self.simulator, 0)
+        if self.render_mode == "human":
+            show(self.simulator, 0)
+        return None
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(ready_pool_size + 2,)``, true where an action does what it says (sb3-contrib's name)."""

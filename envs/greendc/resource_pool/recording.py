@@ -1,0 +1,106 @@
+"""The record of an episode: which job was on which unit in each step, for charts and analyses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.env import ResourcePoolEnv
+from greendc.resource_pool.simulator import ResourcePoolSimulator
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeRecord:
+    """What happened in the first ``T`` steps of an episode.
+
+    :param config: the configuration
+    :param cells: ``(T, R * M)`` int64, the job on each unit, or ``FREE`` or ``DARK`` of
+        :mod:`greendc.resource_pool.view`
+    :param powered: ``(T,)`` units of each type that had power
+    :param waiting: ``(T,)`` jobs that waited when the step passed
+    :param stored_kwh: ``(T,)`` energy in the battery when the step began
+    :param power_kw: ``(T, 2)`` sun and wind in kW; without a site, zeros
+    :param jobs: columns of all jobs that arrived, as in
+        :meth:`~greendc.resource_pool.view.PoolView.job_table`
+    """
+
+    config: ResourcePoolConfig
+    cells: NDArray[np.int64]
+    powered: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    stored_kwh: NDArray[np.float64]
+    power_kw: NDArray[np.float64]
+    jobs: dict[str, NDArray[Any]]
+
+    @property
+    def steps(self) -> int:
+        """Time steps recorded."""
+        return len(self.cells)
+
+    @property
+    def late(self) -> NDArray[np.bool_]:
+        """``(jobs,)`` whether each job finished late, or was not finished by its latest finish."""
+        finish = np.where(self.jobs["finish"] >= 0, self.jobs["finish"], self.steps)
+        result: NDArray[np.bool_] = finish > self.jobs["latest_finish"]
+        return result
+
+
+class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
+    """Keeps the record of each episode of a resource pool. Costs nothing where it is not used.
+
+    It looks at the pool right before each decision, so it also sees what whole-queue heuristics place.
+
+    :param env: a :class:`~greendc.resource_pool.env.ResourcePoolEnv`, wrapped or not
+    :raises ValueError: for another environment, or one with ``skip_forced``, which passes over steps unseen
+        (an agent trained with it acts as well without it)
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        base = env.unwrapped
+        if not isinstance(base, ResourcePoolEnv):
+            raise ValueError(f"env={env!r}: must be a resource-pool environment")
+        if base.config.skip_forced:
+            raise ValueError("skip_forced=True: must be False to record every step")
+        self.finished: EpisodeRecord | None = None
+        """The record of the last episode that ended."""
+        self._pool: ResourcePoolSimulator = base.simulator
+        self._steps: list[tuple[NDArray[np.int64], int, int, float]] = []
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and begin a new record."""
+        self._steps.clear()
+        return super().reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment; if time goes on, the step that passes is added to the record."""
+        view = self._pool.view()
+        passing = (view.cell_jobs()[0], int(view.levels[0]), len(view.queue), view.stored_kwh)
+        observation, reward, terminated, truncated, info = super().step(action)
+        if info["time_advanced"]:
+            self._steps.append(passing)
+        if truncated:
+            self.finished = self.record()
+        return observation, reward, terminated, truncated, info
+
+    def record(self) -> EpisodeRecord:
+        """Return the record of the episode so far."""
+        config, steps = self._pool.config, len(self._steps)
+        cells, powered, waiting, stored = zip(*self._steps, strict=True) if steps else ((), (), (), ())
+        series, _ = self._pool.power_series()
+        sources = series[:steps, [at.SOLAR, at.WIND]]
+        return EpisodeRecord(
+            config,
+            np.array(cells, np.int64).reshape(steps, config.resource_types * config.units),
+            np.array(powered, np.int64),
+            np.array(waiting, np.int64),
+            np.array(stored, np.float64),
+            sources if config.power == "trace" else np.zeros_like(sources),
+            self._pool.view().job_table(),
+        )
