@@ -1,136 +1,112 @@
 """Lateness of flexible jobs, kept up to date as jobs start, stop and wait (compiled).
 
 A job submitted at s with ``done`` of its work has waited ``delay = now - s - done`` hours; after 24 it
-is late. At day end D it owes ``cpu * max(0, min(duration, D - s - 24) - done)``. If it is not delayed
-any more, this is ``cpu * min(now + left - D, delay - 24)`` where both are positive, so that
+is late, and stays so. Its overdue work is then ``cpu * (min(duration, now - s - 24) - done)``. That
+grows with time until the hour s + 24 + duration (a kink of the sum of all) and shrinks as the job runs,
+so that the sum is kept as a value, a slope and a calendar of changes of slope.
+
+At day end D a job owes ``cpu * max(0, min(duration, D - s - 24) - done)``. If it is not delayed any
+more, this is ``cpu * min(now + left - D, delay - 24)`` where both are positive, so that
 
 - an hour of running changes nothing that is owed at any day end;
-- an hour of waiting adds the job's CPU at each day end D for which ``delay >= 24`` and
-  ``left >= D - now``.
+- an hour of waiting adds the CPU of a late job at each day end from now to ``now + left``.
 
-So ``OWED`` changes once an hour, by ``LATE_WAITING``: the CPU of the waiting jobs that meet both
-conditions, kept by day end. The work overdue now grows with waiting and shrinks when late jobs end;
-it is a piecewise linear function of time for each job, and is kept as a value, a slope and a calendar
-of changes of slope (``events``). Every job costs a few additions when it starts or stops, whatever the
-length of the queue. All sums are exact integers.
+So what is owed changes once an hour, by the CPU of the late waiting jobs, which are counted at the last
+of their day ends. When a job starts or stops, a few sums change, whatever the length of the queue. All
+sums are exact integers. Whatever comes after the episode's end is clipped to a column that nobody reads.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from greendc.vcc.kernel_compile import inlined
 from greendc.vcc.layout import (
     ALL_ROW,
-    BY_DELAY,
-    CPU,
+    BY_ROW,
     DAY,
-    DELAY,
-    DURATION,
-    FINISH,
     HOUR,
     HOURS,
+    KINKS,
+    LATE,
+    LATE_JOBS,
     LATE_ROW,
-    LATE_RUNNING,
     LATE_WAITING,
-    LATE_WAITING_CPU,
-    LEFT,
-    LONGEST,
-    OVERDUE_RUNNING,
-    OVERDUE_RUNNING_SLOPE,
-    OVERDUE_WAITING,
-    OVERDUE_WAITING_SLOPE,
+    OVERDUE_SLOPE,
+    OVERDUE_WORK,
     OWED,
     PENDING_OVERDUE,
-    RUNNING_DELAYS,
+    RUNNING_BINS,
     RUNNING_PAST_END,
     SLO_OVERDUE,
-    SLOPES_RUNNING,
-    SLOPES_WAITING,
-    SUBMIT,
     TOLERANCE,
     UNFINISHED,
+    USED,
+    USED_SHIFT,
     WAITING_PAST_END,
 )
 
 Ints = NDArray[np.int64]
-Slots = NDArray[np.int32]
 
 
-@njit(cache=True, forceinline=True)
-def delay_of_waiting(s: int, now: int, slots: Slots) -> int:
-    """Return the hours that a waiting job has waited since its submission."""
-    return int(now - slots[s, SUBMIT] - slots[s, DURATION] + slots[s, LEFT])
+@inlined
+def bin_of(delay: int) -> int:
+    """Return the bin of a delay, see :data:`greendc.vcc.layout.N_DELAY_BINS`."""
+    return min(delay // 6 + 1, LATE) * (delay > 0)
 
 
-@njit(cache=True, forceinline=True)
-def count_waiting(s: int, sign: int, slots: Slots, counters: Ints, lateness: Ints, switches: Ints) -> None:
-    """Count a job among the waiting (``sign`` 1), or take it out again (-1)."""
+@inlined
+def count_waiting(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
+    """Count a job among the waiting, or take it out again (``cpu`` negative)."""
     now, hours = counters[HOUR], switches[HOURS]
-    delay = delay_of_waiting(s, now, slots)
-    origin = now - delay
-    left = slots[s, LEFT]
+    late = delay >= DAY
+    row = LATE_ROW if late else (now - delay) % DAY
     column = min(left, hours)
-    cpu = sign * np.int64(slots[s, CPU])
+    lateness[row, column] += cpu
     lateness[ALL_ROW, column] += cpu
-    if left >= hours - now:
-        counters[WAITING_PAST_END] += cpu
-    if delay < DAY:
-        lateness[origin % DAY, column] += cpu
-        lateness[BY_DELAY, origin % DAY] += cpu
-        lateness[LONGEST, origin % DAY] = max(lateness[LONGEST, origin % DAY], column)
-    else:
-        lateness[LATE_ROW, column] += cpu
-        counters[LATE_WAITING_CPU] += cpu
-        for k in range(now // DAY + 1, min(now + left, hours) // DAY + 1):
-            lateness[LATE_WAITING, k] += cpu
-    # Overdue: grows from the hour in which it turns late until all that is left is overdue.
-    late_from, late_until = origin + DAY, origin + DAY + left
-    if now < late_from:
-        schedule(SLOPES_WAITING, late_from, cpu, lateness, switches)
-        schedule(SLOPES_WAITING, late_until, -cpu, lateness, switches)
-    elif now < late_until:
-        counters[OVERDUE_WAITING] += cpu * (now - late_from)
-        counters[OVERDUE_WAITING_SLOPE] += cpu
-        schedule(SLOPES_WAITING, late_until, -cpu, lateness, switches)
-    else:
-        counters[OVERDUE_WAITING] += cpu * left
+    lateness[BY_ROW, row] += cpu
+    lateness[USED, row] |= 1 << (column >> USED_SHIFT)
+    lateness[LATE_WAITING, min(now + left, hours) // DAY] += cpu * late
+    counters[WAITING_PAST_END] += cpu * (now + left >= hours)
 
 
-@njit(cache=True, forceinline=True)
-def count_running(s: int, sign: int, slots: Slots, counters: Ints, lateness: Ints, switches: Ints) -> None:
-    """Count a flexible job among the running (``sign`` 1), or take it out before it is done (-1)."""
+@inlined
+def count_running(cpu: int, delay: int, finish: int, calendar: Ints, counters: Ints, switches: Ints) -> None:
+    """Count a flexible job among the running, or take it out before it is done (``cpu`` negative)."""
+    hours = switches[HOURS]
+    which = bin_of(delay)
+    counters[RUNNING_BINS + which] += cpu
+    calendar[min(finish, hours + 1), which] += cpu
+    counters[OVERDUE_SLOPE] -= cpu * (delay >= DAY)
+    counters[RUNNING_PAST_END] += cpu * (finish >= hours)
+
+
+@inlined
+def lose(
+    cpu: int, delay: int, left: int, lost: int, calendar: Ints, counters: Ints, lateness: Ints, switches: Ints
+) -> None:
+    """Count that a job which is about to wait has lost so many hours of work.
+
+    :param delay: before the loss, as ``left``
+    """
     now, hours = counters[HOUR], switches[HOURS]
-    delay, finish = slots[s, DELAY], slots[s, FINISH]
-    cpu = sign * np.int64(slots[s, CPU])
-    lateness[BY_DELAY, RUNNING_DELAYS + min(delay, DAY)] += cpu
-    if finish >= hours:
-        counters[RUNNING_PAST_END] += cpu
-    if delay < DAY:
-        return
-    for k in range(now // DAY + 1, min(finish, hours) // DAY + 1):
-        lateness[LATE_RUNNING, k] += cpu
-    # Overdue: stays, then shrinks when less is left than is overdue.
-    overdue = delay - DAY
-    shrinks_from = finish - overdue
-    schedule(SLOPES_RUNNING, finish, cpu, lateness, switches)
-    if now < shrinks_from:
-        counters[OVERDUE_RUNNING] += cpu * overdue
-        schedule(SLOPES_RUNNING, shrinks_from, -cpu, lateness, switches)
-    else:
-        counters[OVERDUE_RUNNING] += cpu * (finish - now)
-        counters[OVERDUE_RUNNING_SLOPE] -= cpu
+    owe(-cpu, delay, left, counters, lateness, switches)
+    owe(cpu, delay + lost, left + lost, counters, lateness, switches)
+    if delay >= DAY:
+        counters[OVERDUE_WORK] += cpu * lost
+        lateness[LATE_JOBS, min(now + left, hours) // DAY] -= cpu
+    elif delay + lost >= DAY:
+        overdue = delay + lost - DAY
+        counters[OVERDUE_WORK] += cpu * min(left + lost, overdue)
+        if overdue < left + lost:
+            counters[OVERDUE_SLOPE] += cpu
+            calendar[min(now + left + lost - overdue, hours + 1), KINKS] += cpu
+    if delay + lost >= DAY:
+        lateness[LATE_JOBS, min(now + left + lost, hours) // DAY] += cpu
 
 
-@njit(cache=True, forceinline=True)
-def schedule(calendar: int, hour: int, change: int, lateness: Ints, switches: Ints) -> None:
-    """Note a change of slope, unless it comes after the episode."""
-    if hour <= switches[HOURS]:
-        lateness[calendar, hour] += change
-
-
-@njit(cache=True, forceinline=True)
+@inlined
 def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Add what a job of this delay and work left owes, if not delayed any more (``cpu`` may be negative)."""
     now, hours = counters[HOUR], switches[HOURS]
@@ -141,48 +117,62 @@ def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switche
         counters[UNFINISHED] += cpu * min(now + left - hours, delay)
 
 
-@njit(cache=True, forceinline=True)
-def pass_hour(counters: Ints, lateness: Ints, switches: Ints) -> None:
+@inlined
+def pass_hour(calendar: Ints, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Delay what waits by an hour; ``counters[HOUR]`` goes on by one."""
     hours = switches[HOURS]
     now = counters[HOUR] + 1
     counters[HOUR] = now
     counters[UNFINISHED] += counters[WAITING_PAST_END]
-    counters[OVERDUE_WAITING] += counters[OVERDUE_WAITING_SLOPE]
-    counters[OVERDUE_WAITING_SLOPE] += lateness[SLOPES_WAITING, now]
-    counters[OVERDUE_RUNNING] += counters[OVERDUE_RUNNING_SLOPE]
-    counters[OVERDUE_RUNNING_SLOPE] += lateness[SLOPES_RUNNING, now]
-    last = hours // DAY
-    for k in range((now + DAY - 1) // DAY, last + 1):
-        lateness[OWED, k] += lateness[LATE_WAITING, k]
-        lateness[LATE_WAITING, k] += lateness[LATE_ROW, DAY * k - now]
     counters[WAITING_PAST_END] += lateness[ALL_ROW, hours - now]
-    turn_late(now % DAY, now, last, counters, lateness, switches)
+    counters[OVERDUE_WORK] += counters[OVERDUE_SLOPE]
+    counters[OVERDUE_SLOPE] += calendar[now, LATE] - calendar[now, KINKS]
+    for which in range(LATE + 1):
+        counters[RUNNING_BINS + which] -= calendar[now, which]
+    if lateness[BY_ROW, LATE_ROW] != 0:
+        delay_late(now, hours // DAY, lateness)
+    if lateness[BY_ROW, now % DAY] != 0:
+        turn_late(now % DAY, now, hours, calendar, counters, lateness)
 
 
-@njit(cache=True, forceinline=True)
-def turn_late(origin: int, now: int, last: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
+@inlined
+def delay_late(now: int, last: int, lateness: Ints) -> None:
+    """Count what an hour of waiting adds to what late jobs owe, and move on the last of their day ends."""
+    waiting = 0
+    for k in range(last, now // DAY, -1):
+        waiting += lateness[LATE_WAITING, k]
+        lateness[OWED, k] += waiting
+        moved = lateness[LATE_ROW, DAY * k - now]
+        lateness[LATE_WAITING, k] += moved
+        lateness[LATE_WAITING, k - 1] -= moved
+        lateness[LATE_JOBS, k] += moved
+        lateness[LATE_JOBS, k - 1] -= moved
+        waiting += moved  # was still counted at k - 1 in the hour that has passed
+
+
+@inlined
+def turn_late(row: int, now: int, hours: int, calendar: Ints, counters: Ints, lateness: Ints) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
-    if lateness[BY_DELAY, origin] == 0:
-        return
-    counters[LATE_WAITING_CPU] += lateness[BY_DELAY, origin]
-    lateness[BY_DELAY, origin] = 0
-    suffix = 0
-    longest = lateness[LONGEST, origin]
-    lateness[LONGEST, origin] = 0
-    k = min(last, (now + longest) // DAY)
-    for left in range(longest, 0, -1):
-        cpu = lateness[origin, left]
-        if cpu != 0:
-            lateness[LATE_ROW, left] += cpu
-            lateness[origin, left] = 0
-            suffix += cpu
-        while k > 0 and DAY * k - now == left:
-            lateness[LATE_WAITING, k] += suffix
-            k -= 1
+    counters[OVERDUE_SLOPE] += lateness[BY_ROW, row]
+    lateness[BY_ROW, LATE_ROW] += lateness[BY_ROW, row]
+    lateness[BY_ROW, row] = 0
+    used = lateness[USED, row]
+    lateness[USED, row] = 0
+    for block in range((hours >> USED_SHIFT) + 1):
+        if used >> block & 1:
+            first = block << USED_SHIFT
+            for left in range(first, min(first + (1 << USED_SHIFT), hours + 1)):
+                cpu = lateness[row, left]
+                if cpu != 0:
+                    lateness[row, left] = 0
+                    lateness[LATE_ROW, left] += cpu
+                    k = min(now + left, hours) // DAY
+                    lateness[LATE_WAITING, k] += cpu
+                    lateness[LATE_JOBS, k] += cpu
+                    calendar[min(now + left, hours + 1), KINKS] += cpu
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def pending_overdue(counters: Ints, lateness: Ints, switches: Ints) -> int:
     """Update Psi, the overdue work yet to be charged if nothing is delayed from now on.
 
@@ -195,10 +185,12 @@ def pending_overdue(counters: Ints, lateness: Ints, switches: Ints) -> int:
         return 0
     pending = counters[UNFINISHED]
     paused = pending + counters[WAITING_PAST_END] + counters[RUNNING_PAST_END]
-    days = hours // DAY if switches[SLO_OVERDUE] else 0
-    for k in range(now // DAY + 1, days + 1):
-        owed = lateness[OWED, k] - switches[TOLERANCE]
-        pending += max(0, owed)
-        paused += max(0, owed + lateness[LATE_WAITING, k] + lateness[LATE_RUNNING, k])
+    if switches[SLO_OVERDUE]:
+        late = 0
+        for k in range(hours // DAY, now // DAY, -1):
+            late += lateness[LATE_JOBS, k]
+            owed = lateness[OWED, k] - switches[TOLERANCE]
+            pending += max(0, owed)
+            paused += max(0, owed + late)
     counters[PENDING_OVERDUE] = pending
     return int(paused - pending)

@@ -5,54 +5,60 @@ from __future__ import annotations
 MICRO = 1_000_000
 """CPU is counted in whole millionths of a machine unit, so that sums are exact in any order."""
 DAY = 24
+NOTHING = -1
 
 # A job of the trace: ``trace[j, ...]``, int32, sorted by hour, class and input order. ORDER is its
 # place in its day by input order.
 TRACE_CPU, TRACE_DURATION, TRACE_CLASS, TRACE_ORDER = range(4)
 TRACE_FIELDS = 4
-CLASSES = 5
 FIRST_FLEXIBLE_CLASS = 2
 """Classes: 0 monitoring, 1 production (inflexible); 2 mid, 3 batch, 4 free (flexible)."""
 
-# A job in the cluster: ``slots[s, ...]``, int32. ID orders jobs by submission, then input order.
+FLEXIBLE_GROUPS = 3
+MID, BATCH, FREE = range(FLEXIBLE_GROUPS)
+"""Groups of flexible jobs: group ``g`` is class ``FIRST_FLEXIBLE_CLASS + g``."""
+
+# The place of a flexible job that lasts or has to wait: ``places[j, ...]``, int32, filled in while it
+# waits. Each group has a stretch of places for the episode, taken in the order of submission.
 (
-    STATE,
-    ID,
-    CPU,
-    CLASS,
+    LEFT,  # hours of work left
+    ORIGIN,  # hour since when it would have waited, had it waited all its delay at one go
+    ID,  # orders jobs by submission, then input order
     DURATION,
-    SUBMIT,
-    LEFT,  # hours of work left: of a waiting job now, of a running one when it started
-    DELAY,  # of a running job: hours that it has waited since submission
-    FINISH,
+) = range(4)
+PLACE_FIELDS = 4
+
+# A running job: ``stack[r, ...]`` if flexible, ``fixed[r, ...]`` if not, int32.
+(
+    CPU,
+    FINISH,  # hour in which its work is done
+    DELAY,  # hours waited since submission
     MACHINE,
-    POSITION,  # in the queue of its class, for good
-    NEXT,  # running jobs that finish in the same hour are a linked list
-    PREVIOUS,
-    STACKED,  # index in the stack of running flexible jobs
-) = range(14)
-SLOT_FIELDS = 16  # a cache line
-VACANT, WAITING, RUNNING = range(3)
-OUTSIDE = -1
-"""``MACHINE`` of an inflexible job that no machine has room for, and that runs all the same."""
-NOTHING = -1
+    PLACE,
+    RUNNING_ID,
+    RUNNING_DURATION,
+) = range(7)
+RUNNING_FIELDS = 8  # half a cache line
 
-# Lists: ``lists[l, :]``, int32: the stack of running flexible jobs, vacated slots, the jobs started in
-# this hour by class, and the first slot of the linked list of running jobs that finish at each hour.
-RUNNING_STACK, VACATED, STARTED_MID = range(3)
-FINISHING = STARTED_MID + 3
-LISTS = FINISHING + 1
-
-# Load of each machine: ``machines[row, machine]``, int64, millionths of a machine unit: all of it, that
-# of inflexible jobs, and the parts of both that leave when the next hour begins.
-ALL_JOBS, INFLEXIBLE_JOBS, LEAVING_JOBS, LEAVING_INFLEXIBLE_JOBS = range(4)
-MACHINE_ROWS = 4
-
-# Waiting jobs: ``queue[class, ...]``, int32, flat: slots by position, then CPU by position, then the
-# least CPU of each block of positions, then of each block of blocks.
+# Waiting jobs: ``keys[j]``, int32: CPU of the job that waits in place j, or NO_JOB; behind them the
+# least of each block of keys, then of each block of blocks. See kernel_queue.
 BLOCK = 64
 NO_JOB = 2**31 - 1
-"""CPU of an empty position."""
+
+# Load of each machine: ``machines[row, machine]``, int64, millionths of a machine unit.
+ALL_JOBS, INFLEXIBLE_JOBS = range(2)
+MACHINE_ROWS = 2
+OUTSIDE = -1
+"""``MACHINE`` of an inflexible job that no machine has room for, and that runs all the same."""
+
+# What changes when an hour begins: ``calendar[hour, ...]``, int64. First the CPU of the flexible jobs
+# that are done, by bin of delay; then the CPU of the late jobs whose overdue work ceases to grow with
+# time; then the load that leaves: flexible by machine, inflexible by machine, and from outside.
+N_DELAY_BINS = 6
+LATE = N_DELAY_BINS - 1
+"""Bins of delay: 0, 1-5, 6-11, 12-17 and 18-23 hours, and 24 or more, which is late."""
+KINKS = N_DELAY_BINS
+LEAVING = N_DELAY_BINS + 1
 
 # Counters: ``counters[...]``, int64.
 (
@@ -61,12 +67,10 @@ NO_JOB = 2**31 - 1
     FORECAST,  # row of the table of forecasts
     ID_BASE,  # id of the first job of today
     STACK_TOP,
-    VACATED_TOP,
-    HIGH_WATER,  # slots ever used
+    FIXED_JOBS,  # entries of ``fixed``
+    WAITING_JOBS,
     LOAD_INFLEXIBLE,  # millionths of a machine unit
     LOAD_FLEXIBLE,
-    LEAVING_INFLEXIBLE,  # load of the jobs whose work is done, which leave when the next hour begins
-    LEAVING_FLEXIBLE,
     DEMAND_TODAY,  # no-delay load of today's hours so far, summed
     EVICTIONS,
     OUTSIDE_JOBS,
@@ -75,34 +79,31 @@ NO_JOB = 2**31 - 1
     EXECUTED_WORK,
     EXECUTED_FLEXIBLE_WORK,
     LOST_WORK,  # executed, then lost to evictions
-    OVERDUE_WAITING,  # the overdue work of waiting jobs, and how fast it grows an hour
-    OVERDUE_WAITING_SLOPE,
-    OVERDUE_RUNNING,
-    OVERDUE_RUNNING_SLOPE,
-    LATE_WAITING_CPU,  # waiting 24 h or more
+    OVERDUE_WORK,  # now, and how fast it grows an hour
+    OVERDUE_SLOPE,
     UNFINISHED,  # what will be undone at the episode's end if nothing is delayed from now on
     WAITING_PAST_END,  # CPU of the waiting jobs that cannot be done by the end
     RUNNING_PAST_END,  # and of the running flexible ones that will not be
     PENDING_OVERDUE,  # Psi
-) = range(28)
-WAITING_JOBS, POSITIONS = 28, 31  # one for each flexible class
-COUNTERS = 34
+) = range(23)
+RUNNING_BINS = 23  # CPU of the running flexible jobs, by bin of delay
+END_PLACES = RUNNING_BINS + N_DELAY_BINS  # end of the places of each group that are taken
+COUNTERS = END_PLACES + FLEXIBLE_GROUPS
 
 # Lateness: ``lateness[row, column]``, int64.
-# Rows 0 to 23: CPU of the waiting jobs that began to wait, on balance, at that hour of any day, by
-# hours of work left; then that of all that are lateness, and of all.
+# Rows 0 to 23: CPU of the waiting jobs of that ORIGIN modulo 24, by hours of work left; then that of
+# those that are late, and of all.
 LATE_ROW, ALL_ROW = DAY, DAY + 1
-# By hour: changes of slope of the overdue work of waiting and of running jobs.
-SLOPES_WAITING, SLOPES_RUNNING = DAY + 2, DAY + 3
-# By day end (column k is hour 24 k): what is owed there, and the CPU that adds to it an hour.
-OWED, LATE_WAITING, LATE_RUNNING = DAY + 4, DAY + 5, DAY + 6
-# CPU by delay: of waiting jobs by the hour of the day that they began to wait, then of running jobs
-# by delay (24: lateness). Number of flexible jobs done, by delay.
-BY_DELAY, DELAYS = DAY + 7, DAY + 8
-RUNNING_DELAYS = DAY
-# By the hour of the day that they began to wait: no waiting job has more hours of work left.
-LONGEST = DAY + 9
-LATE_ROWS = DAY + 10
+# By day end (column k is hour 24 k): what is owed there; the CPU of the late jobs whose last day end
+# before they are done is this, if not delayed any more: of those that wait, and of all.
+OWED, LATE_WAITING, LATE_JOBS = DAY + 2, DAY + 3, DAY + 4
+# By row of the above: CPU, and the bits of the blocks of columns that have been in use.
+BY_ROW, USED = DAY + 5, DAY + 6
+USED_SHIFT = 4
+"""A bit of ``USED`` stands for ``2**USED_SHIFT`` columns: 48 bits for an episode of 30 days."""
+# By delay: number of flexible jobs that have done their work, or that run to its end.
+DELAYS = DAY + 7
+LATE_ROWS = DAY + 8
 
 # Sums: ``sums[...]``, float64.
 LAST_VCC, VCC_TODAY = range(2)
@@ -137,7 +138,8 @@ SETTINGS = 3
     TOLERANCE,  # overdue work forgiven on a future day, millionths of a machine-unit-hour
     EXTENDED,  # observation
 ) = range(10)
-SWITCHES = 10
+FIRST_PLACES = 10  # of each group
+SWITCHES = FIRST_PLACES + FLEXIBLE_GROUPS
 
 # The observation: SustainGym's 27 numbers, then those of the extended one.
 PAGE_SIZE = 27
@@ -154,7 +156,6 @@ FORECAST_FEATURES = 27
     MOER_GAP,
     DELAY_BINS,
 ) = range(PAGE_SIZE, PAGE_SIZE + 9)
-N_DELAY_BINS = 6
 PENDING = DELAY_BINS + N_DELAY_BINS
 PAUSE_CHARGE = PENDING + 1
 EXTENDED_SIZE = PAUSE_CHARGE + 1

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from greendc.vcc import layout
 from greendc.vcc.config import VCCConfig
+from greendc.vcc.snapshot import UnfinishedJobs
 
 
 def episode_metrics(
@@ -15,7 +16,7 @@ def episode_metrics(
     history: NDArray[np.float64],
     no_delay: NDArray[np.int64],
     counters: NDArray[np.int64],
-    slots: NDArray[np.int32],
+    jobs: UnfinishedJobs,
     delays: NDArray[np.int64],
 ) -> dict[str, float]:
     """Return the metrics of one environment over its episode so far.
@@ -41,8 +42,8 @@ def episode_metrics(
     baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past[:, layout.INFO_MOER])
     executed = counters[layout.EXECUTED_WORK] / layout.MICRO
     flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
-    delays_so_far, still_to_do, undone = _unfinished(counters, slots)
-    mean_delay, p97_delay = _delay_statistics(delays, delays_so_far)
+    waited, still_to_do, undone = _unfinished(jobs)
+    mean_delay, p97_delay = _delay_statistics(delays, waited)
     return {
         "carbon_kg": carbon,
         "carbon_no_delay_kg": baseline,
@@ -73,29 +74,20 @@ def page_shortfall(capacity: int, vcc: NDArray[np.float64], no_delay: NDArray[np
     return float(np.maximum(0.0, 0.97 * demand - allocated).sum() / layout.MICRO)
 
 
-def _unfinished(
-    counters: NDArray[np.int64], slots: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], float, float]:
+def _unfinished(jobs: UnfinishedJobs) -> tuple[NDArray[np.int64], float, float]:
     """Return what is unfinished, in machine-unit-hours.
 
-    That is: the delays so far of flexible jobs, the work that all jobs have left, and the flexible work
+    That is: the delays so far of waiting jobs, the work that all jobs have left, and the flexible work
     that the no-delay schedule would have done by now.
     """
-    now = counters[layout.HOUR]
-    jobs = slots[: counters[layout.HIGH_WATER]].astype(np.int64)
-    jobs = jobs[jobs[:, layout.STATE] != layout.VACANT]
-    cpu = jobs[:, layout.CPU] / layout.MICRO
-    running = jobs[:, layout.STATE] == layout.RUNNING
-    left = np.where(running, jobs[:, layout.FINISH] - now, jobs[:, layout.LEFT])
-    waited = now - jobs[:, layout.SUBMIT] - jobs[:, layout.DURATION] + left
-    flexible = jobs[:, layout.CLASS] >= layout.FIRST_FLEXIBLE_CLASS
-    undone = float((cpu * np.minimum(waited, left))[flexible].sum())
-    return waited[flexible], float((cpu * left).sum()), undone
+    cpu = jobs.cpu / layout.MICRO
+    undone = float((cpu * np.minimum(jobs.delay, jobs.left))[jobs.flexible].sum())
+    return jobs.delay[~jobs.running], float((cpu * jobs.left).sum()), undone
 
 
-def _delay_statistics(finished: NDArray[np.int64], unfinished: NDArray[np.int64]) -> tuple[float, float]:
+def _delay_statistics(started: NDArray[np.int64], waiting: NDArray[np.int64]) -> tuple[float, float]:
     """Return mean and 97th percentile (nearest rank) of delays: a histogram, and single values."""
-    counts = finished + np.bincount(unfinished, minlength=len(finished))
+    counts = started + np.bincount(waiting, minlength=len(started))
     jobs = int(counts.sum())
     if jobs == 0:
         return 0.0, 0.0

@@ -19,7 +19,8 @@ from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
 from greendc.vcc import forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
-from greendc.vcc.kernel_queue import queue_size
+from greendc.vcc.kernel_queue import UNIT, keys_size
+from greendc.vcc.kernel_report import observe
 from greendc.vcc.metrics import episode_metrics
 from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
@@ -68,12 +69,23 @@ class VCCSimulator(Simulator):
         self._trace[:, layout.TRACE_DURATION] = trace.duration[order]
         self._trace[:, layout.TRACE_CLASS] = job_class[order]
         self._trace[:, layout.TRACE_ORDER] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
+        self._input_order = np.lexsort((order, trace.submit_hour[order])).astype(np.int32)
         hours = np.arange(layout.DAY * trace.days + 1)
         self._hour_offsets = np.searchsorted(trace.submit_hour, hours).astype(np.int64)
         self._day_sizes = np.diff(trace.day_offsets)
+        self._count_places(job_class)
         self._day_profiles = np.zeros((trace.days, self.hours + layout.DAY), dtype=np.int64)
         for day in range(trace.days):
             kernel.add_profile(self._trace, self._hour_offsets, layout.DAY * day, self._day_profiles[day])
+
+    def _count_places(self, job_class: NDArray[np.int8]) -> None:
+        """Make room for the jobs of any days: places by group, and lists of running jobs."""
+        group = np.maximum(job_class - layout.FIRST_FLEXIBLE_CLASS, -1)
+        of_day = np.zeros((self.trace.days, layout.FLEXIBLE_GROUPS + 1), dtype=np.int64)
+        np.add.at(of_day, (self.trace.submit_hour // layout.DAY, group), 1)
+        *flexible, inflexible = of_day.max(axis=0) * (self.config.days + 1)
+        self._first_places = UNIT * np.cumsum([0, *(count // UNIT + 1 for count in flexible)])
+        self._most_running = max(1, int(sum(flexible))), int(inflexible) + 1
 
     def _build_emission_tables(self) -> None:
         config = self.config
@@ -100,13 +112,16 @@ class VCCSimulator(Simulator):
 
     def _build_state(self) -> None:
         n, hours = self.num_envs, self.hours
-        slots = int(self._day_sizes.max()) * (self.config.days + 1)
         machines = math.ceil(self.capacity / layout.MICRO)
+        places = int(self._first_places[-1])
+        most_flexible, most_inflexible = self._most_running
         self.state = kernel.State(
-            slots=np.zeros((n, slots, layout.SLOT_FIELDS), dtype=np.int32),
-            lists=np.zeros((n, layout.LISTS, max(slots, hours + 1)), dtype=np.int32),
-            queues=np.zeros((n, 3, queue_size(slots)), dtype=np.int32),
+            places=np.zeros((n, places, layout.PLACE_FIELDS), dtype=np.int32),
+            keys=np.zeros((n, keys_size(places)), dtype=np.int32),
+            stack=np.zeros((n, most_flexible, layout.RUNNING_FIELDS), dtype=np.int32),
+            fixed=np.zeros((n, most_inflexible, layout.RUNNING_FIELDS), dtype=np.int32),
             machines=np.zeros((n, layout.MACHINE_ROWS, machines), dtype=np.int64),
+            calendar=np.zeros((n, hours + 2, layout.LEAVING + 2 * machines + 1), dtype=np.int64),
             counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
             lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
             sums=np.zeros((n, layout.SUMS)),
@@ -140,6 +155,7 @@ class VCCSimulator(Simulator):
         config = self.config
         self.world = kernel.World(
             trace=self._trace,
+            input_order=self._input_order,
             hour_offsets=self._hour_offsets,
             days=np.zeros((self.num_envs, config.days + 1), dtype=np.int64),
             moer=self._moer,
@@ -148,6 +164,9 @@ class VCCSimulator(Simulator):
             switches=self._switches(),
             settings=np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit]),
             scale=self._scale,
+            started=np.zeros(
+                (layout.FLEXIBLE_GROUPS, self._most_running[0] + 1, layout.RUNNING_FIELDS), dtype=np.int32
+            ),
         )
 
     def _switches(self) -> NDArray[np.int64]:
@@ -163,6 +182,7 @@ class VCCSimulator(Simulator):
         switches[layout.CONSTRAINED] = config.constrained
         switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
         switches[layout.EXTENDED] = config.observation == "extended"
+        switches[layout.FIRST_PLACES :] = self._first_places[:-1]
         return switches
 
     def _build_spaces(self) -> None:
@@ -297,8 +317,8 @@ class VCCSimulator(Simulator):
         assert isinstance(out, np.ndarray)
         for i in range(self.num_envs) if index is None else (index,):
             counters = self.state.counters[i]
-            kernel.observe(
-                self.world.forecast[counters[layout.FORECAST], counters[layout.HOUR]],
+            observe(
+                self.world.forecast,
                 self._scale,
                 counters,
                 self.state.lateness[i],
@@ -328,7 +348,7 @@ class VCCSimulator(Simulator):
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
-        return unfinished_jobs(self.state, index)
+        return unfinished_jobs(self.state, index, self._first_places[:-1])
 
     def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
         """Make environments of this simulator exact copies of environment ``index`` of another.
@@ -341,7 +361,7 @@ class VCCSimulator(Simulator):
         """
         if source.config != self.config:
             raise ValueError("copy_env: the simulators must have the same configuration")
-        copy_state(source.state, index, self.state, rows)
+        copy_state(source.state, index, self.state, rows, self._first_places[:-1])
         for row in rows:
             self.world.days[row] = source.world.days[index]
             self.world.no_delay[row] = source.world.no_delay[index]
@@ -359,7 +379,7 @@ class VCCSimulator(Simulator):
             self.report.history[index],
             self.world.no_delay[index],
             self.state.counters[index],
-            self.state.slots[index],
+            self.unfinished_jobs(index),
             self.state.lateness[index, layout.DELAYS],
         )
 

@@ -29,31 +29,45 @@ class UnfinishedJobs(NamedTuple):
     running: NDArray[np.bool_]
 
 
-def unfinished_jobs(state: State, index: int) -> UnfinishedJobs:
+def unfinished_jobs(state: State, index: int, first_places: NDArray[np.int64]) -> UnfinishedJobs:
     """Return what the operator of environment ``index`` knows of its jobs."""
     counters = state.counters[index]
-    now = counters[layout.HOUR]
-    jobs = state.slots[index, : counters[layout.HIGH_WATER]].astype(np.int64)
-    jobs = jobs[jobs[:, layout.STATE] != layout.VACANT]
-    running = jobs[:, layout.STATE] == layout.RUNNING
-    flexible = jobs[:, layout.CLASS] >= layout.FIRST_FLEXIBLE_CLASS
-    place = np.where(running, jobs[:, layout.STACKED], jobs[:, layout.ID])
-    order = np.lexsort((place, np.where(running, 0, jobs[:, layout.CLASS]), ~running, flexible))
-    jobs, running, flexible = jobs[order], running[order], flexible[order]
-    left = np.where(running, jobs[:, layout.FINISH] - now, jobs[:, layout.LEFT])
-    delay = now - jobs[:, layout.SUBMIT] - jobs[:, layout.DURATION] + left
-    return UnfinishedJobs(jobs[:, layout.CPU], left, delay, flexible, running)
+    now = int(counters[layout.HOUR])
+    fixed = state.fixed[index, : counters[layout.FIXED_JOBS]]
+    stack = state.stack[index, : counters[layout.STACK_TOP]]
+    fixed, stack = (jobs[jobs[:, layout.FINISH] > now] for jobs in (fixed, stack))
+    ends = counters[layout.END_PLACES : layout.END_PLACES + layout.FLEXIBLE_GROUPS]
+    taken = np.concatenate([np.arange(first, end) for first, end in zip(first_places, ends, strict=True)])
+    taken = taken[state.keys[index, taken] != layout.NO_JOB]
+    waiting = state.places[index, taken].astype(np.int64)
+    running = np.concatenate([fixed, stack]).astype(np.int64)
+    flexible = np.ones(len(running) + len(waiting), dtype=np.bool_)
+    flexible[: len(fixed)] = False
+    return UnfinishedJobs(
+        cpu=np.concatenate([running[:, layout.CPU], state.keys[index, taken]]),
+        left=np.concatenate([running[:, layout.FINISH] - now, waiting[:, layout.LEFT]]),
+        delay=np.concatenate([running[:, layout.DELAY], now - waiting[:, layout.ORIGIN]]),
+        flexible=flexible,
+        running=np.arange(len(flexible)) < len(running),
+    )
 
 
-def copy_state(source: State, index: int, target: State, rows: Sequence[int]) -> None:
+def copy_state(
+    source: State, index: int, target: State, rows: Sequence[int], first_places: NDArray[np.int64]
+) -> None:
     """Copy one environment's state into rows of another simulator's (of the same sizes).
 
-    Slots and lists are copied as far as they have been used: most of them never are.
+    Lists are copied as far as they have been used: most of them never are.
+
+    :param first_places: ``(FLEXIBLE_GROUPS,)``: first place of each group
     """
     counters = source.counters[index]
-    used = max(counters[layout.HIGH_WATER], counters[layout.STACK_TOP], source.lateness.shape[2])
+    ends = counters[layout.END_PLACES : layout.END_PLACES + layout.FLEXIBLE_GROUPS]
+    top, fixed = counters[layout.STACK_TOP], counters[layout.FIXED_JOBS]
     for row in rows:
-        target.slots[row, :used] = source.slots[index, :used]
-        target.lists[row, :, :used] = source.lists[index, :, :used]
-        for name in ("queues", "machines", "counters", "lateness", "sums"):
+        for first, end in zip(first_places, ends, strict=True):
+            target.places[row, first:end] = source.places[index, first:end]
+        target.stack[row, :top] = source.stack[index, :top]
+        target.fixed[row, :fixed] = source.fixed[index, :fixed]
+        for name in ("keys", "machines", "calendar", "counters", "lateness", "sums"):
             getattr(target, name)[row] = getattr(source, name)[index]
