@@ -50,8 +50,12 @@ def same_weights(one: Any, other: Any) -> bool:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("n_envs", "extra"),
-    [(1, {}), (3, {"clip_range_vf": 0.2, "ent_coef": 0.01, "target_kl": 1e-4})],
-    ids=["plain", "clipped"],
+    [
+        (1, {}),
+        (3, {"clip_range_vf": 0.2, "ent_coef": 0.01, "target_kl": 1e-4}),
+        (1, {"normalize_advantage": False}),
+    ],
+    ids=["plain", "clipped", "unnormalized"],
 )
 def test_without_limit_it_is_ppo(
     monkeypatch: pytest.MonkeyPatch, form: str, n_envs: int, extra: dict[str, Any]
@@ -62,12 +66,15 @@ def test_without_limit_it_is_ppo(
         raise AssertionError("the controller was called")
 
     monkeypatch.setattr(PIDController, "update", fail)
+    extra = dict(extra)
     kwargs = {**SMALL, **(LSTM if form == "recurrent" else {}), **extra}
     parent = (
         RecurrentPPO("MlpLstmPolicy", make_vec_env(CueCMDP, n_envs, seed=0), **kwargs)
         if form == "recurrent"
         else PPO("MlpPolicy", make_vec_env(CueCMDP, n_envs, seed=0), **kwargs)
     )
+    if extra.pop("normalize_advantage", True) is False:
+        extra["adv_norm"] = "none"
     model = build(
         form, make_vec_env(CueCMDP, n_envs, seed=0), cost_limit=math.inf, init=2.0, cost_vf_coef=0.0, **extra
     )
@@ -256,6 +263,8 @@ def test_policy_alone_saves_and_loads(form: str, tmp_path: Path) -> None:
     policy = build(form, ContextCMDP(), policy_kwargs=changed).policy
     policy.save(tmp_path / "policy.pth")
     loaded = type(policy).load(tmp_path / "policy.pth", device="cpu")
+    for name, value in changed.items():
+        assert loaded._get_constructor_parameters()[name] == value
     assert all(th.equal(policy.state_dict()[name], value) for name, value in loaded.state_dict().items())
 
 
@@ -380,8 +389,10 @@ def test_evaluation_during_training_with_masks_of_the_environment(form: str) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         env = make_vec_env(ScriptedEnv, 3, env_kwargs={"masks": "method"})
-        build(form, env).learn(96, callback=callback)
+        model = build(form, env)
+        model.learn(96, callback=callback)
     assert callback.n_calls == 32
+    assert model.policy.mask_source is None  # nothing is left behind after a rollout
 
 
 def test_callback_may_stop_a_rollout() -> None:
