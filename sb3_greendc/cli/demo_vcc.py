@@ -52,9 +52,9 @@ class Period:
 
 
 PERIODS = (
-    Period("May 2019 (in-sample: a training month)", "VCC-2019", "2019-05"),
-    Period("September 2019 (held out of the training year)", "VCC-2019", "2019-09"),
-    Period("May 2021 (test year)", "VCC-2021", "2021-05"),
+    Period("May 2019 (in-sample)", "VCC-2019", "2019-05"),
+    Period("Sept. 2019 (held out)", "VCC-2019", "2019-09"),
+    Period("May 2021 (test)", "VCC-2021", "2021-05"),
 )
 
 
