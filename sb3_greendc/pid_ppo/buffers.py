@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -68,7 +69,8 @@ class CostRolloutBuffer(RolloutBuffer):
         for index in np.flatnonzero(dones):
             last_obs = infos[index].get("terminal_observation")
             if last_obs is not None and infos[index].get("TimeLimit.truncated", False):
-                self.timeouts.append((self.pos, int(index), last_obs))
+                # A copy: it is read when the rollout is over, and environments may reuse their arrays.
+                self.timeouts.append((self.pos, int(index), deepcopy(last_obs)))
 
     def add_action_masks(self, action_masks: npt.NDArray[np.bool_]) -> None:
         """Store the masks under which the actions of the next :meth:`add` are drawn.

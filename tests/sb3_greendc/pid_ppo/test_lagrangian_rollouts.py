@@ -324,6 +324,16 @@ def test_cnn_policies_and_state_dependent_exploration(form: str) -> None:
     learn(build(form, env, use_sde=True), 1)
 
 
+def test_last_observations_are_copied() -> None:
+    """Batched environments write observations in place."""
+    buffer = CostRolloutBuffer(2, spaces.Box(0, 9, (1,)), spaces.Discrete(2), device="cpu")
+    reused = np.array([1.0])
+    info = {"terminal_observation": reused, "TimeLimit.truncated": True}
+    buffer.add_costs(np.ones(1), [info], np.array([True]))
+    reused[:] = 2.0
+    assert buffer.timeouts == [(0, 0, np.array([1.0]))]
+
+
 def test_cost_is_raw_under_vec_normalize() -> None:
     env = VecNormalize(make_vec_env(ScriptedEnv, 2), gamma=0.9)
     model = learn(build("feed-forward", env), 3)
