@@ -208,10 +208,16 @@ class ResourcePoolSimulator(Simulator):
         """Start a new episode in environment ``index``.
 
         :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode
+        :raises ValueError: for another option, or a job that can never fit
         """
         config = self.config
         options = options or {}
-        jobs: JobArrays = options.get("jobs") or self.workload.sample(rng, config.episode_steps)
+        unknown = sorted(set(options) - {"jobs"})
+        if unknown:
+            raise ValueError(f"reset options {unknown}: only 'jobs' is known")
+        jobs: JobArrays | None = options.get("jobs")
+        if jobs is None:
+            jobs = self.workload.sample(rng, config.episode_steps)
         require_fit(jobs, config.units, config.longest_job)
         start_hour = self.power.fill(self._series[index], rng)
         self._make_room(len(jobs))

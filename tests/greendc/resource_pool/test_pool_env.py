@@ -19,6 +19,7 @@ from greendc.resource_pool import (
     ResourcePoolSimulator,
     ResourcePoolVectorEnv,
 )
+from greendc.resource_pool.jobs import JobArrays
 from greendc.resource_pool.observation import JOB_FEATURES, context_features
 from greendc.resource_pool.presets import presets
 from greendc.resource_pool.view import READY_JOB_COLUMNS
@@ -300,3 +301,21 @@ def test_every_preset_takes_overrides(reward):
         **SHORT,
     )
     trajectory(env.unwrapped, 0)
+
+
+def test_reset_options_are_checked():
+    env = ResourcePoolEnv(**SHORT)
+    with pytest.raises(ValueError, match="reset options \\['job'\\]: only 'jobs' is known"):
+        env.reset(options={"job": None})
+    nothing = JobArrays(*(np.zeros(shape, np.int64) for shape in ((0,), (0,), (0, 2))), np.zeros(0))
+    env.reset(seed=0, options={"jobs": nothing})
+    assert len(env.simulator.view().job_table()["value"]) == 0
+    for _ in range(30):
+        _, reward, _, truncated, info = env.step(11)
+        assert reward == 0.0
+    assert truncated and info["episode_metrics"]["arrived_jobs"] == 0.0
+    wide = JobArrays(
+        np.zeros(1, np.int64), np.ones(1, np.int64), np.array([[11, 0]], np.int64), np.full(1, 0.5)
+    )
+    with pytest.raises(ValueError, match=r"units\[0\]=\[11  0\]: the job can never fit"):
+        env.reset(options={"jobs": wide})

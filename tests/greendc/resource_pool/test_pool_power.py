@@ -1,0 +1,115 @@
+"""Where the power of an episode comes from, and how forecasts of it err."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv
+from greendc.traces.power import CarbonTrace, PowerTrace, read_power
+
+
+def levels(seed=0, **options):
+    env = ResourcePoolEnv(episode_steps=400, **options)
+    env.reset(seed=seed)
+    return env.simulator.power_series()[0][:, 0]
+
+
+def test_levels_that_are_known():
+    assert set(levels(power_level=0.9)) == {0.9}
+    cycle = levels(power="on_off", power_level=0.9, power_low=0.2, on_steps=3, off_steps=2)
+    assert cycle[:7].tolist() == [0.9, 0.9, 0.9, 0.2, 0.2, 0.9, 0.9]
+
+
+def test_levels_drawn_anew_have_the_mean_and_stay_in_range():
+    drawn = np.concatenate([levels(seed, power="random", power_level=0.8) for seed in range(30)])
+    assert drawn.mean() == pytest.approx(0.8, abs=0.01)
+    assert drawn.min() >= 0.6 and drawn.max() <= 1.0 and drawn.min() < 0.61 and drawn.max() > 0.99
+    chain = levels(power="markov", power_low=0.5, stay_on=0.9, stay_off=0.5)
+    assert set(chain) == {0.5, 1.0} and chain[0] == 1.0
+
+
+def hours_of(trace_hours=2000, start=datetime(2021, 3, 1, 7, 30)):
+    hour = (start.hour + start.minute / 60 + np.arange(trace_hours)) % 24
+    return PowerTrace(hour, np.arange(trace_hours) / 10.0, 1.0, start)
+
+
+def test_episodes_start_anywhere_in_a_trace_and_keep_its_clock():
+    starts = set()
+    for seed in range(20):
+        env = ResourcePoolEnv(power="trace", trace=hours_of(), episode_steps=100)
+        observation, _ = env.reset(seed=seed)
+        series, start_hour = env.simulator.power_series()
+        assert series[0, 0] == start_hour  # the trace's sun tells the hour
+        np.testing.assert_allclose(np.diff(series[:, 1]), 0.1)
+        angle = 2 * np.pi * start_hour / 24
+        assert observation["context"][2:4] == pytest.approx([np.sin(angle), np.cos(angle)], abs=1e-6)
+        starts.add(series[0, 1])
+    assert len(starts) > 10
+    assert max(starts) <= (2000 - 148) / 10
+
+
+def test_a_trace_is_resampled_to_the_step():
+    env = ResourcePoolEnv(power="trace", trace=hours_of(), step_hours=2.0, episode_steps=100)
+    env.reset(seed=0)
+    series, _ = env.simulator.power_series()
+    np.testing.assert_allclose(np.diff(series[:, 1]), 0.2)
+
+
+def test_carbon_is_aligned_with_the_trace_by_the_clock():
+    trace = hours_of()
+    carbon = CarbonTrace(np.arange(3000) / 1000.0, 1.0, trace.start - timedelta(hours=100))
+    env = ResourcePoolEnv(power="trace", trace=trace, carbon=carbon, episode_steps=100)
+    env.reset(seed=0)
+    series, _ = env.simulator.power_series()
+    np.testing.assert_allclose(series[:, 2] * 1000.0, series[:, 1] * 10.0 + 100)
+    late = CarbonTrace(carbon.kg_per_kwh, 1.0, trace.start + timedelta(hours=1))
+    with pytest.raises(ValueError, match=r"carbon=.*covers the trace"):
+        ResourcePoolEnv(power="trace", trace=trace, carbon=late, episode_steps=100)
+
+
+def test_forecast_errors_grow_with_the_root_of_the_lead_and_vanish_now():
+    units, horizon, error = 1000, 33, 0.02
+    env = ResourcePoolEnv(
+        units=units, horizon=horizon, power_level=0.5, forecast_error=error, episode_steps=60
+    )
+    errors = []
+    for seed in range(60):
+        env.reset(seed=seed)
+        no_op = env.action_space.n - 1
+        for _ in range(8):
+            errors.append(env.simulator.view().levels / (0.5 * units) - 1.0)
+            env.step(no_op)
+    spread = np.std(errors, axis=0)
+    assert spread[0] == 0.0
+    assert spread[1] == pytest.approx(error, rel=0.15)
+    assert spread[16] == pytest.approx(4 * error, rel=0.3)
+    assert spread[32] > spread[16] > spread[8] > spread[4]
+
+
+def test_the_default_site_powers_the_pool_as_described():
+    env = ResourcePoolEnv(ResourcePoolConfig(power="trace"))
+    env.reset(seed=0)
+    share = env.simulator.power.trace.total_kw
+    assert 0.35 < (share >= 240).mean() < 0.65
+
+
+@pytest.mark.parametrize(
+    "log", ["swf/KTH-SP2_swf_unfiltered_log.swf.gz", "derived/mira_2018_from_lumos.swf.gz"]
+)
+def test_real_jobs_on_real_power(shared_file, log):
+    trace = read_power(shared_file("derived/gleamm_like_2012_hourly.csv.gz"), wind="wind_kw_300kw_80m")
+    env = ResourcePoolEnv(
+        units=50, workload=str(shared_file(log)), power="trace", trace=trace, late_jobs="leave", mask="now"
+    )
+    _, info = env.reset(seed=0)
+    truncated = False
+    while not truncated:
+        action = int(env.action_masks().argmax())
+        _, _, _, truncated, info = env.step(action)
+    metrics = info["episode_metrics"]
+    assert metrics["completed_jobs"] > 50 and metrics["total_job_value"] > 0
+    assert metrics["broken_reservations"] == metrics["power_suspensions"] == 0
+    assert metrics["wind_kwh"] > 1000 and metrics["solar_kwh"] > 1000
