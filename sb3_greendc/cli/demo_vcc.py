@@ -103,7 +103,8 @@ def _change_to_reference(results: pd.DataFrame, metric: str) -> pd.Series[float]
     """Return a metric's change in per cent against the reference policy on the same episode."""
     reference = results[results["policy"] == REFERENCE].set_index(["env_id", "seed"])[metric]
     of_reference = reference.loc[pd.MultiIndex.from_frame(results[["env_id", "seed"]])].to_numpy()
-    return 100 * (results[metric] / of_reference - 1)
+    change: pd.Series[float] = 100 * (results[metric] / of_reference - 1)
+    return change
 
 
 def _write_figures(out: Path, summary: pd.DataFrame) -> None:
@@ -118,7 +119,8 @@ def week_of(model: Path, period: Period = PERIODS[-1], first_day: int = 6, seed:
     from sb3_greendc.common.contestants import contestants
 
     env = make_vec_env(period.env_id, 1, seed=seed, month=period.month)
-    assert isinstance(env, SimulatorVecEnv) and isinstance(env.simulator, VCCSimulator)
+    assert isinstance(env, SimulatorVecEnv)
+    assert isinstance(env.simulator, VCCSimulator)
     (contestant,) = contestants({LEARNER: str(model)}, period.env_id)
     acting_env = contestant.enter(env)
     policy = contestant.policy_for(acting_env)

@@ -139,7 +139,7 @@ class VCCSimulator(Simulator):
         """Show the report's arrays under the names that wrappers read."""
         self.rewards, self.truncated = self.report.rewards, self.report.truncated
         self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
-        self.step_info["observation"] = self.report.raw[:, : self.observation_space.shape[0]]
+        self.step_info["observation"] = self.report.raw[:, : self._observation_size]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
@@ -188,6 +188,7 @@ class VCCSimulator(Simulator):
     def _build_spaces(self) -> None:
         extended = self.config.observation == "extended"
         size = layout.EXTENDED_SIZE if extended else layout.PAGE_SIZE
+        self._observation_size = size
         low, high = self._raw_bounds()
         scale = np.ones(layout.EXTENDED_SIZE)
         if self.config.normalize:
