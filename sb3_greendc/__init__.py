@@ -1,7 +1,33 @@
-"""Schedulers for datacenters on renewable power and a changing grid, learned with Stable-Baselines3."""
+"""Schedulers for datacenters on renewable power and a changing grid, learned with Stable-Baselines3.
 
-from sb3_greendc.discrete_sac import DiscreteSAC
-from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
-from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
+The algorithms are imported when they are first asked for, so that commands that need no torch start at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sb3_greendc.discrete_sac import DiscreteSAC
+    from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
+    from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
 
 __all__ = ["DiscreteSAC", "PIDController", "PIDLagrangianPPO", "RecurrentPIDLagrangianPPO"]
+
+_MODULES = {
+    "DiscreteSAC": "sb3_greendc.discrete_sac",
+    "PIDController": "sb3_greendc.pid_ppo",
+    "PIDLagrangianPPO": "sb3_greendc.pid_ppo",
+    "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
