@@ -6,8 +6,9 @@
 from greendc.baselines import resource_pool, vcc
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.registry import BaselineFamily, make_policy, names, register
+from greendc.baselines.vcc import best_known
 
 register(vcc.BASELINES)
 register(resource_pool.BASELINES)
 
-__all__ = ["BaselineFamily", "BaselinePolicy", "make_policy", "names", "register"]
+__all__ = ["BaselineFamily", "BaselinePolicy", "best_known", "make_policy", "names", "register"]

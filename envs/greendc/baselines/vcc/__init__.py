@@ -1,6 +1,8 @@
 """Baselines for virtual capacity curves."""
 
 from greendc.baselines.registry import BaselineFamily
+from greendc.baselines.vcc.best_known import BestKnown, best_known
+from greendc.baselines.vcc.day_ahead import DayAhead
 from greendc.baselines.vcc.rolling import Rolling
 from greendc.baselines.vcc.rules import AlwaysOn, Constant, MoerThreshold
 from greendc.vcc import VCCSimulator
@@ -12,8 +14,20 @@ BASELINES = BaselineFamily(
         "always_on": AlwaysOn,
         "constant": Constant,
         "moer_threshold": MoerThreshold,
+        "day_ahead": DayAhead,
         "rolling": Rolling,
+        "best_known": BestKnown,
     },
+    hindsight=frozenset({"best_known"}),
 )
 
-__all__ = ["BASELINES", "AlwaysOn", "Constant", "MoerThreshold", "Rolling"]
+__all__ = [
+    "BASELINES",
+    "AlwaysOn",
+    "BestKnown",
+    "Constant",
+    "DayAhead",
+    "MoerThreshold",
+    "Rolling",
+    "best_known",
+]
