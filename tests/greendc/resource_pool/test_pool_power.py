@@ -100,7 +100,9 @@ def test_the_default_site_powers_the_pool_as_described():
     "log", ["swf/KTH-SP2_swf_unfiltered_log.swf.gz", "derived/mira_2018_from_lumos.swf.gz"]
 )
 def test_real_jobs_on_real_power(shared_file, log):
-    trace = read_power(shared_file("derived/gleamm_like_2012_hourly.csv.gz"), wind="wind_kw_300kw_80m")
+    trace = read_power(
+        shared_file("derived/gleamm_like_2012_hourly.csv.gz"), wind="wind_kw_300kw_80m", gaps="join"
+    )
     env = ResourcePoolEnv(
         units=50, workload=str(shared_file(log)), power="trace", trace=trace, late_jobs="leave", mask="now"
     )
