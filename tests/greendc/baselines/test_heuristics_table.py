@@ -49,8 +49,8 @@ def test_the_command_prints_the_tables(capsys: pytest.CaptureFixture[str]) -> No
 def test_figures_agree_with_an_independent_simulator() -> None:
     """A prototype that shared no code with this one, on 20 episodes of its own.
 
-    The standard error of a difference is 0.02 to 0.03. Above a load of 1.0 ``qos`` and ``hvf`` are 0.04 better
-    here, and ``fcfs`` worse, since late jobs stand in the ready pool with the oldest first.
+    The standard error of a difference is 0.02 to 0.03. From a load of 1.0 on ``qos`` and ``hvf`` are better
+    here by 0.04, and ``fcfs`` worse, since late jobs stand in the ready pool with the oldest first.
     """
     independent = {
         0.4: {
