@@ -87,9 +87,10 @@ class FluidModel:
             inflexible=np.diff(inflexible[0], prepend=0.0) + expected.inflexible[hour_of_day, :hours],
         )
 
-    def arriving_load(self, hour_of_day: int) -> float:
-        """Return the load of the inflexible jobs that are expected to arrive in an hour of the day."""
-        return float(self._arrivals.inflexible[hour_of_day, 0])
+    def arriving_load(self, hour_of_day: int) -> tuple[float, Floats]:
+        """Return the CPU expected to arrive in an hour of the day: inflexible, and flexible by class."""
+        expected = self._arrivals
+        return float(expected.inflexible[hour_of_day, 0]), expected.cpu[hour_of_day, :, 0]
 
     def solve(self, outlook: Outlook, price: Floats, overload_price: float, left_price: float) -> Plan:
         """Solve the programme.

@@ -39,5 +39,5 @@ class VCCPolicy(BaselinePolicy[VCCSimulator]):
 
 def lowest_level_not_below(fractions: NDArray[np.float64], levels: int) -> NDArray[np.int64]:
     """Return the lowest of ``levels`` equally spaced levels of [0, 1] that is not below each fraction."""
-    rounded: NDArray[np.int64] = np.ceil(fractions * (levels - 1) - 1e-6).astype(np.int64)
+    rounded: NDArray[np.int64] = np.ceil((fractions - 1e-7) * (levels - 1)).astype(np.int64)
     return np.clip(rounded, 0, levels - 1)

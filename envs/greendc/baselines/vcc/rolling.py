@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines.vcc.arrivals import SHORTEST
 from greendc.baselines.vcc.fluid import Floats, FluidModel
 from greendc.baselines.vcc.policy import FORECAST, VCCPolicy
 from greendc.config import require
@@ -61,14 +62,17 @@ class Rolling(VCCPolicy):
         simulator = self.simulator
         jobs, hour = simulator.unfinished_jobs(index), simulator.hour(index)
         hours_left = simulator.hours - hour
-        slack = usable_slack(jobs, self.margin)
+        delay = jobs.delay[jobs.flexible]
+        slack = usable_slack(jobs.left[jobs.flexible], delay) - self.margin
         price = self._per_unit * np.tile(forecast, CHOICE_HOURS // 24)[:hours_left]
         scarcity = self._capacity_price(jobs, hour, price[:PLAN_HOURS], slack)
         price += np.tile(scarcity, CHOICE_HOURS // 24)[: len(price)]
-        left = jobs.left[jobs.flexible]
+        # The jobs expected to arrive in this hour, by class, stand behind those that are there.
+        left = np.concatenate([jobs.left[jobs.flexible], SHORTEST])
+        slack = np.concatenate([slack, usable_slack(SHORTEST, np.zeros_like(SHORTEST)) - self.margin])
         late = simulator.config.slo_weight * np.maximum(1.0, left / 24)  # charged at each day's end
         value = value_of_running(price, left, slack, late, len(price) == hours_left)
-        return self._cap(jobs, value, hour)
+        return self._cap(jobs, value, hour % 24)
 
     def _capacity_price(
         self, jobs: UnfinishedJobs, hour: int, price: Floats, slack: NDArray[np.int64]
@@ -80,23 +84,25 @@ class Rolling(VCCPolicy):
             left_price = max(slo_weight, float(price.max()))
         return self._model.solve(outlook, price, slo_weight, left_price).capacity_price[: len(price)]
 
-    def _cap(self, jobs: UnfinishedJobs, value: Floats, hour: int) -> float:
+    def _cap(self, jobs: UnfinishedJobs, value: Floats, hour_of_day: int) -> float:
         """Return the cap under which the jobs that run have the greatest value in sum."""
-        cpu = jobs.cpu[jobs.flexible]
+        inflexible, flexible = self._model.arriving_load(hour_of_day)
+        cpu = np.concatenate([jobs.cpu[jobs.flexible] / layout.MICRO, flexible])
         served = longest_best_prefix(cpu * value)
         if served == len(cpu):
             return 1.0
-        inflexible = self._model.arriving_load(hour % 24) + jobs.cpu[~jobs.flexible].sum() / layout.MICRO
-        # One millionth more, lest rounding the action to float32 keep the last job out.
-        load = inflexible + (cpu[:served].sum() + 1) / layout.MICRO
-        return float(min(1.0, load / self._model.capacity))
+        load = inflexible + jobs.cpu[~jobs.flexible].sum() / layout.MICRO + cpu[:served].sum()
+        # A millionth more, lest rounding the action to float32 keep the last job out.
+        return float(min(1.0, (load + 1 / layout.MICRO) / self._model.capacity))
 
 
-def usable_slack(jobs: UnfinishedJobs, margin: int) -> NDArray[np.int64]:
-    """Return the hours that each flexible job may wait in the coming day; not positive: none."""
-    left = jobs.left[jobs.flexible]
-    slack = TOLERATED - jobs.delay[jobs.flexible]
-    return np.floor(slack * np.minimum(1.0, 24 / left)).astype(np.int64) - margin
+def usable_slack(left: NDArray[np.int64], delay: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the hours that each job may wait in the coming day; not positive: none.
+
+    :param left: ``(n,)`` hours of work left
+    :param delay: ``(n,)`` hours waited so far
+    """
+    return np.floor((TOLERATED - delay) * np.minimum(1.0, 24 / left)).astype(np.int64)
 
 
 def value_of_running(

@@ -41,6 +41,10 @@ class MoerThreshold(VCCPolicy):
     An hour is clean if its forecast is at or below the ``quantile`` of the 24 hours that the forecast
     covers, itself included. The rule does not depend on the forecast's scale.
 
+    The defaults are the best of ``python -m greendc.baselines.vcc.tune`` on the eleven training months
+    (44 episodes, ``sgip`` forecasts): total cost -0.8 %, carbon -2.0 % against ``always_on``. Emissions vary
+    much less in most of these months than in May, where bolder settings pay.
+
     :param simulator: the simulator to act on
     :param quantile: share of the hours that count as clean, roughly
     :param low: VCC of the other hours, fraction of C
@@ -48,7 +52,7 @@ class MoerThreshold(VCCPolicy):
     """
 
     def __init__(
-        self, simulator: VCCSimulator, quantile: float = 0.65, low: float = 0.45, high: float = 1.0
+        self, simulator: VCCSimulator, quantile: float = 0.9, low: float = 0.5, high: float = 1.0
     ) -> None:
         super().__init__(simulator)
         require(0 <= quantile <= 1, "quantile", quantile, "from 0 to 1")
