@@ -229,7 +229,8 @@ def place_waiting(
     offset = find_start(config, jobs, rows, b, job, head, length, brown, 0, last)
     if offset >= 0:
         place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, offset)
-        refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, job)
+    # Looking for a start overwrites what is kept of the last search for this job: also where it fails.
+    refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, job if offset >= 0 else -1)
     return offset
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pool_cases import FixedWorkload, job_arrays, random_config, sensible_or_any
 from pool_reference import ReferencePool
 
-from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv, ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, STATUS_NAMES
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -215,3 +215,28 @@ def test_more_power_never_lowers_the_optimum(seed):
         best_value(ReferencePool(config, jobs, np.hstack([series, rest]), 1.0)) for series in (levels, more)
     ]
     assert optima[1] >= optima[0]
+
+
+def test_looking_in_vain_for_a_place_changes_nothing() -> None:
+    """``place`` that finds none leaves masks, observations and what follows as they were."""
+    in_vain = 0
+    for seed in range(12):
+        env = ResourcePoolEnv(units=4, offered_load=1.4, episode_steps=60, horizon=40)
+        env.reset(seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            other = copy.deepcopy(env)
+            for job in other.simulator.view().queue:
+                if other.simulator.place(0, int(job), now_only=True) >= 0:
+                    break
+                in_vain += 1
+            else:
+                np.testing.assert_array_equal(env.action_masks(), other.action_masks())
+                for action in np.flatnonzero(env.action_masks()):
+                    ours, theirs = (copy.deepcopy(each).step(action) for each in (env, other))
+                    for key, values in ours[0].items():
+                        np.testing.assert_array_equal(values, theirs[0][key])
+            *_, truncated, _ = env.step(rng.choice(np.flatnonzero(env.action_masks())))
+            if truncated:
+                break
+    assert in_vain > 100

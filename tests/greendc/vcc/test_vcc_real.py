@@ -46,12 +46,13 @@ def test_the_real_jobs_are_read_whole():
 
 @pytest.mark.parametrize(("env_id", "saved"), [("VCC-2019", (0.07, 0.19)), ("VCC-2021", (0.03, 0.10))])
 def test_thresholds_save_what_a_prototype_saved(env_id, saved):
-    """-9 to -17 % carbon in May 2019 and -4 to -8 % in May 2021, with the true forecast."""
+    """-9 to -17 % carbon in May 2019 and -4 to -8 % in May 2021, with the true forecast and its settings."""
     carbon = {}
     for name in ("always_on", "moer_threshold"):
         env = greendc.make_vec(env_id, 1, workload=JOBS, resample_days=False, forecast="oracle")
         observations, _ = env.reset(seed=0)
-        policy = baselines.make_policy(name, env)
+        options = {"quantile": 0.65, "low": 0.45} if name == "moer_threshold" else {}
+        policy = baselines.make_policy(name, env, **options)
         for _ in range(720):
             observations, *_, infos = env.step(policy.predict(observations)[0])
         carbon[name] = infos["final_info"][0]["episode_metrics"]["carbon_kg"]
