@@ -32,8 +32,10 @@ class Rolling(VCCPolicy):
     3. A cap cannot choose jobs: the cluster keeps those that started first and starts those that wait by
        class and submission. So the cap is put where the jobs served have the greatest value in sum.
 
-    The second and third step matter: the programme's own load as a cap saves a fifth more carbon and
-    makes about forty times the overdue work, since the cluster pauses the same late starters every day.
+    All three matter. Total cost against ``always_on`` on the jobs of Google's sample, May 2019, with the
+    true forecast: -17 % (carbon -18 %, 4 machine-unit-hours overdue); without prices of capacity -11 %
+    (-16 %, 17); with the programme's own load as the cap +13 % (-20 %, 105), because the cluster then
+    pauses the same late starters every day.
 
     It knows what an operator does: the jobs in the cluster and their hours of work, the mean day of the
     job trace, and the emissions forecast, read from the observation. Beyond 24 hours the forecast is
@@ -128,7 +130,7 @@ def value_of_running(
     window = np.minimum(window, horizon)
     hours = np.arange(1, horizon)
     cheapest = np.sort(np.where(hours < np.arange(horizon + 1)[:, None], price[1:], np.inf), axis=1)
-    choice = (slack > 0) & (required < window)
+    choice = required < window
     other = (
         cheapest[np.where(choice, window, horizon), np.where(choice, required - 1, 0)] if horizon > 1 else 0.0
     )
