@@ -99,8 +99,10 @@ class State(NamedTuple):
     """``(n, ..., RUNNING_FIELDS)``: inflexible jobs, and some that run no more."""
     machines: Ints
     """``(n, MACHINE_ROWS, M)``"""
+    waiting: Ints
+    """``(n, T // TILE + 1, WAITING_ROWS, TILE)``: CPU of waiting jobs by work left."""
     calendar: Ints
-    """``(n, T + 2, LEAVING + 2 M + 1)``"""
+    """``(n, CALENDAR_ROWS, LEAVING + 2 M + 1)``"""
     counters: Ints
     """``(n, COUNTERS)``"""
     lateness: Ints
@@ -139,7 +141,7 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
     trace, hour_offsets, switches = world.trace, world.hour_offsets, world.switches
     for i in range(actions.shape[0]):
         places, keys, stack, fixed = state.places[i], state.keys[i], state.stack[i], state.fixed[i]
-        machines, calendar = state.machines[i], state.calendar[i]
+        machines, waiting, calendar = state.machines[i], state.waiting[i], state.calendar[i]
         counters, lateness, sums = state.counters[i], state.lateness[i], state.sums[i]
         info, raw = report.info[i], report.raw[i]
         hour = counters[HOUR]
@@ -157,6 +159,7 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
             fixed,
             world.started,
             machines,
+            waiting,
             calendar,
             counters,
             lateness,
@@ -192,6 +195,7 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     day d of the trace (millionths of a machine unit); ``no_delay`` is their sum over the episode.
     """
     state.machines[i] = 0
+    state.waiting[i] = 0
     state.calendar[i] = 0
     state.counters[i] = 0
     state.lateness[i] = 0
@@ -219,6 +223,7 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
             state.fixed[i],
             world.started,
             state.machines[i],
+            state.waiting[i],
             state.calendar[i],
             state.counters[i],
             state.lateness[i],
@@ -239,6 +244,7 @@ def warm_up(
     fixed: Ints32,
     started: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -263,17 +269,17 @@ def warm_up(
                 if not fits:
                     machine = OUTSIDE
                     counters[OUTSIDE_JOBS] += 1
-                run_inflexible(cpu, machine, left, machines, calendar, counters, switches)
+                run_inflexible(cpu, machine, left, machines, calendar, counters)
                 note_fixed(cpu, left, machine, fixed, counters)
                 continue
             counters[SUBMITTED_FLEXIBLE_WORK] += cpu * left
             group, job_id = trace[k, TRACE_CLASS] - FIRST_FLEXIBLE_CLASS, trace[k, TRACE_ORDER]
             j = take_place(group, keys, counters)
             if not fits:
-                wait(j, cpu, 0, left, job_id, duration, places, keys, counters, lateness, switches)
+                wait(j, cpu, 0, left, job_id, duration, places, keys, waiting, counters, lateness, switches)
                 continue
             counters[LOAD_FLEXIBLE] += cpu
-            run_flexible(cpu, machine, left, machines, calendar, switches)
+            run_flexible(cpu, machine, left, machines, calendar, counters)
             count_running(cpu, 0, left, calendar, counters, switches)
             lateness[DELAYS, 0] += 1
             note_running(cpu, left, 0, machine, j, job_id, duration, started, 0, 0)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_compile import compiled, inlined
-from greendc.vcc.kernel_lateness import count_running, count_waiting, lose
+from greendc.vcc.kernel_lateness import bin_of, count_running, count_waiting, lose, row_of
 from greendc.vcc.layout import (
     ALL_JOBS,
     CPU,
@@ -20,7 +20,6 @@ from greendc.vcc.layout import (
     FINISH,
     FIXED_JOBS,
     HOUR,
-    HOURS,
     ID,
     INFLEXIBLE_JOBS,
     LEAVING,
@@ -30,6 +29,7 @@ from greendc.vcc.layout import (
     LOST_WORK,
     MACHINE,
     MICRO,
+    MIDNIGHT,
     ORIGIN,
     OUTSIDE,
     PLACE,
@@ -78,7 +78,7 @@ def note_running(
 
 @inlined
 def note_fixed(cpu: int, finish: int, machine: int, fixed: Ints32, counters: Ints) -> None:
-    """Add an inflexible job to the list, for those who look into the simulator."""
+    """Add an inflexible job to the list."""
     index = counters[FIXED_JOBS]
     counters[FIXED_JOBS] = index + 1
     fixed[index, CPU] = cpu
@@ -99,35 +99,38 @@ def least_loaded(machines: Ints, row: int) -> int:
 
 @inlined
 def run_inflexible(
-    cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, counters: Ints, switches: Ints
+    cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, counters: Ints
 ) -> None:
     """Let an inflexible job run on a machine, or outside, until hour ``finish``."""
-    hour = min(finish, switches[HOURS] + 1)
     counters[LOAD_INFLEXIBLE] += cpu
-    size = machines.shape[1]
-    if machine == OUTSIDE:
-        calendar[hour, LEAVING + 2 * size] += cpu
-    else:
+    if machine != OUTSIDE:
         machines[ALL_JOBS, machine] += cpu
         machines[INFLEXIBLE_JOBS, machine] += cpu
-        calendar[hour, LEAVING + size + machine] += cpu
+    size = machines.shape[1]
+    calendar[row_of(finish, counters), inflexible_column(machine, size)] += cpu
 
 
 @inlined
-def run_flexible(cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, switches: Ints) -> None:
+def inflexible_column(machine: int, size: int) -> int:
+    """Return the column of the calendar for the load of inflexible jobs, of ``size`` machines or outside."""
+    return LEAVING + size + (size if machine == OUTSIDE else machine)
+
+
+@inlined
+def run_flexible(cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, counters: Ints) -> None:
     """Put the load of a flexible job on a machine until hour ``finish``, or take it off if negative."""
     machines[ALL_JOBS, machine] += cpu
-    calendar[min(finish, switches[HOURS] + 1), LEAVING + machine] += cpu
+    calendar[row_of(finish, counters), LEAVING + machine] += cpu
 
 
 @inlined
 def leave(machines: Ints, calendar: Ints, counters: Ints) -> None:
     """Take the jobs whose work is done off their machines."""
-    now, size = counters[HOUR], machines.shape[1]
-    flexible, inflexible = 0, calendar[now, LEAVING + 2 * size]
+    row, size = counters[HOUR] - counters[MIDNIGHT], machines.shape[1]
+    flexible, inflexible = 0, calendar[row, LEAVING + 2 * size]
     for machine in range(size):
-        of_flexible = calendar[now, LEAVING + machine]
-        of_inflexible = calendar[now, LEAVING + size + machine]
+        of_flexible = calendar[row, LEAVING + machine]
+        of_inflexible = calendar[row, LEAVING + size + machine]
         machines[ALL_JOBS, machine] -= of_flexible + of_inflexible
         machines[INFLEXIBLE_JOBS, machine] -= of_inflexible
         flexible += of_flexible
@@ -146,6 +149,7 @@ def wait(
     duration: int,
     places: Ints32,
     keys: Ints32,
+    waiting: Ints,
     counters: Ints,
     lateness: Ints,
     switches: Ints,
@@ -157,7 +161,7 @@ def wait(
     places[j, DURATION] = duration
     kernel_queue.insert(keys, j, cpu)
     counters[WAITING_JOBS] += 1
-    count_waiting(cpu, delay, left, counters, lateness, switches)
+    count_waiting(cpu, delay, left, waiting, counters, lateness, switches)
 
 
 @inlined
@@ -167,6 +171,7 @@ def evict_job(
     places: Ints32,
     keys: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -176,26 +181,26 @@ def evict_job(
     cpu, finish = int(stack[index, CPU]), int(stack[index, FINISH])
     delay, duration = int(stack[index, DELAY]), int(stack[index, RUNNING_DURATION])
     left = finish - counters[HOUR]
-    run_flexible(-cpu, stack[index, MACHINE], finish, machines, calendar, switches)
+    run_flexible(-cpu, stack[index, MACHINE], finish, machines, calendar, counters)
     counters[LOAD_FLEXIBLE] -= cpu
     counters[EVICTIONS] += 1
     lateness[DELAYS, delay] -= 1
     count_running(-cpu, delay, finish, calendar, counters, switches)
     lost = min(duration - left, switches[EVICTION_LOSS])
     if lost > 0:
-        lose(cpu, delay, left, lost, calendar, counters, lateness, switches)
+        lose(cpu, delay, left, lost, counters, lateness, switches)
         counters[LOST_WORK] += lost * cpu
         delay += lost
         left += lost
     j, job_id = stack[index, PLACE], stack[index, RUNNING_ID]
-    wait(j, cpu, delay, left, job_id, duration, places, keys, counters, lateness, switches)
+    wait(j, cpu, delay, left, job_id, duration, places, keys, waiting, counters, lateness, switches)
 
 
 @inlined
 def push(group: int, index: int, started: Ints32, stack: Ints32, counters: Ints) -> None:
     """Put a flexible job that starts, an entry of ``started``, on the stack, whose top is evicted next."""
     if counters[STACK_TOP] == stack.shape[0]:
-        drop_finished(stack, counters)
+        counters[STACK_TOP] = drop_finished(stack, counters[STACK_TOP], counters[HOUR])
     top = counters[STACK_TOP]
     counters[STACK_TOP] = top + 1
     for field in range(RUNNING_FIELDS):
@@ -203,15 +208,32 @@ def push(group: int, index: int, started: Ints32, stack: Ints32, counters: Ints)
 
 
 @compiled
-def drop_finished(stack: Ints32, counters: Ints) -> None:
-    """Take the jobs out of the stack that run no more."""
+def drop_finished(running: Ints32, count: int, now: int) -> int:
+    """Take the jobs out of a list that run no more, and return how many are left."""
     kept = 0
-    for index in range(counters[STACK_TOP]):
-        if stack[index, FINISH] > counters[HOUR]:
+    for index in range(count):
+        if running[index, FINISH] > now:
             for field in range(RUNNING_FIELDS):
-                stack[kept, field] = stack[index, field]
+                running[kept, field] = running[index, field]
             kept += 1
-    counters[STACK_TOP] = kept
+    return kept
+
+
+@compiled
+def begin_day(stack: Ints32, fixed: Ints32, size: int, calendar: Ints, counters: Ints) -> None:
+    """Write the calendar of the day that begins; ``size`` is the number of machines."""
+    now = counters[HOUR]
+    counters[MIDNIGHT] = now
+    calendar[:] = 0
+    counters[STACK_TOP] = drop_finished(stack, counters[STACK_TOP], now)
+    for index in range(counters[STACK_TOP]):
+        row, cpu = row_of(stack[index, FINISH], counters), stack[index, CPU]
+        calendar[row, bin_of(stack[index, DELAY])] += cpu
+        calendar[row, LEAVING + stack[index, MACHINE]] += cpu
+    counters[FIXED_JOBS] = drop_finished(fixed, counters[FIXED_JOBS], now)
+    for index in range(counters[FIXED_JOBS]):
+        row = row_of(fixed[index, FINISH], counters)
+        calendar[row, inflexible_column(fixed[index, MACHINE], size)] += fixed[index, CPU]
 
 
 @compiled
@@ -221,6 +243,7 @@ def machine_with_room(
     places: Ints32,
     keys: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -237,6 +260,6 @@ def machine_with_room(
         if machines[ALL_JOBS, machine] + cpu <= MICRO:
             break
         if stack[index, FINISH] > counters[HOUR] and stack[index, MACHINE] == machine:
-            evict_job(index, stack, places, keys, machines, calendar, counters, lateness, switches)
+            evict_job(index, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
             stack[index, FINISH] = 0  # the entry is passed over from now on
     return machine

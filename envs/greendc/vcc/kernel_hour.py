@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
+    begin_day,
     evict_job,
     least_loaded,
     leave,
@@ -88,6 +89,7 @@ def advance(
     fixed: Ints32,
     started: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -103,13 +105,39 @@ def advance(
     first, end = hour_offsets[hour], hour_offsets[hour + 1]
     budget = math.floor(vcc * switches[CAPACITY])
     leave(machines, calendar, counters)
+    if counters[HOUR] % DAY == 0:
+        begin_day(stack, fixed, machines.shape[1], calendar, counters)
     first = start_inflexible(
-        trace, first, end, places, keys, stack, fixed, machines, calendar, counters, lateness, switches
+        trace,
+        first,
+        end,
+        places,
+        keys,
+        stack,
+        fixed,
+        machines,
+        waiting,
+        calendar,
+        counters,
+        lateness,
+        switches,
     )
     if switches[EVICT]:
-        evict(budget, stack, places, keys, machines, calendar, counters, lateness, switches)
+        evict(budget, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
     start_flexible(
-        trace, first, end, budget, places, keys, started, machines, calendar, counters, lateness, switches
+        trace,
+        first,
+        end,
+        budget,
+        places,
+        keys,
+        started,
+        machines,
+        waiting,
+        calendar,
+        counters,
+        lateness,
+        switches,
     )
     stack_started(started, stack, counters)
     counters[EXECUTED_WORK] += counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]
@@ -117,7 +145,7 @@ def advance(
     counters[DEMAND_TODAY] += demand
     sums[LAST_VCC] = vcc
     sums[VCC_TODAY] += vcc
-    pass_hour(calendar, counters, lateness, switches)
+    pass_hour(waiting, calendar, counters, lateness, switches)
     if counters[HOUR] % DAY == 0:
         counters[ID_BASE] += hour_offsets[first_hour + DAY] - hour_offsets[first_hour]
 
@@ -132,6 +160,7 @@ def start_inflexible(
     stack: Ints32,
     fixed: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -151,11 +180,11 @@ def start_inflexible(
             machine = OUTSIDE
             if switches[EVICT]:
                 machine = machine_with_room(
-                    cpu, stack, places, keys, machines, calendar, counters, lateness, switches
+                    cpu, stack, places, keys, machines, waiting, calendar, counters, lateness, switches
                 )
             if machine == OUTSIDE:
                 counters[OUTSIDE_JOBS] += 1
-        run_inflexible(cpu, machine, now + duration, machines, calendar, counters, switches)
+        run_inflexible(cpu, machine, now + duration, machines, calendar, counters)
         if duration > 1:
             note_fixed(cpu, now + duration, machine, fixed, counters)
         work += cpu * duration
@@ -171,6 +200,7 @@ def evict(
     places: Ints32,
     keys: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -181,7 +211,7 @@ def evict(
         top = counters[STACK_TOP] - 1
         counters[STACK_TOP] = top
         if stack[top, FINISH] > counters[HOUR]:
-            evict_job(top, stack, places, keys, machines, calendar, counters, lateness, switches)
+            evict_job(top, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
 
 
 @inlined
@@ -194,6 +224,7 @@ def start_flexible(
     keys: Ints32,
     started: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -210,7 +241,7 @@ def start_flexible(
     work, undelayed = 0, 0
     for group in range(FLEXIBLE_GROUPS):
         count, room = start_waiting(
-            group, room, places, keys, started, machines, calendar, counters, lateness, switches
+            group, room, places, keys, started, machines, waiting, calendar, counters, lateness, switches
         )
         while first < end and trace[first, TRACE_CLASS] == group + FIRST_FLEXIBLE_CLASS:
             cpu, duration = int(trace[first, TRACE_CPU]), int(trace[first, TRACE_DURATION])
@@ -224,12 +255,14 @@ def start_flexible(
                     machine = NOTHING
             if machine == NOTHING:
                 j = take_place(group, keys, counters)
-                wait(j, cpu, 0, duration, job_id, duration, places, keys, counters, lateness, switches)
+                wait(
+                    j, cpu, 0, duration, job_id, duration, places, keys, waiting, counters, lateness, switches
+                )
                 continue
             room -= cpu
             undelayed += 1
             finish = now + duration
-            run_flexible(cpu, machine, finish, machines, calendar, switches)
+            run_flexible(cpu, machine, finish, machines, calendar, counters)
             if duration > 1:
                 count_running(cpu, 0, finish, calendar, counters, switches)
                 j = take_place(group, keys, counters)
@@ -250,6 +283,7 @@ def start_waiting(
     keys: Ints32,
     started: Ints32,
     machines: Ints,
+    waiting: Ints,
     calendar: Ints,
     counters: Ints,
     lateness: Ints,
@@ -274,9 +308,9 @@ def start_waiting(
             counters[WAITING_JOBS] -= 1
             left, delay = int(places[j, LEFT]), now - places[j, ORIGIN]
             finish = now + left
-            count_waiting(-cpu, delay, left, counters, lateness, switches)
+            count_waiting(-cpu, delay, left, waiting, counters, lateness, switches)
             count_running(cpu, delay, finish, calendar, counters, switches)
-            run_flexible(cpu, machine, finish, machines, calendar, switches)
+            run_flexible(cpu, machine, finish, machines, calendar, counters)
             lateness[DELAYS, delay] += 1
             job_id, duration = places[j, ID], places[j, DURATION]
             note_running(cpu, finish, delay, machine, j, job_id, duration, started, group, count)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from greendc.vcc.kernel_compile import inlined
 from greendc.vcc.layout import (
-    ALL_ROW,
     BY_ROW,
     DAY,
     HOUR,
@@ -33,6 +32,7 @@ from greendc.vcc.layout import (
     LATE_JOBS,
     LATE_ROW,
     LATE_WAITING,
+    MIDNIGHT,
     OVERDUE_SLOPE,
     OVERDUE_WORK,
     OWED,
@@ -40,11 +40,13 @@ from greendc.vcc.layout import (
     RUNNING_BINS,
     RUNNING_PAST_END,
     SLO_OVERDUE,
+    TILE,
     TOLERANCE,
     UNFINISHED,
     USED,
-    USED_SHIFT,
+    WAITING_JOBS,
     WAITING_PAST_END,
+    WAITING_ROWS,
 )
 
 Ints = NDArray[np.int64]
@@ -57,16 +59,23 @@ def bin_of(delay: int) -> int:
 
 
 @inlined
-def count_waiting(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
+def row_of(finish: int, counters: Ints) -> int:
+    """Return the row of the calendar for jobs that will be done at hour ``finish``."""
+    return int(min(finish - counters[MIDNIGHT], DAY + 1))
+
+
+@inlined
+def count_waiting(
+    cpu: int, delay: int, left: int, waiting: Ints, counters: Ints, lateness: Ints, switches: Ints
+) -> None:
     """Count a job among the waiting, or take it out again (``cpu`` negative)."""
     now, hours = counters[HOUR], switches[HOURS]
     late = delay >= DAY
     row = LATE_ROW if late else (now - delay) % DAY
     column = min(left, hours)
-    lateness[row, column] += cpu
-    lateness[ALL_ROW, column] += cpu
+    waiting[column // TILE, row, column % TILE] += cpu
     lateness[BY_ROW, row] += cpu
-    lateness[USED, row] |= 1 << (column >> USED_SHIFT)
+    lateness[USED, row] |= 1 << (column // (2 * TILE))
     lateness[LATE_WAITING, min(now + left, hours) // DAY] += cpu * late
     counters[WAITING_PAST_END] += cpu * (now + left >= hours)
 
@@ -77,15 +86,13 @@ def count_running(cpu: int, delay: int, finish: int, calendar: Ints, counters: I
     hours = switches[HOURS]
     which = bin_of(delay)
     counters[RUNNING_BINS + which] += cpu
-    calendar[min(finish, hours + 1), which] += cpu
+    calendar[row_of(finish, counters), which] += cpu
     counters[OVERDUE_SLOPE] -= cpu * (delay >= DAY)
     counters[RUNNING_PAST_END] += cpu * (finish >= hours)
 
 
 @inlined
-def lose(
-    cpu: int, delay: int, left: int, lost: int, calendar: Ints, counters: Ints, lateness: Ints, switches: Ints
-) -> None:
+def lose(cpu: int, delay: int, left: int, lost: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Count that a job which is about to wait has lost so many hours of work.
 
     :param delay: before the loss, as ``left``
@@ -101,7 +108,7 @@ def lose(
         counters[OVERDUE_WORK] += cpu * min(left + lost, overdue)
         if overdue < left + lost:
             counters[OVERDUE_SLOPE] += cpu
-            calendar[min(now + left + lost - overdue, hours + 1), KINKS] += cpu
+            lateness[KINKS, min(now + left + lost - overdue, hours + 1)] += cpu
     if delay + lost >= DAY:
         lateness[LATE_JOBS, min(now + left + lost, hours) // DAY] += cpu
 
@@ -118,58 +125,61 @@ def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switche
 
 
 @inlined
-def pass_hour(calendar: Ints, counters: Ints, lateness: Ints, switches: Ints) -> None:
+def pass_hour(waiting: Ints, calendar: Ints, counters: Ints, lateness: Ints, switches: Ints) -> None:
     """Delay what waits by an hour; ``counters[HOUR]`` goes on by one."""
     hours = switches[HOURS]
     now = counters[HOUR] + 1
+    row = now - counters[MIDNIGHT]
     counters[HOUR] = now
     counters[UNFINISHED] += counters[WAITING_PAST_END]
-    counters[WAITING_PAST_END] += lateness[ALL_ROW, hours - now]
+    if counters[WAITING_JOBS] > 0:
+        for k in range(WAITING_ROWS):
+            counters[WAITING_PAST_END] += waiting[(hours - now) // TILE, k, (hours - now) % TILE]
     counters[OVERDUE_WORK] += counters[OVERDUE_SLOPE]
-    counters[OVERDUE_SLOPE] += calendar[now, LATE] - calendar[now, KINKS]
+    counters[OVERDUE_SLOPE] += calendar[row, LATE] - lateness[KINKS, now]
     for which in range(LATE + 1):
-        counters[RUNNING_BINS + which] -= calendar[now, which]
+        counters[RUNNING_BINS + which] -= calendar[row, which]
     if lateness[BY_ROW, LATE_ROW] != 0:
-        delay_late(now, hours // DAY, lateness)
+        delay_late(now, hours // DAY, waiting, lateness)
     if lateness[BY_ROW, now % DAY] != 0:
-        turn_late(now % DAY, now, hours, calendar, counters, lateness)
+        turn_late(now % DAY, now, hours, waiting, counters, lateness)
 
 
 @inlined
-def delay_late(now: int, last: int, lateness: Ints) -> None:
+def delay_late(now: int, last: int, waiting: Ints, lateness: Ints) -> None:
     """Count what an hour of waiting adds to what late jobs owe, and move on the last of their day ends."""
-    waiting = 0
+    late = 0
     for k in range(last, now // DAY, -1):
-        waiting += lateness[LATE_WAITING, k]
-        lateness[OWED, k] += waiting
-        moved = lateness[LATE_ROW, DAY * k - now]
+        late += lateness[LATE_WAITING, k]
+        lateness[OWED, k] += late
+        column = DAY * k - now
+        moved = waiting[column // TILE, LATE_ROW, column % TILE]
         lateness[LATE_WAITING, k] += moved
         lateness[LATE_WAITING, k - 1] -= moved
         lateness[LATE_JOBS, k] += moved
         lateness[LATE_JOBS, k - 1] -= moved
-        waiting += moved  # was still counted at k - 1 in the hour that has passed
+        late += moved  # was still counted at k - 1 in the hour that has passed
 
 
 @inlined
-def turn_late(row: int, now: int, hours: int, calendar: Ints, counters: Ints, lateness: Ints) -> None:
+def turn_late(row: int, now: int, hours: int, waiting: Ints, counters: Ints, lateness: Ints) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
     counters[OVERDUE_SLOPE] += lateness[BY_ROW, row]
     lateness[BY_ROW, LATE_ROW] += lateness[BY_ROW, row]
     lateness[BY_ROW, row] = 0
     used = lateness[USED, row]
     lateness[USED, row] = 0
-    for block in range((hours >> USED_SHIFT) + 1):
-        if used >> block & 1:
-            first = block << USED_SHIFT
-            for left in range(first, min(first + (1 << USED_SHIFT), hours + 1)):
-                cpu = lateness[row, left]
+    for tile in range(hours // TILE + 1):
+        if used >> (tile // 2) & 1:
+            for k in range(TILE):
+                cpu = waiting[tile, row, k]
                 if cpu != 0:
-                    lateness[row, left] = 0
-                    lateness[LATE_ROW, left] += cpu
-                    k = min(now + left, hours) // DAY
-                    lateness[LATE_WAITING, k] += cpu
-                    lateness[LATE_JOBS, k] += cpu
-                    calendar[min(now + left, hours + 1), KINKS] += cpu
+                    waiting[tile, row, k] = 0
+                    waiting[tile, LATE_ROW, k] += cpu
+                    done = now + tile * TILE + k
+                    lateness[LATE_WAITING, min(done, hours) // DAY] += cpu
+                    lateness[LATE_JOBS, min(done, hours) // DAY] += cpu
+                    lateness[KINKS, min(done, hours + 1)] += cpu
 
 
 @inlined

@@ -72,10 +72,11 @@ def remove(keys: Keys, j: int) -> None:
 @inlined
 def least(keys: Keys, first: int) -> int:
     """Return the least of the 64 entries from ``first`` on."""
-    smallest = keys[first]
-    for k in range(first + 1, first + BLOCK):
-        smallest = min(smallest, keys[k])
-    return int(smallest)
+    block = keys[first : first + BLOCK]
+    smallest = np.int32(NO_JOB)
+    for k in range(block.shape[0]):  # with a constant length it would be unrolled, and not vectorized
+        smallest = min(smallest, block[k])
+    return smallest  # type: ignore[return-value]
 
 
 @inlined

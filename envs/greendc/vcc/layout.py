@@ -51,18 +51,19 @@ MACHINE_ROWS = 2
 OUTSIDE = -1
 """``MACHINE`` of an inflexible job that no machine has room for, and that runs all the same."""
 
-# What changes when an hour begins: ``calendar[hour, ...]``, int64. First the CPU of the flexible jobs
-# that are done, by bin of delay; then the CPU of the late jobs whose overdue work ceases to grow with
-# time; then the load that leaves: flexible by machine, inflexible by machine, and from outside.
+# The jobs that will be done, if not evicted, 1 to 24 hours after the last midnight (the last row has all
+# others): ``calendar[hours, ...]``, int64. First the CPU of flexible jobs by bin of delay; then the load
+# on machines, of flexible jobs, of inflexible ones, and that outside.
 N_DELAY_BINS = 6
 LATE = N_DELAY_BINS - 1
 """Bins of delay: 0, 1-5, 6-11, 12-17 and 18-23 hours, and 24 or more, which is late."""
-KINKS = N_DELAY_BINS
-LEAVING = N_DELAY_BINS + 1
+LEAVING = N_DELAY_BINS
+CALENDAR_ROWS = DAY + 2
 
 # Counters: ``counters[...]``, int64.
 (
     HOUR,  # hours of the episode that have passed
+    MIDNIGHT,  # hour of the last midnight
     MONTH,  # row of the table of emissions
     FORECAST,  # row of the table of forecasts
     ID_BASE,  # id of the first job of today
@@ -85,25 +86,29 @@ LEAVING = N_DELAY_BINS + 1
     WAITING_PAST_END,  # CPU of the waiting jobs that cannot be done by the end
     RUNNING_PAST_END,  # and of the running flexible ones that will not be
     PENDING_OVERDUE,  # Psi
-) = range(23)
-RUNNING_BINS = 23  # CPU of the running flexible jobs, by bin of delay
+) = range(24)
+RUNNING_BINS = 24  # CPU of the running flexible jobs, by bin of delay
 END_PLACES = RUNNING_BINS + N_DELAY_BINS  # end of the places of each group that are taken
 COUNTERS = END_PLACES + FLEXIBLE_GROUPS
 
+# CPU of the waiting jobs by hours of work left and row: ``waiting[left // TILE, row, left % TILE]``,
+# int64. Rows 0 to 23 are those of their ORIGIN modulo 24; LATE_ROW has all that are late. Columns that
+# are used together are neighbors in memory.
+TILE = 8
+LATE_ROW = DAY
+WAITING_ROWS = DAY + 1
+
 # Lateness: ``lateness[row, column]``, int64.
-# Rows 0 to 23: CPU of the waiting jobs of that ORIGIN modulo 24, by hours of work left; then that of
-# those that are late, and of all.
-LATE_ROW, ALL_ROW = DAY, DAY + 1
 # By day end (column k is hour 24 k): what is owed there; the CPU of the late jobs whose last day end
 # before they are done is this, if not delayed any more: of those that wait, and of all.
-OWED, LATE_WAITING, LATE_JOBS = DAY + 2, DAY + 3, DAY + 4
-# By row of the above: CPU, and the bits of the blocks of columns that have been in use.
-BY_ROW, USED = DAY + 5, DAY + 6
-USED_SHIFT = 4
-"""A bit of ``USED`` stands for ``2**USED_SHIFT`` columns: 48 bits for an episode of 30 days."""
+OWED, LATE_WAITING, LATE_JOBS = range(3)
+# By row of ``waiting``: CPU, and the bits of the pairs of tiles that have been in use.
+BY_ROW, USED = 3, 4
 # By delay: number of flexible jobs that have done their work, or that run to its end.
-DELAYS = DAY + 7
-LATE_ROWS = DAY + 8
+DELAYS = 5
+# By hour: CPU of the late jobs whose overdue work ceases to grow with time.
+KINKS = 6
+LATE_ROWS = 7
 
 # Sums: ``sums[...]``, float64.
 LAST_VCC, VCC_TODAY = range(2)

@@ -69,5 +69,5 @@ def copy_state(
             target.places[row, first:end] = source.places[index, first:end]
         target.stack[row, :top] = source.stack[index, :top]
         target.fixed[row, :fixed] = source.fixed[index, :fixed]
-        for name in ("keys", "machines", "calendar", "counters", "lateness", "sums"):
+        for name in ("keys", "machines", "waiting", "calendar", "counters", "lateness", "sums"):
             getattr(target, name)[row] = getattr(source, name)[index]
