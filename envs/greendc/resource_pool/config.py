@@ -85,7 +85,7 @@ class ResourcePoolConfig:
     :param stay_off: the same for the low state
     :param trace: a :class:`~greendc.traces.power.PowerTrace`, or a path that
         :func:`~greendc.traces.power.read_power` reads; ``None`` with ``power="trace"`` generates a
-        GLEAMM-like year. It is resampled to ``step_hours``, and episodes start at a random step of it
+        GLEAMM-like year. It is resampled to ``step_hours``, and episodes start at a random midnight of it
     :param site: loads, battery and grid connection; ``None`` with ``power="trace"`` is
         :class:`~greendc.energy.SiteConfig` as it is. Only with ``power="trace"``
     :param carbon: carbon intensity of grid energy in kg/kWh: a number, or a series that covers the time of

@@ -40,6 +40,7 @@ class PowerSource:
         if config.power == "trace":
             self.trace = self._trace()
             self.carbon = self._carbon(self.trace)
+            self.starts = self._starts(self.trace)
 
     def _trace(self) -> PowerTrace:
         config, site = self.config, self.config.site_config
@@ -67,6 +68,13 @@ class PowerSource:
             carbon = read_carbon(carbon)
         if carbon.step_hours != trace.step_hours:
             carbon = carbon.resample(trace.step_hours)
+        aware = carbon.start.tzinfo is not None
+        require(
+            aware == (trace.start.tzinfo is not None),
+            "carbon",
+            f"times {'with' if aware else 'without'} a time zone",
+            f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
+        )
         offset = (trace.start - carbon.start).total_seconds() / (3600.0 * trace.step_hours)
         first = round(offset)
         require(
@@ -76,6 +84,16 @@ class PowerSource:
             f"a series that covers the trace, {len(trace)} steps from {trace.start}, step by step",
         )
         return carbon.kg_per_kwh[first : first + len(trace)]
+
+    def _starts(self, trace: PowerTrace) -> NDArray[np.int64]:
+        """Return the steps that an episode may start at: the first of each day, as for workloads' days.
+
+        A trace that is too short to hold an episode from any midnight on may be started anywhere.
+        """
+        steps = np.arange(len(trace) - self.steps + 1)
+        start = trace.start.hour + trace.start.minute / 60
+        midnights = steps[np.round(start + steps * trace.step_hours, 6) % 24 < trace.step_hours]
+        return midnights if len(midnights) else steps
 
     def fill(self, series: NDArray[np.float64], rng: np.random.Generator) -> float:
         """Draw an episode's power into ``series`` and return the hour of day at which it starts.
@@ -113,7 +131,7 @@ class PowerSource:
         series[:, at.CARBON] = 0.0
 
     def _fill_trace(self, trace: PowerTrace, series: NDArray[np.float64], rng: np.random.Generator) -> float:
-        first = int(rng.integers(0, len(trace.solar_kw) - self.steps + 1))
+        first = int(self.starts[rng.integers(len(self.starts))])
         part = slice(first, first + self.steps)
         series[:, at.SOLAR] = trace.solar_kw[part]
         series[:, at.WIND] = trace.wind_kw[part]

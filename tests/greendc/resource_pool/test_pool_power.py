@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv
+from greendc.resource_pool import layout as at
 from greendc.traces.power import CarbonTrace, PowerTrace, read_power
 
 
@@ -36,13 +37,13 @@ def hours_of(trace_hours=2000, start=datetime(2021, 3, 1, 7, 30)):
     return PowerTrace(hour, np.arange(trace_hours) / 10.0, 1.0, start)
 
 
-def test_episodes_start_anywhere_in_a_trace_and_keep_its_clock():
+def test_episodes_start_with_any_day_of_a_trace_and_keep_its_clock():
     starts = set()
     for seed in range(20):
         env = ResourcePoolEnv(power="trace", trace=hours_of(), episode_steps=100)
         observation, _ = env.reset(seed=seed)
         series, start_hour = env.simulator.power_series()
-        assert series[0, 0] == start_hour  # the trace's sun tells the hour
+        assert series[0, 0] == start_hour == 0.5  # the trace's sun tells the hour
         np.testing.assert_allclose(np.diff(series[:, 1]), 0.1)
         angle = 2 * np.pi * start_hour / 24
         assert observation["context"][2:4] == pytest.approx([np.sin(angle), np.cos(angle)], abs=1e-6)
@@ -115,3 +116,25 @@ def test_real_jobs_on_real_power(shared_file, log):
     assert metrics["completed_jobs"] > 50 and metrics["total_job_value"] > 0
     assert metrics["broken_reservations"] == metrics["power_suspensions"] == 0
     assert metrics["wind_kwh"] > 1000 and metrics["solar_kwh"] > 1000
+
+
+def test_episodes_at_a_site_start_at_midnight_like_the_workloads_days():
+    env = ResourcePoolEnv(power="trace", episode_steps=30)
+    starts = set()
+    for seed in range(20):
+        env.reset(seed=seed)
+        series, start_hour = env.simulator.power_series()
+        assert start_hour == 0.0
+        # No sun at midnight, nor at the next.
+        assert series[0, at.SOLAR] == series[24, at.SOLAR] == 0.0
+        assert series[:24, at.SOLAR].max() > 0.0
+        starts.add(series[:24, at.WIND].tobytes())
+    assert len(starts) > 15
+
+
+def test_carbon_on_a_clock_of_another_kind_is_refused():
+    generated = ResourcePoolEnv(power="trace").simulator.power.trace
+    aware = generated.start.replace(tzinfo=timezone.utc)
+    carbon = CarbonTrace(np.full(len(generated), 0.3), generated.step_hours, aware)
+    with pytest.raises(ValueError, match="carbon='times with a time zone'"):
+        ResourcePoolEnv(power="trace", carbon=carbon)
