@@ -13,7 +13,7 @@ from rich.console import Console
 from sb3_greendc.cli import demo_pool, demo_vcc
 from sb3_greendc.cli.common import whole_number
 
-TABLE_WIDTH = 128
+TABLE_WIDTH = 150
 """Columns that a table needs to stay in one piece; narrower terminals wrap its lines."""
 
 

@@ -46,7 +46,15 @@ def week_figure(
     load = history[:, layout.INFO_LOAD]
     stairs(load_axes, inflexible, fill=True, color="#8da0b3", label="inflexible load")
     stairs(load_axes, load, baseline=inflexible, fill=True, color="#4c9f70", label="flexible load")
-    stairs(load_axes, no_delay, color="#444444", linestyle=":", linewidth=1.2, label="load without delay")
+    stairs(
+        load_axes,
+        no_delay,
+        baseline=None,
+        color="#444444",
+        linestyle=":",
+        linewidth=1.2,
+        label="load without delay",
+    )
     stairs(
         load_axes,
         history[:, layout.INFO_VCC] * capacity,
