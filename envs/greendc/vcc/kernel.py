@@ -127,10 +127,41 @@ class Report(NamedTuple):
 
 
 @compiled
-def step_batch(actions: Floats, world: World, state: State, report: Report, out: NDArray[np.float32]) -> int:
+def step_batch(
+    actions: Floats,
+    trace: Ints32,
+    _input_order: Ints32,
+    hour_offsets: Ints,
+    days: Ints,
+    moer: Floats,
+    forecast: Floats,
+    no_delay: Ints,
+    settings: Floats,
+    switches: Ints,
+    scale: Floats,
+    started: Ints32,
+    all_places: Ints32,
+    all_keys: Ints32,
+    stacks: Ints32,
+    all_fixed: Ints32,
+    all_machines: Ints,
+    all_waiting: Ints,
+    calendars: Ints,
+    all_counters: Ints,
+    all_lateness: Ints,
+    all_sums: Floats,
+    infos: Floats,
+    history: Floats,
+    rewards: Floats,
+    truncated: NDArray[np.bool_],
+    raws: Floats,
+    out: NDArray[np.float32],
+) -> int:
     """Advance every environment by an hour; return the index of the first bad action, else -1.
 
-    Nothing is changed if an action is not a number from 0 to 1.
+    Nothing is changed if an action is not a number from 0 to 1. Between the parameters below are the
+    fields of :class:`World`, :class:`State` and :class:`Report`: arrays in named tuples would take Numba
+    2 us more to unpack, as long as an hour takes.
 
     :param actions: ``(n,)`` virtual capacities, fractions of C
     :param out: ``(n, size)`` observations, overwritten
@@ -138,15 +169,14 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
     for i in range(actions.shape[0]):
         if not 0.0 <= actions[i] <= 1.0:
             return i
-    trace, hour_offsets, switches = world.trace, world.hour_offsets, world.switches
     for i in range(actions.shape[0]):
-        places, keys, stack, fixed = state.places[i], state.keys[i], state.stack[i], state.fixed[i]
-        machines, waiting, calendar = state.machines[i], state.waiting[i], state.calendar[i]
-        counters, lateness, sums = state.counters[i], state.lateness[i], state.sums[i]
-        info, raw = report.info[i], report.raw[i]
+        places, keys, stack, fixed = all_places[i], all_keys[i], stacks[i], all_fixed[i]
+        machines, waiting, calendar = all_machines[i], all_waiting[i], calendars[i]
+        counters, lateness, sums = all_counters[i], all_lateness[i], all_sums[i]
+        info, raw = infos[i], raws[i]
         hour = counters[HOUR]
-        demand = world.no_delay[i, hour]
-        first_hour = DAY * world.days[i, 1 + hour // DAY]
+        demand = no_delay[i, hour]
+        first_hour = DAY * days[i, 1 + hour // DAY]
         advance(
             actions[i],
             demand,
@@ -157,7 +187,7 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
             keys,
             stack,
             fixed,
-            world.started,
+            started,
             machines,
             waiting,
             calendar,
@@ -166,10 +196,10 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
             switches,
             sums,
         )
-        report.rewards[i] = charge(
+        rewards[i] = charge(
             demand,
-            world.moer[counters[MONTH], hour],
-            world.settings,
+            moer[counters[MONTH], hour],
+            settings,
             places,
             keys,
             stack,
@@ -180,10 +210,10 @@ def step_batch(actions: Floats, world: World, state: State, report: Report, out:
             info,
             raw,
         )
-        report.truncated[i] = counters[HOUR] == switches[HOURS]
+        truncated[i] = counters[HOUR] == switches[HOURS]
         for k in range(info.shape[0]):
-            report.history[i, hour, k] = info[k]
-        observe(world.forecast, world.scale, counters, lateness, switches, sums, raw, out[i])
+            history[i, hour, k] = info[k]
+        observe(forecast, scale, counters, lateness, switches, sums, raw, out[i])
     return -1
 
 

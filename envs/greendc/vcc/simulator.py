@@ -294,7 +294,7 @@ class VCCSimulator(Simulator):
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Run one hour in every environment; see :class:`~greendc.simulator.Simulator`."""
         assert isinstance(out, np.ndarray)
-        bad = kernel.step_batch(self._fractions(actions), self.world, self.state, self.report, out)
+        bad = kernel.step_batch(self._fractions(actions), *self.world, *self.state, *self.report, out)
         if bad >= 0:
             raise ValueError(f"action[{bad}]={np.asarray(actions)[bad]}: must be {self._allowed_actions()}")
 
