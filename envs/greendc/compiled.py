@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -19,12 +22,28 @@ def compiled(function: F) -> F:
     changed, for a factor of three on the resource pool. Array arguments are not reference-counted
     (``_nrt=False``): counting takes two atomic operations for each array of each call, and the caller holds
     on to the arrays anyway. And division by zero is not tested for (``error_model="numpy"``).
-
-    Numba's cache looks at the file of the compiled function alone: after a change to a function that others
-    call, save their files too, or delete the ``__pycache__`` folders.
     """
-    result: F = numba.njit(**OPTIONS)(function)
+    result: F = _stamped(numba.njit(**OPTIONS)(function))
     return result
+
+
+def _stamped(dispatcher: Any) -> Any:
+    """Let the cached code of a function be used only while no file of the package has changed.
+
+    Numba compares the function's own file alone, but what it compiles holds the functions and constants of
+    other files too: after an update of the package it would run old code on new layouts.
+    """
+    dispatcher._cache._cache_file._source_stamp = _source_stamp()
+    return dispatcher
+
+
+@functools.cache
+def _source_stamp() -> str:
+    """Return a checksum of every source file of the package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def entry_point(function: Callable[..., object], *examples: object) -> Callable[..., Any]:
@@ -44,5 +63,5 @@ def inlined(function: F) -> F:
 
     For functions with one caller: a call costs time for each array that it passes on.
     """
-    result: F = numba.njit(**OPTIONS, forceinline=True)(function)
+    result: F = _stamped(numba.njit(**OPTIONS, forceinline=True)(function))
     return result

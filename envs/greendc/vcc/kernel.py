@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.compiled import compiled, inlined
 from greendc.vcc.kernel_cluster import (
     least_loaded,
     note_fixed,
@@ -24,7 +25,6 @@ from greendc.vcc.kernel_cluster import (
     take_place,
     wait,
 )
-from greendc.vcc.kernel_compile import compiled, inlined
 from greendc.vcc.kernel_hour import advance
 from greendc.vcc.kernel_lateness import count_running, pending_overdue
 from greendc.vcc.kernel_report import charge, observe

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.compiled import compiled, inlined
 from greendc.vcc import kernel_queue
-from greendc.vcc.kernel_compile import compiled, inlined
 from greendc.vcc.kernel_lateness import bin_of, count_running, count_waiting, lose, row_of
 from greendc.vcc.layout import (
     ALL_JOBS,

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.compiled import inlined
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
     begin_day,
@@ -26,7 +27,6 @@ from greendc.vcc.kernel_cluster import (
     take_place,
     wait,
 )
-from greendc.vcc.kernel_compile import inlined
 from greendc.vcc.kernel_lateness import count_running, count_waiting, pass_hour
 from greendc.vcc.layout import (
     ALL_JOBS,

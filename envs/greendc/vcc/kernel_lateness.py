@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.vcc.kernel_compile import inlined
+from greendc.compiled import inlined
 from greendc.vcc.layout import (
     BY_ROW,
     DAY,

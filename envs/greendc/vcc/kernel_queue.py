@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.vcc.kernel_compile import inlined
+from greendc.compiled import inlined
 from greendc.vcc.layout import BLOCK, NO_JOB
 
 Keys = NDArray[np.int32]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.vcc.kernel_compile import compiled, inlined
+from greendc.compiled import compiled, inlined
 from greendc.vcc.kernel_lateness import pending_overdue
 from greendc.vcc.layout import (
     BASELINE,
