@@ -89,10 +89,13 @@ def last_week(simulator: VCCSimulator, index: int) -> Figure:
     """Draw the last week, from a midnight on, of one environment."""
     hour = int(simulator.state.counters[index, layout.HOUR])
     first = max(0, (hour - WEEK + 23) // 24 * 24)
+    history = simulator.report.history[index, first:hour]
+    if hour == 0:  # nothing has run yet: an hour of nothing
+        history = np.zeros((1, len(layout.INFO)))
     month = simulator.months[int(simulator.state.counters[index, layout.MONTH])]
     return week_figure(
-        simulator.report.history[index, first:hour],
-        simulator.world.no_delay[index, first:hour] / layout.MICRO,
+        history,
+        simulator.world.no_delay[index, first : first + len(history)] / layout.MICRO,
         simulator.capacity / layout.MICRO,
         f"Virtual capacity curve, {month}, hour {hour} of {simulator.hours}",
         first,

@@ -46,7 +46,7 @@ def test_gymnasium_checker_has_nothing_to_say(env_id):
         warnings.filterwarnings("ignore", message=".*version.*")
         env = gym.make(env_id, disable_env_checker=True).unwrapped
         warnings.filterwarnings("ignore", message=".*symmetric.*")
-        check_env(env, skip_render_check=True)
+        check_env(env)
 
 
 def test_rendering_modes():
