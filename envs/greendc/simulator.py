@@ -66,8 +66,8 @@ class Simulator(abc.ABC):
         raise AttributeError(f"{type(self).__name__} has no invalid actions to mask")
 
     def empty_observations(self) -> Observation:
-        """Allocate a batch of observations, zero-filled, that :meth:`step` and :meth:`observe` write into."""
-        return create_empty_array(self.observation_space, self.num_envs, fn=np.zeros)  # type: ignore[return-value]
+        """Allocate a batch of observations, of any content, for :meth:`step` and :meth:`observe` to fill."""
+        return create_empty_array(self.observation_space, self.num_envs, fn=np.empty)  # type: ignore[return-value]
 
 
 def row(observations: Observation, index: int, copy: bool = True) -> Observation:

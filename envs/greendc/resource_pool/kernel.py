@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled
+from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
 from greendc.resource_pool.kernel_place import place, planned_value, suspend
@@ -129,7 +129,7 @@ def step_single(
     return 0
 
 
-@compiled
+@inlined
 def decide(
     config: Ints,
     config_f: Floats,
@@ -198,7 +198,7 @@ def swap(
     jobs[b, victim, at.BARRED] = now
     length = occupied_steps(config, jobs, b, job)
     brown = may_use_brown(config_f, jobs_f, b, job)
-    find_start(config, jobs, rows, b, job, now % config[at.HORIZON], length, brown, 0, 0)
+    find_start(config, jobs, rows, b, job, env[b, at.HEAD], length, brown, 0, 0)
     place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, 0)
     enqueue(config, env, jobs, lists, b, victim)
 
@@ -225,8 +225,7 @@ def place_waiting(
     last = 0 if now_only or config[at.PLACE_NOW] else config[at.HORIZON] - length
     brown = may_use_brown(config_f, jobs_f, b, job)
     jobs[b, job, at.FOUND_EPOCH] = -1
-    head = now % config[at.HORIZON]
-    offset = find_start(config, jobs, rows, b, job, head, length, brown, 0, last)
+    offset = find_start(config, jobs, rows, b, job, env[b, at.HEAD], length, brown, 0, last)
     if offset >= 0:
         place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, offset)
     # Looking for a start overwrites what is kept of the last search for this job: also where it fails.

@@ -110,7 +110,7 @@ def refresh_start(
             first = max(found, now)
     if first <= last:
         brown = may_use_brown(config_f, jobs_f, b, job)
-        head = now % config[at.HORIZON]
+        head = env[b, at.HEAD]
         offset = find_start(config, jobs, rows, b, job, head, length, brown, first - now, last - now)
         jobs[b, job, at.FOUND_START] = now + offset if offset >= 0 else -1
         jobs[b, job, at.SEARCHED_TO] = last
@@ -149,7 +149,7 @@ def find_swap(
 ) -> None:
     """Find what ``suspend`` would do: the running job that gives way, and the ready job that starts."""
     now = env[b, at.NOW]
-    head = now % config[at.HORIZON]
+    head = env[b, at.HEAD]
     victim = swap_victim(config, env, jobs, jobs_f, lists, b)
     env[b, at.SWAP_VICTIM] = victim
     if victim < 0:
@@ -172,7 +172,7 @@ def find_swap(
     env[b, at.SWAP_SLOT] = best
 
 
-@compiled
+@inlined
 def observe(
     config: Ints,
     config_f: Floats,
@@ -201,7 +201,7 @@ def observe(
 def write_image(config: Ints, env: Ints, image: Cells, b: int, out: Cells) -> None:
     """Copy the ring into the picture that starts now."""
     row = image.shape[1] * image.shape[2]
-    head = (env[b, at.NOW] % config[at.HORIZON]) * image.shape[2]
+    head = env[b, at.HEAD] * image.shape[2]
     copy_cells(out, image, b * row, b * row + head, row - head)
     copy_cells(out, image, b * row + row - head, b * row, head)
 
@@ -285,7 +285,7 @@ def write_context(
     if config_f[at.BATTERY_KWH] > 0.0:
         out[b, place] = env_f[b, at.STORED_KWH] / config_f[at.BATTERY_KWH]
         place += 1
-    head = now % horizon
+    head = env[b, at.HEAD]
     unit = 1.0 / config[at.UNITS]
     for k in range(types):
         summary = summary_of(k, types, words)

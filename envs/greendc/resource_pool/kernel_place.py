@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 
-@compiled
+@inlined
 def place(
     config: Ints,
     config_f: Floats,
@@ -45,7 +45,7 @@ def place(
     jobs[b, job, at.START] = now + offset
     jobs[b, job, at.END] = now + last
     jobs[b, job, at.STATUS] = at.RESERVED
-    head, scale = now % config[at.HORIZON], config_f[at.CELL_SCALE]
+    head, scale = env[b, at.HEAD], config_f[at.CELL_SCALE]
     mark(config, jobs, rows, b, job, head, offset, last, True)
     paint(config, jobs, rows, image, b, job, scale, head, offset, last, job_code(job))
     insert(lists, b, at.PLACED, env[b, at.N_PLACED], job)
@@ -83,7 +83,7 @@ def release(
 ) -> None:
     """Free what a placed job occupies from row 0 on, and keep the work that it has done."""
     now = env[b, at.NOW]
-    head, scale = now % config[at.HORIZON], config_f[at.CELL_SCALE]
+    head, scale = env[b, at.HEAD], config_f[at.CELL_SCALE]
     first, last = max(jobs[b, job, at.START] - now, 0), jobs[b, job, at.END] - now
     mark(config, jobs, rows, b, job, head, first, last, False)
     paint(config, jobs, rows, image, b, job, scale, head, first, last, at.CELL_FREE)

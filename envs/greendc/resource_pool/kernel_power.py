@@ -64,7 +64,7 @@ def refresh_levels(
     :return: whether the level of any row fell
     """
     horizon, units, now = config[at.HORIZON], config[at.UNITS], env[b, at.NOW]
-    head, scale = now % horizon, config_f[at.CELL_SCALE]
+    head, scale = env[b, at.HEAD], config_f[at.CELL_SCALE]
     last = ring(head, horizon - 1, horizon)
     if config[at.EXACT_LEVELS]:
         level = powered_units(series[b, now + horizon - 1, at.SOLAR], units)

@@ -11,27 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled
+from greendc.bits import count_bits, lowest_bit
+from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
 
 Ints = NDArray[np.int64]
 Cells = NDArray[Any]
 
 
-@compiled
+@inlined
 def ring(head: int, offset: int, horizon: int) -> int:
     """Return the ring row of the image's row ``offset``, given that of row 0."""
     row = head + offset
     return row - horizon if row >= horizon else row
 
 
-@compiled
+@inlined
 def bits_below(count: int) -> int:
     """Return a word whose lowest ``count`` (0 to 63) bits are set."""
     return (1 << count) - 1
 
 
-@compiled
+@inlined
 def span(first: int, last: int, word: int) -> int:
     """Return the bits of ``word`` that stand for units ``first .. last - 1``."""
     low = min(max(first - word * at.WORD_BITS, 0), at.WORD_BITS)
@@ -39,22 +40,7 @@ def span(first: int, last: int, word: int) -> int:
     return bits_below(high) - bits_below(low) if high > low else 0
 
 
-@compiled
-def count_bits(word: int) -> int:
-    """Return how many bits are set."""
-    x = word - ((word >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return (x * 0x0101010101010101) >> 56
-
-
-@compiled
-def lowest_bit(word: int) -> int:
-    """Return the index of the lowest bit that is set; ``word`` must not be 0."""
-    return count_bits((word & -word) - 1)
-
-
-@compiled
+@inlined
 def run_starts(word: int, need: int) -> int:
     """Return the bits at which a run of ``need`` set bits begins, for a pool of one word."""
     have = 1
@@ -122,13 +108,13 @@ def longest_run(rows: Ints, b: int, row: int, column: int, words: int) -> int:
     return longest
 
 
-@compiled
+@inlined
 def column_of(resource: int, words: int, unoccupied: bool) -> int:
     """Return the first column of a type's bitmap: of unoccupied units, or of free (and powered) ones."""
     return at.BITS + (2 * resource + (0 if unoccupied else 1)) * words
 
 
-@compiled
+@inlined
 def summary_of(resource: int, types: int, words: int) -> int:
     """Return the column of a type's number of free units; that of its largest free block follows."""
     return at.BITS + 2 * types * words + 2 * resource
@@ -146,7 +132,7 @@ def summarize(config: Ints, rows: Ints, b: int, row: int, resource: int) -> None
     rows[b, row, summary + 1] = longest_run(rows, b, row, free, words)
 
 
-@compiled
+@inlined
 def blocked_row(
     config: Ints, rows: Ints, b: int, head: int, first: int, length: int, column: int, need: int
 ) -> int:
@@ -185,7 +171,7 @@ def blocked_row(
     return -1
 
 
-@compiled
+@inlined
 def find_start(
     config: Ints,
     jobs: Ints,
@@ -242,7 +228,7 @@ def fits_at_once(
     return True
 
 
-@compiled
+@inlined
 def mark(
     config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, first: int, last: int, occupied: bool
 ) -> None:
@@ -269,7 +255,7 @@ def mark(
                     rows[b, row, free + w] |= units & span(0, rows[b, row, at.LEVEL], w)
 
 
-@compiled
+@inlined
 def fill(image: Cells, b: int, row: int, first: int, last: int, value: float) -> None:
     """Set cells ``first .. last - 1`` of a row."""
     # Unsigned counters spare the test for negative indices.
@@ -277,7 +263,7 @@ def fill(image: Cells, b: int, row: int, first: int, last: int, value: float) ->
         image[b, row, c] = value
 
 
-@compiled
+@inlined
 def paint(
     config: Ints,
     jobs: Ints,
@@ -325,7 +311,7 @@ def set_level(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row:
                 image[b, row, k * units + u] = cell
 
 
-@compiled
+@inlined
 def clear_row(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row: int, level: int) -> None:
     """Make ring row ``row`` a new one: no job, units ``0 .. level - 1`` powered."""
     types, words, units = config[at.TYPES], config[at.WORDS], config[at.UNITS]

@@ -16,6 +16,7 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_place import begin, highest_unit, release, suspend
 from greendc.resource_pool.kernel_power import account_energy, dark_units_in_use, refresh_levels
 from greendc.resource_pool.kernel_queue import enqueue, insert, may_use_brown, rebuild
+from greendc.resource_pool.kernel_rows import ring
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,6 +40,7 @@ def advance(
     """Let time go on by one step, in the order that the environment's docstring states."""
     account_step(config, config_f, env, env_f, jobs, jobs_f, lists, rows, series, b)
     env[b, at.NOW] += 1
+    env[b, at.HEAD] = ring(env[b, at.HEAD], 1, config[at.HORIZON])
     env[b, at.TIME_ADVANCED] += 1
     charge_lateness(config_f, env, env_f, jobs, jobs_f, lists, b)
     finish_jobs(config, config_f, env, env_f, jobs, jobs_f, lists, b)
@@ -72,7 +74,7 @@ def account_step(
 ) -> None:
     """Account for the step that ends: work executed, units in use, energy."""
     types, now = config[at.TYPES], env[b, at.NOW]
-    level = rows[b, now % config[at.HORIZON], at.LEVEL]
+    level = rows[b, env[b, at.HEAD], at.LEVEL]
     used = 0
     for k in range(types):
         used += env[b, at.ENV_I + k]
@@ -168,7 +170,7 @@ def obey_levels(
 
     Reservations are looked at only when a level fell: they were carried when they were made.
     """
-    horizon, now = config[at.HORIZON], env[b, at.NOW]
+    horizon = config[at.HORIZON]
     i = 0
     while i < env[b, at.N_PLACED]:
         job = lists[b, at.PLACED, i]
@@ -177,7 +179,7 @@ def obey_levels(
         carried = True
         if not may_use_brown(config_f, jobs_f, b, job):
             if running:
-                carried = highest <= rows[b, now % horizon, at.LEVEL]
+                carried = highest <= rows[b, env[b, at.HEAD], at.LEVEL]
             elif fell:
                 for t in range(jobs[b, job, at.START], jobs[b, job, at.END]):
                     carried = carried and highest <= rows[b, t % horizon, at.LEVEL]

@@ -88,7 +88,8 @@ BROKEN = 18
 LEFT_COUNT = 19
 USED_UNIT_STEPS = 20
 POWERED_UNIT_STEPS = 21
-ENV_I = 22
+HEAD = 22  # NOW modulo the horizon: the ring row of the image's row 0
+ENV_I = 23
 
 # --- env_f -----------------------------------------------------------------------------------------------
 REWARD = 0

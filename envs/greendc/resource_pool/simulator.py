@@ -119,7 +119,13 @@ class ResourcePoolSimulator(Simulator):
             self._image,
         )
 
-    # The kernel's two steps are called without type checks, so their arguments are checked before.
+    # The kernel's reset and two steps are called without type checks: what goes in is checked before.
+
+    @cached_property
+    def _reset(self) -> Callable[..., None]:
+        ints, floats, table = np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 1), np.int64)
+        jobs = (ints, ints, table, floats, ints, floats, ints)
+        return entry_point(kernel.reset_one, *self._state, self._series, 0, *jobs, 0.0, 0.0)
 
     @cached_property
     def _step(self) -> Callable[..., int]:
@@ -133,7 +139,7 @@ class ResourcePoolSimulator(Simulator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
-        bound = ("rewards", "step_info", "_advanced", "_result", "_state", "_step", "_step_single")
+        bound = ("rewards", "step_info", "_advanced", "_result", "_state", "_reset", "_step", "_step_single")
         return {key: value for key, value in vars(self).items() if key not in bound}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -200,7 +206,7 @@ class ResourcePoolSimulator(Simulator):
         self._bind_state()
 
     def _empty_parts(self) -> dict[str, NDArray[Any]]:
-        return {key: np.zeros(shape, dtype) for key, shape, dtype in self._layout}
+        return {key: np.empty(shape, dtype) for key, shape, dtype in self._layout}
 
     # --- the contract -----------------------------------------------------------------------------------
 
@@ -222,14 +228,14 @@ class ResourcePoolSimulator(Simulator):
         start_hour = self.power.fill(self._series[index], rng)
         self._make_room(len(jobs))
         latest = latest_finish(jobs)
-        kernel.reset_one(
+        self._reset(
             *self._state,
             self._series,
             index,
-            jobs.arrival,
-            jobs.duration,
-            jobs.units,
-            jobs.qos,
+            np.ascontiguousarray(jobs.arrival),
+            np.ascontiguousarray(jobs.duration),
+            np.ascontiguousarray(jobs.units),
+            np.ascontiguousarray(jobs.qos),
             latest,
             job_values(jobs, config.price_list),
             np.argsort(latest, kind="stable"),
@@ -308,10 +314,10 @@ class ResourcePoolSimulator(Simulator):
             write_flat(parts, out, slice(first, last))
 
     def empty_observations(self) -> Observation:
-        """Allocate a batch of observations, zero-filled."""
+        """Allocate a batch of observations; see :class:`~greendc.simulator.Simulator`."""
         if self.config.observation == "dict":
             return self._empty_parts()
-        return np.zeros((self.num_envs, *(self.observation_space.shape or ())), np.float32)
+        return np.empty((self.num_envs, *(self.observation_space.shape or ())), np.float32)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -88,7 +89,7 @@ class SyntheticWorkload:
             "a probability in [0, 1] with Bernoulli arrivals" if limit == 1.0 else "finite and at least 0",
         )
 
-    @property
+    @cached_property
     def mean_duration(self) -> float:
         """Mean run time in steps, exact, after clipping to the horizon (9.85 when nothing is clipped)."""
         short = np.minimum(np.arange(1, 11), self.horizon).mean()
@@ -105,7 +106,7 @@ class SyntheticWorkload:
     def _most_units(self) -> int:
         return max(1, self.units // 2)
 
-    @property
+    @cached_property
     def jobs_per_step(self) -> float:
         """Mean number of arrivals in a step."""
         if self.arrivals == "poisson":

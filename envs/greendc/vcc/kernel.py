@@ -26,7 +26,7 @@ from greendc.vcc.kernel_cluster import (
     wait,
 )
 from greendc.vcc.kernel_hour import advance
-from greendc.vcc.kernel_lateness import count_running, pending_overdue
+from greendc.vcc.kernel_lateness import clear_waiting, count_running, pending_overdue
 from greendc.vcc.kernel_report import charge, observe
 from greendc.vcc.layout import (
     ALL_JOBS,
@@ -100,7 +100,7 @@ class State(NamedTuple):
     machines: Ints
     """``(n, MACHINE_ROWS, M)``"""
     waiting: Ints
-    """``(n, T // TILE + 1, WAITING_ROWS, TILE)``: CPU of waiting jobs by work left."""
+    """``(n, T // CHUNK + 1, 24, CHUNK)``: CPU of waiting jobs by work left."""
     calendar: Ints
     """``(n, CALENDAR_ROWS, LEAVING + 2 M + 1)``"""
     counters: Ints
@@ -225,7 +225,7 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     day d of the trace (millionths of a machine unit); ``no_delay`` is their sum over the episode.
     """
     state.machines[i] = 0
-    state.waiting[i] = 0
+    clear_waiting(state.waiting[i], state.lateness[i])
     state.calendar[i] = 0
     state.counters[i] = 0
     state.lateness[i] = 0

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.bits import lowest_bit
 from greendc.compiled import inlined
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
@@ -27,12 +28,16 @@ from greendc.vcc.kernel_cluster import (
     take_place,
     wait,
 )
-from greendc.vcc.kernel_lateness import count_running, count_waiting, pass_hour
+from greendc.vcc.kernel_lateness import count_running, count_waiting, pass_hour, row_of
+from greendc.vcc.kernel_queue import UNIT
 from greendc.vcc.layout import (
     ALL_JOBS,
     BATCH,
+    BLOCK,
     CAPACITY,
+    CPU,
     DAY,
+    DELAY,
     DELAYS,
     DEMAND_TODAY,
     DURATION,
@@ -49,9 +54,11 @@ from greendc.vcc.layout import (
     ID,
     ID_BASE,
     LAST_VCC,
+    LEAVING,
     LEFT,
     LOAD_FLEXIBLE,
     LOAD_INFLEXIBLE,
+    MACHINE,
     MICRO,
     MID,
     NO_JOB,
@@ -59,6 +66,7 @@ from greendc.vcc.layout import (
     ORIGIN,
     OUTSIDE,
     OUTSIDE_JOBS,
+    RUNNING_FIELDS,
     RUNNING_ID,
     STACK_TOP,
     SUBMITTED_FLEXIBLE_WORK,
@@ -293,30 +301,85 @@ def start_waiting(
 
     Return how many will run for more than this hour, and the room that is left under the VCC.
     """
-    now = counters[HOUR]
-    j, end = switches[FIRST_PLACES + group], counters[END_PLACES + group]
-    count = 0
-    while room > 0:
-        j = kernel_queue.next_fit(keys, j, end, room)
-        if j >= end:
-            break
-        cpu = int(keys[j])
-        machine = least_loaded(machines, ALL_JOBS)
-        if machines[ALL_JOBS, machine] + cpu <= MICRO:
-            room -= cpu
-            kernel_queue.remove(keys, j)
-            counters[WAITING_JOBS] -= 1
-            left, delay = int(places[j, LEFT]), now - places[j, ORIGIN]
-            finish = now + left
-            count_waiting(-cpu, delay, left, waiting, counters, lateness, switches)
-            count_running(cpu, delay, finish, calendar, counters, switches)
-            run_flexible(cpu, machine, finish, machines, calendar, counters)
-            lateness[DELAYS, delay] += 1
-            job_id, duration = places[j, ID], places[j, DURATION]
-            note_running(cpu, finish, delay, machine, j, job_id, duration, started, group, count)
-            count += left > 1
-        j += 1
+    end = counters[END_PLACES + group]
+    first_block, first_unit = kernel_queue.offsets(keys)
+    machine = least_loaded(machines, ALL_JOBS)
+    fit = min(room, MICRO - machines[ALL_JOBS, machine])  # CPU of the largest job that can start
+    taken = 0
+    for u in range(switches[FIRST_PLACES + group] // UNIT, (end + UNIT - 1) // UNIT):
+        before = taken
+        for b in range(u * BLOCK, (u + 1) * BLOCK) if keys[first_unit + u] <= fit else range(0):
+            if keys[first_block + b] > fit:
+                continue
+            bits = kernel_queue.fitting(keys, b, fit)
+            while bits != 0:
+                j = b * BLOCK + lowest_bit(bits)
+                bits &= bits - 1
+                cpu = int(keys[j])
+                if cpu <= fit:
+                    take_out(j, cpu, machine, group, taken, places, keys, started, counters)
+                    taken += 1
+                    room -= cpu
+                    machines[ALL_JOBS, machine] += cpu
+                    machine = least_loaded(machines, ALL_JOBS)
+                    fit = min(room, MICRO - machines[ALL_JOBS, machine])
+            kernel_queue.renew(keys, b * BLOCK, first_block + b)
+        if taken > before:
+            kernel_queue.renew(keys, first_block + u * BLOCK, first_unit + u)
+    count = count_started(group, taken, started, waiting, calendar, counters, lateness, switches)
     return count, room
+
+
+@inlined
+def take_out(
+    j: int,
+    cpu: int,
+    machine: int,
+    group: int,
+    index: int,
+    places: Ints32,
+    keys: Ints32,
+    started: Ints32,
+    counters: Ints,
+) -> None:
+    """Take a job that starts out of its place, into entry ``index`` of its group's list."""
+    now = counters[HOUR]
+    keys[j] = NO_JOB
+    finish, delay = now + places[j, LEFT], now - places[j, ORIGIN]
+    note_running(cpu, finish, delay, machine, j, places[j, ID], places[j, DURATION], started, group, index)
+
+
+@inlined
+def count_started(
+    group: int,
+    taken: int,
+    started: Ints32,
+    waiting: Ints,
+    calendar: Ints,
+    counters: Ints,
+    lateness: Ints,
+    switches: Ints,
+) -> int:
+    """Count the jobs of a group's list as running, and keep those that will run for more than this hour.
+
+    Apart from :func:`take_out`, whose slow look at a place far away the processor can thus do ahead.
+
+    :param taken: number of jobs in the list
+    :return: number of jobs kept
+    """
+    now, kept = counters[HOUR], 0
+    counters[WAITING_JOBS] -= taken
+    for index in range(taken):
+        cpu, finish = int(started[group, index, CPU]), int(started[group, index, FINISH])
+        delay, machine = int(started[group, index, DELAY]), started[group, index, MACHINE]
+        count_waiting(-cpu, delay, finish - now, waiting, counters, lateness, switches)
+        count_running(cpu, delay, finish, calendar, counters, switches)
+        calendar[row_of(finish, counters), LEAVING + machine] += cpu
+        lateness[DELAYS, delay] += 1
+        for field in range(RUNNING_FIELDS):
+            started[group, kept, field] = started[group, index, field]
+        kept += finish - now > 1
+    return kept
 
 
 @inlined

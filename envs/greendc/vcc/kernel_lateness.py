@@ -14,6 +14,7 @@ more, this is ``cpu * min(now + left - D, delay - 24)`` where both are positive,
 So what is owed changes once an hour, by the CPU of the late waiting jobs, which are counted at the last
 of their day ends. When a job starts or stops, a few sums change, whatever the length of the queue. All
 sums are exact integers. Whatever comes after the episode's end is clipped to a column that nobody reads.
+Unsigned numbers (``np.uint64``) spare indices the test for negative ones.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from numpy.typing import NDArray
 
 from greendc.compiled import inlined
 from greendc.vcc.layout import (
+    BY_LEFT,
     BY_ROW,
+    CHUNK,
     DAY,
     HOUR,
     HOURS,
     KINKS,
     LATE,
+    LATE_BY_LEFT,
     LATE_JOBS,
     LATE_ROW,
     LATE_WAITING,
@@ -40,28 +44,25 @@ from greendc.vcc.layout import (
     RUNNING_BINS,
     RUNNING_PAST_END,
     SLO_OVERDUE,
-    TILE,
     TOLERANCE,
     UNFINISHED,
     USED,
-    WAITING_JOBS,
     WAITING_PAST_END,
-    WAITING_ROWS,
 )
 
 Ints = NDArray[np.int64]
 
 
 @inlined
-def bin_of(delay: int) -> int:
+def bin_of(delay: int) -> np.uint64:
     """Return the bin of a delay, see :data:`greendc.vcc.layout.N_DELAY_BINS`."""
-    return min(delay // 6 + 1, LATE) * (delay > 0)
+    return min(np.uint64(delay) // np.uint64(6) + np.uint64(delay > 0), np.uint64(LATE))
 
 
 @inlined
-def row_of(finish: int, counters: Ints) -> int:
+def row_of(finish: int, counters: Ints) -> np.uint64:
     """Return the row of the calendar for jobs that will be done at hour ``finish``."""
-    return int(min(finish - counters[MIDNIGHT], DAY + 1))
+    return np.uint64(min(finish - counters[MIDNIGHT], DAY + 1))
 
 
 @inlined
@@ -70,14 +71,33 @@ def count_waiting(
 ) -> None:
     """Count a job among the waiting, or take it out again (``cpu`` negative)."""
     now, hours = counters[HOUR], switches[HOURS]
-    late = delay >= DAY
-    row = LATE_ROW if late else (now - delay) % DAY
-    column = min(left, hours)
-    waiting[column // TILE, row, column % TILE] += cpu
-    lateness[BY_ROW, row] += cpu
-    lateness[USED, row] |= 1 << (column // (2 * TILE))
-    lateness[LATE_WAITING, min(now + left, hours) // DAY] += cpu * late
+    column = np.uint64(min(left, hours))
+    lateness[BY_LEFT, column] += cpu
     counters[WAITING_PAST_END] += cpu * (now + left >= hours)
+    if delay >= DAY:
+        lateness[BY_ROW, LATE_ROW] += cpu
+        lateness[LATE_BY_LEFT, column] += cpu
+        lateness[LATE_WAITING, np.uint64(min(now + left, hours)) // np.uint64(DAY)] += cpu
+    else:
+        row = now % DAY - delay
+        row = np.uint64(row + DAY * (row < 0))
+        chunk, longer = column // np.uint64(CHUNK), np.uint64(left > 1)
+        lateness[BY_ROW, row] += cpu
+        lateness[USED, row] |= 1 << np.int64(chunk)
+        waiting[chunk * longer, row * longer, column % np.uint64(CHUNK) * longer] += cpu
+
+
+@inlined
+def clear_waiting(waiting: Ints, lateness: Ints) -> None:
+    """Forget all that wait; only chunks that have been in use hold anything."""
+    waiting[0, 0, 0] = 0
+    for row in range(DAY):
+        used, chunk = lateness[USED, row], 0
+        while used != 0:
+            if used & 1:
+                waiting[chunk, row] = 0
+            used >>= 1
+            chunk += 1
 
 
 @inlined
@@ -132,28 +152,25 @@ def pass_hour(waiting: Ints, calendar: Ints, counters: Ints, lateness: Ints, swi
     row = now - counters[MIDNIGHT]
     counters[HOUR] = now
     counters[UNFINISHED] += counters[WAITING_PAST_END]
-    if counters[WAITING_JOBS] > 0:
-        for k in range(WAITING_ROWS):
-            counters[WAITING_PAST_END] += waiting[(hours - now) // TILE, k, (hours - now) % TILE]
+    counters[WAITING_PAST_END] += lateness[BY_LEFT, hours - now]
     counters[OVERDUE_WORK] += counters[OVERDUE_SLOPE]
     counters[OVERDUE_SLOPE] += calendar[row, LATE] - lateness[KINKS, now]
     for which in range(LATE + 1):
         counters[RUNNING_BINS + which] -= calendar[row, which]
     if lateness[BY_ROW, LATE_ROW] != 0:
-        delay_late(now, hours // DAY, waiting, lateness)
+        delay_late(now, hours // DAY, lateness)
     if lateness[BY_ROW, now % DAY] != 0:
         turn_late(now % DAY, now, hours, waiting, counters, lateness)
 
 
 @inlined
-def delay_late(now: int, last: int, waiting: Ints, lateness: Ints) -> None:
+def delay_late(now: int, last: int, lateness: Ints) -> None:
     """Count what an hour of waiting adds to what late jobs owe, and move on the last of their day ends."""
     late = 0
     for k in range(last, now // DAY, -1):
         late += lateness[LATE_WAITING, k]
         lateness[OWED, k] += late
-        column = DAY * k - now
-        moved = waiting[column // TILE, LATE_ROW, column % TILE]
+        moved = lateness[LATE_BY_LEFT, DAY * k - now]
         lateness[LATE_WAITING, k] += moved
         lateness[LATE_WAITING, k - 1] -= moved
         lateness[LATE_JOBS, k] += moved
@@ -164,22 +181,33 @@ def delay_late(now: int, last: int, waiting: Ints, lateness: Ints) -> None:
 @inlined
 def turn_late(row: int, now: int, hours: int, waiting: Ints, counters: Ints, lateness: Ints) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
-    counters[OVERDUE_SLOPE] += lateness[BY_ROW, row]
-    lateness[BY_ROW, LATE_ROW] += lateness[BY_ROW, row]
+    cpu = lateness[BY_ROW, row]
     lateness[BY_ROW, row] = 0
-    used = lateness[USED, row]
+    lateness[BY_ROW, LATE_ROW] += cpu
+    counters[OVERDUE_SLOPE] += cpu
+    used, chunk = lateness[USED, row], 0
     lateness[USED, row] = 0
-    for tile in range(hours // TILE + 1):
-        if used >> (tile // 2) & 1:
-            for k in range(TILE):
-                cpu = waiting[tile, row, k]
-                if cpu != 0:
-                    waiting[tile, row, k] = 0
-                    waiting[tile, LATE_ROW, k] += cpu
-                    done = now + tile * TILE + k
-                    lateness[LATE_WAITING, min(done, hours) // DAY] += cpu
-                    lateness[LATE_JOBS, min(done, hours) // DAY] += cpu
-                    lateness[KINKS, min(done, hours + 1)] += cpu
+    while used != 0:
+        if used & 1:
+            for k in range(2 * (chunk == 0), CHUNK):
+                longer = waiting[chunk, row, k]
+                if longer != 0:
+                    waiting[chunk, row, k] = 0
+                    cpu -= longer
+                    note_late(longer, CHUNK * chunk + k, now, hours, lateness)
+        used >>= 1
+        chunk += 1
+    note_late(cpu, 1, now, hours, lateness)
+
+
+@inlined
+def note_late(cpu: int, left: int, now: int, hours: int, lateness: Ints) -> None:
+    """Count waiting jobs that turn late, of so many hours of work left."""
+    done = now + left
+    lateness[LATE_BY_LEFT, left] += cpu
+    lateness[LATE_WAITING, min(done, hours) // DAY] += cpu
+    lateness[LATE_JOBS, min(done, hours) // DAY] += cpu
+    lateness[KINKS, min(done, hours + 1)] += cpu
 
 
 @inlined

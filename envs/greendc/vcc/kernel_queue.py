@@ -1,8 +1,9 @@
-"""The waiting jobs, in order, with quick search for the next that fits (compiled).
+"""The waiting jobs, in order, with quick search for those that fit (compiled).
 
 A job keeps its place for good, so that an evicted one returns to it. A flat int32 array holds the CPU of
 each job that waits (``NO_JOB`` in other places), then the least CPU of each block of 64 places, and of
-each block of 64 blocks; a search skips whole blocks in which nothing fits.
+each block of 64 blocks; whoever looks for jobs that fit skips whole blocks in which nothing does, and
+after taking jobs out of a block brings its least up to date.
 """
 
 from __future__ import annotations
@@ -56,43 +57,20 @@ def insert(keys: Keys, j: int, cpu: int) -> None:
 
 
 @inlined
-def remove(keys: Keys, j: int) -> None:
-    """Let job ``j`` wait no more."""
-    block, upper = offsets(keys)
-    cpu = keys[j]
-    keys[j] = NO_JOB
-    b = j // BLOCK
-    if keys[block + b] == cpu:
-        keys[block + b] = least(keys, b * BLOCK)
-        u = j // UNIT
-        if keys[upper + u] == cpu:
-            keys[upper + u] = least(keys, block + u * BLOCK)
+def fitting(keys: Keys, b: int, room: int) -> int:
+    """Return the bits of the places of block ``b`` in which a job of at most ``room`` waits."""
+    block = keys[b * BLOCK : (b + 1) * BLOCK]
+    bits = 0
+    for k in range(block.shape[0]):  # with a constant length it would be unrolled, and not vectorized
+        bits |= np.int64(block[k] <= room) << k  # type: ignore[assignment]  # an int once compiled
+    return bits
 
 
 @inlined
-def least(keys: Keys, first: int) -> int:
-    """Return the least of the 64 entries from ``first`` on."""
+def renew(keys: Keys, first: int, target: int) -> None:
+    """Bring ``keys[target]`` up to date, the least of the 64 entries from ``first`` on."""
     block = keys[first : first + BLOCK]
     smallest = np.int32(NO_JOB)
-    for k in range(block.shape[0]):  # with a constant length it would be unrolled, and not vectorized
+    for k in range(block.shape[0]):
         smallest = min(smallest, block[k])
-    return smallest  # type: ignore[return-value]
-
-
-@inlined
-def next_fit(keys: Keys, j: int, end: int, room: int) -> int:
-    """Return the first waiting job from ``j`` on, before ``end``, whose CPU is at most ``room``.
-
-    Return ``end`` if there is none.
-    """
-    block, upper = offsets(keys)
-    while j < end:
-        if j % UNIT == 0 and keys[upper + j // UNIT] > room:
-            j += UNIT
-        elif j % BLOCK == 0 and keys[block + j // BLOCK] > room:
-            j += BLOCK
-        elif keys[j] > room:
-            j += 1
-        else:
-            return j
-    return end
+    keys[target] = smallest

@@ -91,24 +91,27 @@ RUNNING_BINS = 24  # CPU of the running flexible jobs, by bin of delay
 END_PLACES = RUNNING_BINS + N_DELAY_BINS  # end of the places of each group that are taken
 COUNTERS = END_PLACES + FLEXIBLE_GROUPS
 
-# CPU of the waiting jobs by hours of work left and row: ``waiting[left // TILE, row, left % TILE]``,
-# int64. Rows 0 to 23 are those of their ORIGIN modulo 24; LATE_ROW has all that are late. Columns that
-# are used together are neighbors in memory.
-TILE = 8
+# CPU of the waiting jobs that are not late and have more than an hour of work left, by ORIGIN modulo 24
+# and hours of work left: ``waiting[left // CHUNK, row, left % CHUNK]``, int64. Cells that are used together
+# are neighbors in memory. What is missing from BY_ROW has an hour of work left. Cell (0, 0, 0) is scratch.
+CHUNK = 16
 LATE_ROW = DAY
-WAITING_ROWS = DAY + 1
+"""The row of all waiting jobs that are late, in BY_ROW."""
 
 # Lateness: ``lateness[row, column]``, int64.
 # By day end (column k is hour 24 k): what is owed there; the CPU of the late jobs whose last day end
 # before they are done is this, if not delayed any more: of those that wait, and of all.
 OWED, LATE_WAITING, LATE_JOBS = range(3)
-# By row of ``waiting``: CPU, and the bits of the pairs of tiles that have been in use.
+# By ORIGIN modulo 24, or LATE_ROW: CPU of the waiting jobs, and the bits of the chunks of ``waiting``
+# that have been in use.
 BY_ROW, USED = 3, 4
+# By hours of work left: CPU of the waiting jobs, of all and of those that are late.
+BY_LEFT, LATE_BY_LEFT = 5, 6
 # By delay: number of flexible jobs that have done their work, or that run to its end.
-DELAYS = 5
+DELAYS = 7
 # By hour: CPU of the late jobs whose overdue work ceases to grow with time.
-KINKS = 6
-LATE_ROWS = 7
+KINKS = 8
+LATE_ROWS = 9
 
 # Sums: ``sums[...]``, float64.
 LAST_VCC, VCC_TODAY = range(2)

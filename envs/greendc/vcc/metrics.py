@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from greendc.vcc import layout
 from greendc.vcc.config import VCCConfig
-from greendc.vcc.snapshot import UnfinishedJobs
 
 
 def episode_metrics(
@@ -16,7 +15,7 @@ def episode_metrics(
     history: NDArray[np.float64],
     no_delay: NDArray[np.int64],
     counters: NDArray[np.int64],
-    jobs: UnfinishedJobs,
+    unfinished: tuple[int, int],
     delays: NDArray[np.int64],
 ) -> dict[str, float]:
     """Return the metrics of one environment over its episode so far.
@@ -34,6 +33,9 @@ def episode_metrics(
     - ``evictions``, ``outside_jobs`` (inflexible jobs that no machine had room for)
     - ``utilization``: mean running load as a share of C; ``mean_vcc``: mean action
     - ``submitted_work``, ``executed_work``, ``lost_work`` (to evictions), ``queued_work`` (still to do)
+
+    :param unfinished: as :func:`~greendc.vcc.kernel_metrics.count_unfinished` returns it
+    :param delays: number of flexible jobs by their delay, ``(n,)``
     """
     hours = int(counters[layout.HOUR])
     past = history[:hours]
@@ -42,8 +44,8 @@ def episode_metrics(
     baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past[:, layout.INFO_MOER])
     executed = counters[layout.EXECUTED_WORK] / layout.MICRO
     flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
-    waited, still_to_do, undone = _unfinished(jobs)
-    mean_delay, p97_delay = _delay_statistics(delays, waited)
+    still_to_do, undone = (work / layout.MICRO for work in unfinished)
+    mean_delay, p97_delay = _delay_statistics(delays)
     return {
         "carbon_kg": carbon,
         "carbon_no_delay_kg": baseline,
@@ -74,20 +76,8 @@ def page_shortfall(capacity: int, vcc: NDArray[np.float64], no_delay: NDArray[np
     return float(np.maximum(0.0, 0.97 * demand - allocated).sum() / layout.MICRO)
 
 
-def _unfinished(jobs: UnfinishedJobs) -> tuple[NDArray[np.int64], float, float]:
-    """Return what is unfinished, in machine-unit-hours.
-
-    That is: the delays so far of waiting jobs, the work that all jobs have left, and the flexible work
-    that the no-delay schedule would have done by now.
-    """
-    cpu = jobs.cpu / layout.MICRO
-    undone = float((cpu * np.minimum(jobs.delay, jobs.left))[jobs.flexible].sum())
-    return jobs.delay[~jobs.running], float((cpu * jobs.left).sum()), undone
-
-
-def _delay_statistics(started: NDArray[np.int64], waiting: NDArray[np.int64]) -> tuple[float, float]:
-    """Return mean and 97th percentile (nearest rank) of delays: a histogram, and single values."""
-    counts = started + np.bincount(waiting, minlength=len(started))
+def _delay_statistics(counts: NDArray[np.int64]) -> tuple[float, float]:
+    """Return mean and 97th percentile (nearest rank) of delays, of which ``counts`` is the histogram."""
     jobs = int(counts.sum())
     if jobs == 0:
         return 0.0, 0.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from greendc.compiled import entry_point
 from greendc.simulator import Observation, Simulator
 from greendc.traces.google import read_google_jobs
 from greendc.traces.google_like import generate
@@ -19,6 +21,7 @@ from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
 from greendc.vcc import forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
+from greendc.vcc.kernel_metrics import count_unfinished
 from greendc.vcc.kernel_queue import UNIT, keys_size
 from greendc.vcc.kernel_report import observe
 from greendc.vcc.metrics import episode_metrics
@@ -121,7 +124,7 @@ class VCCSimulator(Simulator):
             stack=np.zeros((n, most_flexible, layout.RUNNING_FIELDS), dtype=np.int32),
             fixed=np.zeros((n, most_inflexible, layout.RUNNING_FIELDS), dtype=np.int32),
             machines=np.zeros((n, layout.MACHINE_ROWS, machines), dtype=np.int64),
-            waiting=np.zeros((n, hours // layout.TILE + 1, layout.WAITING_ROWS, layout.TILE), dtype=np.int64),
+            waiting=np.zeros((n, hours // layout.CHUNK + 1, layout.DAY, layout.CHUNK), dtype=np.int64),
             calendar=np.zeros((n, layout.CALENDAR_ROWS, layout.LEAVING + 2 * machines + 1), dtype=np.int64),
             counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
             lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
@@ -142,9 +145,15 @@ class VCCSimulator(Simulator):
         self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
         self.step_info["observation"] = self.report.raw[:, : self._observation_size]
 
+    @cached_property
+    def _step(self) -> Callable[..., int]:
+        """The kernel's step, called without type checks: its arguments are checked before."""
+        out = np.zeros((1, 1), np.float32)
+        return entry_point(kernel.step_batch, np.zeros(1), *self.world, *self.state, *self.report, out)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
-        bound = ("rewards", "truncated", "step_info")
+        bound = ("rewards", "truncated", "step_info", "_step")
         return {key: value for key, value in vars(self).items() if key not in bound}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -294,7 +303,10 @@ class VCCSimulator(Simulator):
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Run one hour in every environment; see :class:`~greendc.simulator.Simulator`."""
         assert isinstance(out, np.ndarray)
-        bad = kernel.step_batch(self._fractions(actions), *self.world, *self.state, *self.report, out)
+        shape = (self.num_envs, self._observation_size)
+        if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise ValueError(f"out is {out.shape} {out.dtype}: must be {shape} float32, C-contiguous")
+        bad = self._step(self._fractions(actions), *self.world, *self.state, *self.report, out)
         if bad >= 0:
             raise ValueError(f"action[{bad}]={np.asarray(actions)[bad]}: must be {self._allowed_actions()}")
 
@@ -375,14 +387,25 @@ class VCCSimulator(Simulator):
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`."""
+        state, counters = self.state, self.state.counters[index]
+        delays = state.lateness[index, layout.DELAYS].copy()
+        unfinished = count_unfinished(
+            delays,
+            state.places[index],
+            state.keys[index],
+            state.stack[index],
+            state.fixed[index],
+            counters,
+            self.world.switches,
+        )
         return episode_metrics(
             self.config,
             self.capacity,
             self.report.history[index],
             self.world.no_delay[index],
-            self.state.counters[index],
-            self.unfinished_jobs(index),
-            self.state.lateness[index, layout.DELAYS],
+            counters,
+            unfinished,
+            delays,
         )
 
 
