@@ -9,11 +9,12 @@ from heuristic_cases import COLUMN, plain_choice, pool_with, random_config
 from stable_baselines3.common.evaluation import evaluate_policy
 
 import greendc
-from greendc.baselines import make_policy, names
+from greendc.baselines import make_policy
+from greendc.baselines.resource_pool import HEURISTICS as BY_NAME
 from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator, ResourcePoolVectorEnv
 
-HEURISTICS = names("resource_pool")
+HEURISTICS = tuple(BY_NAME)
 ORDERED = tuple(name for name in HEURISTICS if name != "random")
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from heuristic_cases import pool_with, random_config
 
-from greendc.baselines import make_policy, names
+from greendc.baselines import make_policy
+from greendc.baselines.resource_pool import HEURISTICS
 from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator, ResourcePoolVectorEnv
 from greendc.resource_pool.view import FREE
 
-ORDERED = tuple(name for name in names("resource_pool") if name != "random")
+ORDERED = tuple(name for name in HEURISTICS if name != "random")
 EVERYBODY = 150
 
 

@@ -2,6 +2,8 @@
 
 from greendc.baselines.registry import BaselineFamily
 from greendc.baselines.resource_pool.policy import Heuristic
+from greendc.baselines.resource_pool.rolling import RollingPlan
+from greendc.baselines.resource_pool.rollout import Rollout
 from greendc.baselines.resource_pool.rules import (
     DeadlineLast,
     DeadlineNever,
@@ -15,24 +17,28 @@ from greendc.baselines.resource_pool.rules import (
 )
 from greendc.resource_pool import ResourcePoolSimulator
 
+HEURISTICS: dict[str, type[Heuristic]] = {
+    "sjf": ShortestJobFirst,
+    "qos": HighestQosFirst,
+    "hvf": HighestValueFirst,
+    "fcfs": FirstComeFirstServed,
+    "random": RandomOrder,
+    "edf": EarliestDeadlineFirst,
+    "density": DensestFirst,
+    "deadline_last": DeadlineLast,
+    "deadline_never": DeadlineNever,
+}
+"""Those that take the waiting jobs in some order; the other baselines plan."""
+
 BASELINES = BaselineFamily(
     name="resource_pool",
     simulator=ResourcePoolSimulator,
-    policies={
-        "sjf": ShortestJobFirst,
-        "qos": HighestQosFirst,
-        "hvf": HighestValueFirst,
-        "fcfs": FirstComeFirstServed,
-        "random": RandomOrder,
-        "edf": EarliestDeadlineFirst,
-        "density": DensestFirst,
-        "deadline_last": DeadlineLast,
-        "deadline_never": DeadlineNever,
-    },
+    policies={**HEURISTICS, "plan": RollingPlan, "rollout": Rollout},
 )
 
 __all__ = [
     "BASELINES",
+    "HEURISTICS",
     "DeadlineLast",
     "DeadlineNever",
     "DensestFirst",
@@ -42,5 +48,7 @@ __all__ = [
     "HighestQosFirst",
     "HighestValueFirst",
     "RandomOrder",
+    "RollingPlan",
+    "Rollout",
     "ShortestJobFirst",
 ]

@@ -18,7 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from greendc.baselines.registry import make_policy, names
+from greendc.baselines.registry import make_policy
+from greendc.baselines.resource_pool import HEURISTICS
 from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.baselines.resource_pool.policy import SCOPES
 from greendc.resource_pool import ResourcePoolVectorEnv
@@ -47,7 +48,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """Yield the cases of all tables."""
-    policies = names("resource_pool")
+    policies = tuple(HEURISTICS)
     for units in (10, 50):
         for load in LOADS:
             for policy in policies:

@@ -76,6 +76,15 @@ class BestKnown(VCCPolicy):
         self._curves = np.ones(shape)
         self._found = np.zeros(len(self._curves), dtype=np.bool_)
 
+    def consider(self, actions: Sequence[NDArray[Any]]) -> None:
+        """Start from what another policy did in these episodes, too.
+
+        :param actions: for each environment the actions of its episode, ``(hours, *action_space.shape)``
+        """
+        curves = np.reshape(actions, self._curves.shape).astype(np.float64)
+        levels = self.simulator.config.discrete_actions
+        self.starts.append(curves if levels is None else curves / (levels - 1))
+
     def fractions(self, observations: NDArray[np.float32]) -> Floats:
         """Search where an episode begins; follow the curve elsewhere."""
         chosen = np.empty(len(observations))

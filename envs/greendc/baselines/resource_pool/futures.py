@@ -1,0 +1,56 @@
+"""Sampled futures: jobs that may come, drawn once from the workload, for planners to imagine with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.resource_pool import kernel_rollout as kr
+from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool.jobs import job_values, latest_finish
+
+
+class FutureBank:
+    """``size`` futures of a simulator's workload, drawn when built.
+
+    Each begins at midnight and is a day longer than asked for, so that one looks ahead from any hour: a
+    workload may have its rush hours.
+
+    :param simulator: whose workload and rules
+    :param size: number of futures
+    :param steps: how many steps a planner looks ahead
+    :param order: code of the order that sorts the jobs (:mod:`greendc.baselines.resource_pool.orders`)
+    :param rng: fixes the futures
+    """
+
+    first: NDArray[np.int64]
+    """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
+    table: NDArray[np.int64]
+    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_rollout`."""
+    worth: NDArray[np.float64]
+    """``(jobs, 2)``: key and value."""
+
+    def __init__(
+        self, simulator: ResourcePoolSimulator, size: int, steps: int, order: int, rng: np.random.Generator
+    ) -> None:
+        config = simulator.config
+        self.day_steps = max(round(24.0 / config.step_hours), 1)
+        brown_above = np.inf
+        if config.power == "trace" and config.site_config.grid_qos_above is not None:
+            brown_above = config.site_config.grid_qos_above
+        drawn = [simulator.workload.sample(rng, steps + self.day_steps) for _ in range(size)]
+        arrival, duration, qos = (
+            np.concatenate([getattr(jobs, name) for jobs in drawn]) for name in ("arrival", "duration", "qos")
+        )
+        units = np.concatenate([jobs.units for jobs in drawn])
+        latest = np.concatenate([latest_finish(jobs) for jobs in drawn])
+        value = np.concatenate([job_values(jobs, config.price_list) for jobs in drawn])
+        length = duration + config.start_delay + config.end_delay
+        self.first = np.cumsum([0, *map(len, drawn)])
+        self.table = np.column_stack([arrival, latest, length, qos > brown_above, units]).astype(np.int64)
+        self.worth = np.column_stack([value, value])
+        kr.sort_jobs(order, self.table, duration, qos, self.worth)
+
+    def next_step(self, now: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the step of a future, within its first day, that follows each step of an episode."""
+        return (now + 1) % self.day_steps

@@ -1,0 +1,167 @@
+"""The planner that tries each action in sampled futures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.resource_pool import kernel_rollout, orders
+from greendc.baselines.resource_pool import kernel_rollout as kr
+from greendc.baselines.resource_pool.futures import FutureBank
+from greendc.config import require, require_one_of
+from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import layout as at
+from greendc.simulator import Observation
+
+BASES = {
+    "qos": orders.QOS,
+    "density": orders.DENSITY,
+    "hvf": orders.HVF,
+    "sjf": orders.SJF,
+    "edf": orders.EDF,
+    "fcfs": orders.FCFS,
+}
+"""Orders in which the heuristic inside a rollout starts jobs."""
+
+LEAST_BANK = 1024
+MARGIN = 0.01
+"""By how much, in mean job values, actions that are never taken are at least worse than ``no_op``."""
+
+
+class Rollout(BaselinePolicy[ResourcePoolSimulator]):
+    """``rollout``: try each valid action in sampled futures, and take the best.
+
+    One step of policy improvement over a heuristic (Tesauro and Galperin, 1996; Bertsekas and Castañon,
+    1999): after each valid action the heuristic goes on for ``depth`` steps in each of ``futures`` sampled
+    futures, the same ones for every action. An action is worth the value of the jobs that are placed so
+    that they finish on time, on average over the futures; of a job that runs on after ``depth`` steps, the
+    share of its run time before.
+
+    It takes starts of jobs that will be on time, ``suspend`` and ``no_op``. Not reservations: whoever plans
+    anew in the next step can make them then, and knows more. Not late starts, which pay nothing. Rollouts
+    overrate a reservation, since the heuristic never makes it later: taken at that value, they end up
+    below the heuristic.
+
+    What it knows is what an operator knows: all waiting jobs (not the ready pool alone), what is placed,
+    the power forecast in the rows of the image (beyond them its last day is taken to repeat), and the
+    workload, of which it draws futures of its own. The true future arrivals play no part. It does not know
+    that an episode ends. It takes the forecast to be exact.
+
+    :param simulator: the simulator to act on
+    :param futures: sampled futures of each decision
+    :param depth: steps that a rollout looks ahead, this one included
+    :param base: the heuristic inside a rollout starts the waiting jobs in this order (:data:`BASES`), as soon
+        as they fit, those that would be late not at all; ``"qos"`` is ``deadline_never``
+    :param seed: fixes the futures
+    :raises ValueError: for a number below 1, or another base
+    """
+
+    reads_state = True
+
+    def __init__(
+        self,
+        simulator: ResourcePoolSimulator,
+        futures: int = 100,
+        depth: int = 40,
+        base: str = "qos",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(simulator)
+        require(futures >= 1, "futures", futures, "at least 1")
+        require(depth >= 1, "depth", depth, "at least 1 step")
+        require(seed >= 0, "seed", seed, "at least 0")
+        require_one_of("base", base, BASES)
+        self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
+        config = simulator.config
+        self._order = BASES[base]
+        size = max(LEAST_BANK, 4 * futures)
+        self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed))
+        brown = config.power == "trace" and config.site_config.grid == "qos_above"
+        words = -(-config.units // at.WORD_BITS)
+        shape = np.zeros(kr.SHAPE, np.int64)
+        shape[kr.TYPES], shape[kr.WORDS], shape[kr.KINDS] = config.resource_types, words, 1 + brown
+        shape[kr.UNITS], shape[kr.DEPTH], shape[kr.ROWS] = config.units, depth, depth + config.horizon
+        shape[kr.SAMPLED] = len(self._bank.table)
+        day = self._bank.day_steps
+        shape[kr.DAY] = day if day <= config.horizon else 1
+        self._shape = shape
+        self._plans = np.zeros((3, shape[kr.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
+        self._make_room(64)
+
+    def _make_room(self, waiting: int) -> None:
+        """Let the table hold so many waiting jobs behind the sampled ones."""
+        bank = self._bank
+        more = ((0, waiting), (0, 0))
+        self._table, self._worth = np.pad(bank.table, more), np.pad(bank.worth, more)
+        self._queue = np.zeros(waiting + int(np.diff(bank.first).max()), np.int64)
+        self._room = waiting
+
+    def act(self, observations: Observation) -> NDArray[Any]:
+        """Return the best candidate in each environment."""
+        best: NDArray[Any] = np.nanargmax(self._values(self._candidates()), axis=1)
+        return best
+
+    def advantages(self, observations: Observation) -> NDArray[np.float32]:
+        """Return what each valid action is worth more than the mean of the valid ones, in mean job values.
+
+        Reservations and late starts are valued too, but always a little below ``no_op``: no planner does
+        better by taking them (see the class). So the greatest advantage is that of the action taken.
+
+        :param observations: a batch, one row for each environment of the simulator; the state itself is read
+        :return: ``(n, ready_pool_size + 2)``, NaN for invalid actions
+        """
+        values = self._values(self.simulator.action_masks()) / self.simulator.mean_value
+        dominated = ~self._candidates()
+        values[dominated] = np.minimum(values, values[:, -1:] - MARGIN)[dominated]
+        advantages: NDArray[np.float32] = values - np.nanmean(values, axis=1, keepdims=True)
+        return advantages.astype(np.float32)
+
+    def _candidates(self) -> NDArray[np.bool_]:
+        """Return ``(n, ready_pool_size + 2)``: starts now that will be on time, ``suspend``, ``no_op``."""
+        masks = self.simulator.action_masks()
+        config, _, env, _, jobs, _, lists, _, _ = self.simulator.state
+        kernel_rollout.keep_candidates(masks, config, env, jobs, lists)
+        return masks
+
+    def _values(self, candidates: NDArray[np.bool_]) -> NDArray[np.float64]:
+        config, config_f, env, _, jobs, jobs_f, lists, rows, _ = self.simulator.state
+        waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
+        if waiting > self._room:
+            self._make_room(2 * waiting)
+        values = np.empty(candidates.shape)
+        kernel_rollout.value_actions(
+            values,
+            candidates,
+            self._shape,
+            self._order,
+            self._chosen_futures(env),
+            self._bank.first,
+            config,
+            config_f,
+            env,
+            jobs,
+            jobs_f,
+            lists,
+            rows,
+            self._plans,
+            self._table,
+            self._worth,
+            self._queue,
+        )
+        return values
+
+    def _chosen_futures(self, env: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the futures of each decision, ``(B, F, 2)``; the state alone decides which.
+
+        So the same state gets the same answer, alone or in a batch, now or later.
+        """
+        size = len(self._bank.first) - 1
+        # Odd multipliers scatter neighboring states over the bank.
+        first = 7919 * env[:, at.NOW] + 104_729 * env[:, at.DECISIONS] + 1_299_709 * env[:, at.NEXT_ARRIVAL]
+        chosen = np.empty((len(env), self.futures, 2), np.int64)
+        chosen[:, :, 0] = (first[:, None] + np.arange(self.futures)) % size
+        chosen[:, :, 1] = self._bank.next_step(env[:, at.NOW])[:, None]
+        return chosen

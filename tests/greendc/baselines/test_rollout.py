@@ -1,0 +1,243 @@
+"""Rollouts: their values are those of the simulator, they do not see the future, and they help."""
+
+from __future__ import annotations
+
+import copy
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from heuristic_cases import pool_with
+
+from greendc.baselines import make_policy
+from greendc.baselines.resource_pool.rollout import BASES, Rollout
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, ResourcePoolVectorEnv
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.jobs import JobArrays
+
+DEPTH = 10
+
+
+class KnownJobs:
+    """A workload that always draws the same jobs, so that every sampled future is the true one."""
+
+    counts = MappingProxyType({})
+    mean_duration = 4.0
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+        self.mean_units = (1.0,) * jobs.resource_types
+
+    def mean_value(self, prices):
+        return 10.0
+
+    def sample(self, rng, steps):
+        return self.jobs
+
+
+def random_jobs(rng, units, types, n=60, steps=40, longest=8):
+    needs = rng.integers(0, units // 2 + 1, (n, types))
+    needs[:, 0] = rng.integers(1, units // 2 + 1, n)
+    arrival = np.sort(rng.integers(0, steps, n))
+    return JobArrays(arrival, rng.integers(1, longest + 1, n), needs, rng.uniform(0.1, 0.9, n))
+
+
+def random_pool(rng, **options):
+    """A pool whose workload is its own future, and whose forecast covers all that rollouts look at."""
+    pick = rng.choice
+    units, types = int(pick([4, 10, 70])), int(rng.integers(1, 4))
+    config = {
+        "units": units,
+        "resource_types": types,
+        "horizon": 24,
+        "ready_pool_size": int(rng.integers(1, 12)),
+        "episode_steps": 60,
+        "late_jobs": str(pick(["demote", "leave", "stay"])),
+        "suspend": bool(pick([True, False])),
+        "start_delay": int(pick([0, 1])),
+        "end_delay": int(pick([0, 2])),
+        "power": str(pick(["constant", "markov", "on_off"])),
+        "on_steps": 5,
+        "off_steps": 3,
+        "power_low": 0.5,
+        "step_hours": 0.1,  # a day of 240 steps: a future's first day is the whole episode
+        "workload": KnownJobs(random_jobs(rng, units, types)),
+        **options,
+    }
+    simulator = ResourcePoolSimulator(ResourcePoolConfig(**config))
+    simulator.reset_env(0, np.random.default_rng(int(rng.integers(1000))))
+    return simulator
+
+
+def wander(simulator, rng, decisions):
+    """Take random valid actions; reservations and late starts among them."""
+    out = simulator.empty_observations()
+    for _ in range(decisions):
+        simulator.step(rng.choice(np.flatnonzero(simulator.action_masks()[0]))[None], out)
+    return out
+
+
+def promised(simulator, end, before=()):
+    """The value of what is placed to be on time, of late parts the share before ``end``."""
+    table, total = simulator.view().job_table(), 0.0
+    for j, status in enumerate(table["status"]):
+        if status in (2, 3, 4) and table["end"][j] <= table["latest_finish"][j] and j not in before:
+            length = table["end"][j] - table["start"][j]
+            total += table["value"][j] * np.clip((end - table["start"][j]) / length, 0, 1)
+    return total
+
+
+def simulated_value(simulator, action):
+    """What the action is worth if ``deadline_never`` goes on, by the simulator itself."""
+    simulator = copy.deepcopy(simulator)
+    out, now = simulator.empty_observations(), simulator.view().now
+    placed = set(simulator.view().placed.tolist()) | {
+        j for j, status in enumerate(simulator.view().job_table()["status"]) if status == 4
+    }
+    lost = 0.0
+    if action == simulator.config.ready_pool_size:
+        victim = int(simulator.state[2][0, at.SWAP_VICTIM])
+        table = simulator.view().job_table()
+        lost = table["value"][victim] * (table["end"][victim] <= table["latest_finish"][victim])
+        placed.discard(victim)
+    simulator.step(np.array([action]), out)
+    policy = make_policy("deadline_never", _Holder(simulator), scope="queue")
+    while simulator.view().now < now + DEPTH:
+        simulator.step(policy.predict(out)[0], out)
+    return promised(simulator, now + DEPTH, placed) - lost
+
+
+class _Holder:
+    def __init__(self, simulator):
+        self.simulator = simulator
+
+
+def test_values_are_those_of_the_simulator():
+    seen = {"schedule": 0, "suspend": 0, "no_op": 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        simulator = random_pool(rng)
+        policy = Rollout(simulator, futures=2, depth=DEPTH)
+        for _ in range(4):
+            wander(simulator, rng, int(rng.integers(1, 25)))
+            masks = simulator.action_masks()
+            if simulator.view().now + DEPTH >= 60 or masks.sum() == 1:
+                continue
+            values = policy._values(masks)[0]
+            for action in np.flatnonzero(masks[0]):
+                expected = simulated_value(simulator, action)
+                assert values[action] == pytest.approx(expected, rel=1e-12), (seed, action)
+                kind = ("schedule", "suspend", "no_op")[max(0, action - len(values) + 3)]
+                seen[kind] += 1
+    assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("power", ["constant", "markov", "trace"])
+def test_it_does_not_see_the_future(power):
+    options = {"forecast_error": 0.1} if power == "trace" else {}
+    config = ResourcePoolConfig(power=power, power_low=0.3, offered_load=1.2, **options)
+    rng = np.random.default_rng(3)
+    simulator = ResourcePoolSimulator(config)
+    simulator.reset_env(0, np.random.default_rng(3))
+    policy = Rollout(simulator, futures=8)
+    compared = 0
+    for _ in range(12):
+        out = wander(simulator, rng, 5)
+        before = policy.advantages(out)
+        _, _, env, _, jobs, jobs_f, *_ = simulator.state
+        kept = jobs.copy(), jobs_f.copy(), simulator._series.copy()
+        arrived, now = env[0, at.NEXT_ARRIVAL], env[0, at.NOW]
+        jobs[0, arrived:, at.DURATION : at.REMAINING + 1] = 1
+        jobs[0, arrived:, at.ARRIVAL] = now + 1
+        jobs_f[0, arrived:] = 1e6
+        simulator._series[0, now + 1 :] = 0.0
+        np.testing.assert_array_equal(policy.advantages(out), before)
+        jobs[:], jobs_f[:], simulator._series[:] = kept
+        compared += int(np.isfinite(before).sum() > 1)
+    assert compared > 5
+
+
+def test_alone_and_in_a_batch_it_decides_alike():
+    batch = ResourcePoolVectorEnv(3, offered_load=1.2)
+    policy = make_policy("rollout", batch, futures=8)
+    observations, _ = batch.reset(seed=5)
+    singles = [ResourcePoolVectorEnv(1, offered_load=1.2) for _ in range(3)]
+    alone = [single.reset(seed=5 + i)[0] for i, single in enumerate(singles)]
+    deciders = [make_policy("rollout", single, futures=8) for single in singles]
+    for _ in range(150):
+        actions = policy.predict(observations)[0]
+        for i, (single, decider) in enumerate(zip(singles, deciders, strict=True)):
+            assert decider.predict(alone[i])[0] == actions[i]
+            alone[i] = single.step(actions[i : i + 1])[0]
+        observations = batch.step(actions)[0]
+
+
+def test_advantages():
+    env = ResourcePoolVectorEnv(8, offered_load=1.5, suspend=True)
+    policy = make_policy("rollout", env, futures=16)
+    observations, _ = env.reset(seed=0)
+    dominated = 0
+    for _ in range(120):
+        advantages, masks = policy.advantages(observations), env.action_masks()
+        assert advantages.dtype == np.float32
+        np.testing.assert_array_equal(np.isnan(advantages), ~masks)
+        np.testing.assert_allclose(np.nanmean(advantages, axis=1), 0.0, atol=1e-5)
+        jobs = observations["jobs"]
+        open_ended = masks.copy()
+        open_ended[:, :-2] &= (jobs[:, :, 9] == 0) | (jobs[:, :, 11] == 1)
+        open_ended[:, -2:] = False
+        dominated += open_ended.sum()
+        assert (np.where(open_ended, advantages, -np.inf) < advantages[:, -1:]).all()
+        actions = policy.predict(observations)[0]
+        rows = np.arange(8)
+        assert not open_ended[rows, actions].any()
+        np.testing.assert_array_equal(np.nanargmax(advantages, axis=1), actions)
+        observations = env.step(actions)[0]
+    assert dominated > 100
+
+
+def test_it_holds_units_back_for_what_is_likely_to_come():
+    # A job of little worth that would fill the pool for 20 steps. Valuable short ones keep coming.
+    rng = np.random.default_rng(0)
+    steady = JobArrays(
+        np.arange(0, 60), np.full(60, 1, np.int64), np.full((60, 1), 4, np.int64), np.full(60, 0.95)
+    )
+    pool, observations = pool_with(
+        (0, 20, (4,), 0.2), resource_types=1, horizon=24, workload=KnownJobs(steady), step_hours=0.1
+    )
+    assert make_policy("deadline_never", _Holder(pool)).predict(observations)[0] == 0
+    assert Rollout(pool, futures=4, depth=int(rng.integers(30, 40))).predict(observations)[0] == 11
+
+
+def test_it_beats_its_base():
+    ratios = {}
+    for name, options in (("deadline_never", {}), ("rollout", {"futures": 40})):
+        env = ResourcePoolVectorEnv(48, offered_load=0.8, mask="now_on_time")
+        policy = make_policy(name, env, **options)
+        observations, _ = env.reset(seed=0)
+        done = np.full(48, np.nan)
+        while np.isnan(done).any():
+            observations, _, _, over, infos = env.step(policy.predict(observations)[0])
+            for i in np.flatnonzero(over & np.isnan(done)):
+                done[i] = infos["final_info"][i]["episode_metrics"]["total_job_value_ratio"]
+        ratios[name] = done
+    gain = ratios["rollout"] - ratios["deadline_never"]
+    assert gain.mean() > 0.01
+    assert gain.mean() > 2.5 * gain.std() / np.sqrt(len(gain))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("futures", 0), ("depth", 0), ("seed", -1), ("base", "deadline_never")]
+)
+def test_bad_options_are_named(option, value):
+    with pytest.raises(ValueError, match=option):
+        make_policy("rollout", ResourcePoolVectorEnv(1), **{option: value})
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_base_runs(base):
+    env = ResourcePoolVectorEnv(2, offered_load=1.2)
+    policy = make_policy("rollout", env, futures=4, base=base)
+    observations, _ = env.reset(seed=0)
+    for _ in range(30):
+        observations = env.step(policy.predict(observations)[0])[0]
