@@ -1,0 +1,241 @@
+"""Distillation: a policy that has learned a planner's valuation of every action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch as th
+from gymnasium import spaces
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+from tqdm.auto import tqdm
+
+from greendc.config import require
+from sb3_greendc.bc.batches import split_episodes
+from sb3_greendc.bc.cloning import Clone
+from sb3_greendc.bc.loss import action_logits
+from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
+from sb3_greendc.datasets import OfflineDataset
+
+LABEL = "advantages"
+HISTORY = ("epoch", "train_loss", "validation_loss", "validation_agreement", "validation_regret")
+
+
+def distill(
+    dataset: OfflineDataset | str | Path,
+    policy: str | PolicyClass = "auto",
+    *,
+    progress: bool = False,
+    **options: Any,
+) -> Clone:
+    """Train a policy to value actions as a planner did; :class:`Distillation` explains the parameters.
+
+    :param dataset: data with the label ``advantages``, or their path:
+        ``scripts/collect.py --policies rollout --label advantages``
+    :param policy: ``"auto"``, ``"mlp"``, ``"job_set"``, or a policy class of the algorithm
+    :param progress: show a progress bar
+    :param options: further parameters of :class:`Distillation`
+    """
+    return Distillation(dataset, policy, **options).run(progress)
+
+
+class Distillation:
+    """What to distill and how, checked when built.
+
+    The logits of the valid actions, less their mean, are regressed on ``logit_scale`` times the planner's
+    advantages, less theirs. Unlike a clone of its actions this learns what each mistake costs, and where
+    two actions are worth the same, learns that. The policy is the softmax of the planner's values at a
+    temperature of ``1 / logit_scale`` mean job values, so that sampling from it explores near ties only.
+    Adam, with a learning rate that falls linearly to 0.
+
+    The value function is not trained.
+
+    :param dataset: data with the label ``advantages``, or their path
+    :param policy: ``"auto"`` (of the resource pool: the permutation-equivariant scorer of jobs), ``"mlp"``,
+        ``"job_set"``, or a policy class of the algorithm
+    :param algorithm: ``"ppo"`` or ``"maskable_ppo"``; default: the latter where observations carry masks
+    :param policy_kwargs: of the policy: ``net_arch``, ``features_extractor`` (a name), ...
+    :param n_epochs: passes over the data
+    :param batch_size: transitions of an update
+    :param learning_rate: of the first update
+    :param logit_scale: how far apart logits are, for actions that differ by a mean job value
+    :param validation_fraction: share of the episodes held out to report on
+    :param seed: of weights, split and order
+    :param device: of the weights
+    :raises ValueError: for data without the label, or parameters that do not fit
+    """
+
+    def __init__(
+        self,
+        dataset: OfflineDataset | str | Path,
+        policy: str | PolicyClass = "auto",
+        *,
+        algorithm: str | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        n_epochs: int = 10,
+        batch_size: int = 512,
+        learning_rate: float = 2e-3,
+        logit_scale: float = 4.0,
+        validation_fraction: float = 0.05,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        require(n_epochs >= 1, "n_epochs", n_epochs, "1 or more")
+        require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
+        require(logit_scale > 0, "logit_scale", logit_scale, "above 0")
+        require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")
+        data = dataset if isinstance(dataset, OfflineDataset) else OfflineDataset.load(dataset)
+        self._check_labels(data)
+        self.rng = np.random.default_rng(seed)
+        self.rows, self.held_out = split_episodes(data, validation_fraction, self.rng)
+        require(1 <= batch_size <= len(self.rows), "batch_size", batch_size, f"from 1 to {len(self.rows):,}")
+        self.model = make_model(
+            data.observation_space, data.action_space, policy, algorithm, policy_kwargs, seed, device
+        )
+        self.data, self.n_epochs, self.batch_size, self.seed = data, n_epochs, batch_size, seed
+        self.learning_rate, self.logit_scale = learning_rate, logit_scale
+
+    @staticmethod
+    def _check_labels(data: OfflineDataset) -> None:
+        if LABEL not in data.labels:
+            found = ", ".join(data.labels) or "none"
+            raise ValueError(
+                f"the data have no label {LABEL!r} (labels: {found}); "
+                "record it with scripts/collect.py --policies rollout --label advantages"
+            )
+        advantages = data.labels[LABEL]
+        n_actions = getattr(data.action_space, "n", None)
+        if advantages.shape != (len(data), n_actions):
+            raise ValueError(
+                f"labels[{LABEL!r}]: of shape {advantages.shape}; must be ({len(data)}, {n_actions}), "
+                "one number for each action"
+            )
+        empty = ~np.isfinite(advantages).any(axis=1)
+        if empty.any():
+            raise ValueError(
+                f"labels[{LABEL!r}]: no finite number in {int(empty.sum()):,} of {len(data):,} rows, "
+                f"first in row {int(np.argmax(empty)):,}"
+            )
+
+    def run(self, progress: bool = False) -> Clone:
+        """Train, and return the policy in a model that can go on training.
+
+        :param progress: show a progress bar
+        """
+        policy: Any = self.model.policy
+        policy.set_training_mode(True)
+        optimizer = th.optim.Adam(policy.parameters(), lr=self.learning_rate, fused=True)
+        per_epoch = len(self.rows) // self.batch_size
+        total, done = self.n_epochs * per_epoch, 0
+        history = []
+        with tqdm(total=total, disable=not progress, unit="batch") as bar:
+            for epoch in range(1, self.n_epochs + 1):
+                order = self.rng.permutation(self.rows)
+                loss_sum = 0.0
+                for k in range(per_epoch):
+                    optimizer.param_groups[0]["lr"] = self.learning_rate * (1.0 - done / total)
+                    logits, targets = self._logits_and_targets(
+                        order[k * self.batch_size : (k + 1) * self.batch_size]
+                    )
+                    loss = regression_loss(logits, targets)
+                    optimizer.zero_grad()
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()
+                    loss_sum += loss.item()
+                    done += 1
+                    bar.update()
+                history.append((epoch, loss_sum / per_epoch, *self._validate()))
+                bar.set_postfix(dict(zip(HISTORY[1:], history[-1][1:], strict=True)), refresh=False)
+        policy.set_training_mode(False)
+        name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
+        table = pd.DataFrame(history, columns=list(HISTORY))
+        return Clone(self.model, name, table, self.n_epochs, self._record())
+
+    def _logits_and_targets(self, rows: Any) -> tuple[th.Tensor, th.Tensor]:
+        """Return logits and scaled advantages ``(B, n_actions)``, the latter NaN for invalid actions."""
+        policy: Any = self.model.policy
+        batch = self.data.batch(rows, ["observations", "labels"])
+        observations, _ = policy.obs_to_tensor(batch["observations"])
+        targets = th.as_tensor(batch["labels"][LABEL], device=policy.device) * self.logit_scale
+        return action_logits(policy, observations), targets
+
+    def _validate(self) -> tuple[float, float, float]:
+        """Return loss, agreement and regret on the held-out episodes, NaN without any."""
+        if len(self.held_out) == 0:
+            return np.nan, np.nan, np.nan
+        policy: Any = self.model.policy
+        policy.set_training_mode(False)
+        sums = np.zeros(3)
+        with th.no_grad():
+            for start in range(0, len(self.held_out), 1024):
+                logits, targets = self._logits_and_targets(self.held_out[start : start + 1024])
+                valid = targets.isfinite()
+                chosen = logits.masked_fill(~valid, -th.inf).argmax(dim=1, keepdim=True)
+                best = targets.masked_fill(~valid, -th.inf).amax(dim=1, keepdim=True)
+                regret = (best - targets.gather(1, chosen)) / self.logit_scale
+                loss = regression_loss(logits, targets) * len(logits)
+                sums += [loss.item(), (regret == 0).sum().item(), regret.sum().item()]
+        policy.set_training_mode(True)
+        loss, agreement, regret = (sums / len(self.held_out)).tolist()
+        return loss, agreement, regret
+
+    def _record(self) -> dict[str, Any]:
+        return {
+            "env_id": self.data.metadata.get("env_id"),
+            "env_kwargs": self.data.metadata.get("env_kwargs", {}),
+            "distilled_from": list(self.data.sources),
+            "transitions": len(self.rows),
+            "held_out": len(self.held_out),
+            "seed": self.seed,
+            "n_epochs": self.n_epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "logit_scale": self.logit_scale,
+        }
+
+
+def resize(
+    model: PPO | MaskablePPO, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> PPO | MaskablePPO:
+    """Return the same network for a problem of another size: other spaces, no weight changed.
+
+    It works for networks that score jobs one by one (:class:`~sb3_greendc.extractors.JobSetExtractor`), whose
+    weights know neither the number of units nor that of ready jobs. The horizon must be the same.
+
+    :param model: with the network; it stays as it is
+    :param observation_space: of the other problem
+    :param action_space: of the other problem
+    :raises ValueError: if the spaces do not fit the policy, or a weight depends on their size
+    """
+    name = next(name for name, cls in ALGORITHMS.items() if type(model) is cls)
+    policy_class: Any = type(model.policy)
+    resized = make_model(
+        observation_space, action_space, policy_class, name, model.policy_kwargs, device=str(model.device)
+    )
+    weights, wanted = model.policy.state_dict(), resized.policy.state_dict()
+    for key, tensor in wanted.items():
+        if key not in weights or weights[key].shape != tensor.shape:
+            raise ValueError(f"{policy_class.__name__} cannot be resized: {key} depends on the size")
+    resized.policy.load_state_dict(weights)
+    resized.policy.set_training_mode(False)
+    return resized
+
+
+def regression_loss(logits: th.Tensor, targets: th.Tensor) -> th.Tensor:
+    """Return the mean squared difference, where both are centered over the valid actions of each row.
+
+    A softmax does not change when a constant is added to all logits, so only what is left after centering
+    can be wrong.
+
+    :param logits: ``(B, n_actions)``
+    :param targets: ``(B, n_actions)``, NaN where an action is invalid
+    """
+    valid = targets.isfinite()
+    error = th.where(valid, logits - targets, 0.0)
+    count = valid.sum(dim=1, keepdim=True)
+    error = th.where(valid, error - error.sum(dim=1, keepdim=True) / count, 0.0)
+    return error.square().sum() / count.sum()

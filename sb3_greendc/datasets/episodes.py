@@ -1,0 +1,82 @@
+"""Whole episodes out of a data set, and data sets out of whole episodes: what all conversions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.simulator import Observation
+from sb3_greendc.datasets.validation import successors
+
+if TYPE_CHECKING:
+    from sb3_greendc.datasets.dataset import OfflineDataset
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The transitions of one episode.
+
+    :param observations: ``(T + 1, ...)`` or a dict of such, the last one included
+    :param rows: ``(T,)`` rows of the data set
+    """
+
+    observations: Observation
+    rows: NDArray[np.int64]
+
+
+def episodes(data: OfflineDataset) -> Iterator[Episode]:
+    """Yield the episodes in the order in which they begin.
+
+    :raises ValueError: if the transitions of an episode do not follow from one another, as in data that were
+        shuffled
+    """
+    following = successors(data.episode_id)
+    broken = (following >= 0) & (data.next_index != following)
+    if broken.any():
+        row = int(broken.argmax())
+        raise ValueError(
+            f"{int(broken.sum()):,} transitions are not followed by the next one of their episode; the first "
+            f"is row {row}: only whole episodes, in order, can be converted"
+        )
+    order = np.argsort(data.episode_id, kind="stable")
+    ends = np.flatnonzero(following[order] < 0) + 1
+    runs = np.split(order, ends[:-1])
+    for rows in sorted(runs, key=lambda run: int(run[0])):
+        batch = data.batch(rows, ["observations"])["observations"]
+        last = data.batch(rows[-1:], ["next_observations"])["next_observations"]
+        yield Episode(_append(batch, last), rows)
+
+
+def join_episodes(
+    observations: Sequence[Observation], columns: Mapping[str, Sequence[NDArray[Any]]]
+) -> dict[str, Any]:
+    """Return the arrays that ``OfflineDataset.from_dict`` takes.
+
+    :param observations: of each episode ``(T + 1, ...)``
+    :param columns: of each episode ``(T, ...)``, by the names of arrays
+    """
+    lengths = [len(episode) for episode in columns["actions"]]
+    data: dict[str, Any] = {name: np.concatenate(list(arrays)) for name, arrays in columns.items()}
+    data["episode_id"] = np.repeat(np.arange(len(lengths)), lengths)
+    if isinstance(observations[0], dict):
+        for key in observations[0]:
+            parts = [np.asarray(episode[key]) for episode in observations]
+            data[f"obs/{key}"], data[f"next_obs/{key}"] = _split(parts)
+    else:
+        data["obs"], data["next_obs"] = _split([np.asarray(episode) for episode in observations])
+    return data
+
+
+def _split(parts: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    return np.concatenate([part[:-1] for part in parts]), np.concatenate([part[1:] for part in parts])
+
+
+def _append(observations: Observation, last: Observation) -> Observation:
+    if isinstance(observations, dict):
+        assert isinstance(last, dict)
+        return {key: np.concatenate([array, last[key]]) for key, array in observations.items()}
+    return np.concatenate([observations, last])

@@ -1,0 +1,134 @@
+"""Minari data sets, read and written.
+
+Each step's cost, source and labels go into the episodes' ``infos``, under ``cost``, ``source_id`` and
+``labels``. As Minari's own collector does it, ``infos`` have one entry more than there are steps, the first
+being that of the reset; it is zero here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sb3_greendc.datasets.episodes import episodes, join_episodes
+
+if TYPE_CHECKING:
+    from sb3_greendc.datasets.dataset import OfflineDataset
+
+_METADATA = "sb3_greendc"
+
+
+def import_minari() -> Any:
+    """Return the module.
+
+    :raises ImportError: with the line that installs it
+    """
+    try:
+        import minari
+        import minari.data_collector
+    except ImportError as error:
+        raise ImportError("Minari data sets need Minari: pip install 'sb3-greendc[minari]'") from error
+    return minari
+
+
+def read_minari(dataset: Any) -> dict[str, Any]:
+    """Return the arguments of ``OfflineDataset.from_dict`` for a Minari data set, or the id of a local one.
+
+    :raises ImportError: if Minari is not installed
+    :raises ValueError: if there is no such data set, or it holds no episode
+    """
+    if isinstance(dataset, str):
+        minari = import_minari()
+        try:
+            dataset = minari.load_dataset(dataset)
+        except FileNotFoundError as error:
+            raise ValueError(f"Minari data set {dataset!r}: there is none of this id here") from error
+    observations, infos = [], []
+    columns: dict[str, list[Any]] = {"actions": [], "rewards": [], "terminated": [], "truncated": []}
+    for episode in dataset.iterate_episodes():
+        observations.append(episode.observations)
+        columns["actions"].append(np.asarray(episode.actions))
+        columns["rewards"].append(np.asarray(episode.rewards))
+        columns["terminated"].append(np.asarray(episode.terminations, dtype=np.bool_))
+        columns["truncated"].append(np.asarray(episode.truncations, dtype=np.bool_))
+        infos.append(episode.infos or {})
+    if not observations:
+        raise ValueError("the Minari data set holds no episode")
+    lengths = [len(actions) for actions in columns["actions"]]
+    for name, key in (("costs", "cost"), ("source_id", "source_id")):
+        if all(key in info for info in infos):
+            columns[name] = [_of_steps(info[key], n) for info, n in zip(infos, lengths, strict=True)]
+    known = json.loads(dataset.storage.metadata.get(_METADATA, "{}"))
+    labels = {
+        name: np.concatenate(
+            [_of_steps(info["labels"][name], n) for info, n in zip(infos, lengths, strict=True)]
+        )
+        for name in known.get("labels", [])
+    }
+    return {
+        "data": join_episodes(observations, columns),
+        "observation_space": dataset.observation_space,
+        "action_space": dataset.action_space,
+        "sources": known.get("sources"),
+        "labels": labels,
+        "metadata": known.get("metadata", {"minari_id": dataset.id}),
+    }
+
+
+def write_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
+    """Create a local Minari data set; see ``OfflineDataset.to_minari``."""
+    minari = import_minari()
+    create = minari.create_dataset_from_buffers
+    if (
+        "jpeg_encoding" in inspect.signature(create).parameters
+    ):  # since Minari 0.5.4; images were never lossy before
+        kwargs.setdefault("jpeg_encoding", False)
+    buffers = [
+        minari.data_collector.EpisodeBuffer(
+            id=number,
+            observations=episode.observations,
+            actions=data.actions[episode.rows],
+            rewards=data.rewards[episode.rows],
+            terminations=data.terminated[episode.rows],
+            truncations=data.truncated[episode.rows],
+            infos=_infos(data, episode.rows),
+        )
+        for number, episode in enumerate(episodes(data))
+    ]
+    with warnings.catch_warnings():
+        # It warns of every field left open: author, e-mail, code, algorithm.
+        warnings.filterwarnings("ignore", message=".*is (set to )?None.*")
+        dataset = create(
+            dataset_id,
+            buffers,
+            observation_space=data.observation_space,
+            action_space=data.action_space,
+            **kwargs,
+        )
+    known = {"sources": list(data.sources), "labels": sorted(data.labels), "metadata": dict(data.metadata)}
+    dataset.storage.update_metadata({_METADATA: json.dumps(known, default=str)})
+    return minari.load_dataset(dataset_id)
+
+
+def _infos(data: OfflineDataset, rows: NDArray[np.int64]) -> dict[str, Any]:
+    infos: dict[str, Any] = {"source_id": _with_reset(data.source_id[rows])}
+    if data.costs is not None:
+        infos["cost"] = _with_reset(data.costs[rows])
+    if data.labels:
+        infos["labels"] = {name: _with_reset(label[rows]) for name, label in data.labels.items()}
+    return infos
+
+
+def _with_reset(values: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([np.zeros_like(values[:1]), values])
+
+
+def _of_steps(values: Any, n: int) -> NDArray[Any]:
+    """Return the entries of an episode's ``n`` steps, without that of its reset."""
+    array = np.asarray(values)
+    return array[len(array) - n :]

@@ -1,0 +1,144 @@
+"""The growing arrays of a data set that is being recorded from a batch of environments."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.simulator import Observation
+from sb3_greendc.datasets.arrays import episodes_in_order, mark_cut_episodes
+from sb3_greendc.datasets.dataset import OfflineDataset
+
+
+class Recorder:
+    """The growing data set. Each environment of a policy fills a block of consecutive rows.
+
+    :param size: transitions in all
+    :param observation_space: of one observation
+    :param action_space: of one action
+    :param folder: where observations are kept instead of in memory
+    """
+
+    def __init__(
+        self,
+        size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        folder: Path | None,
+    ) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self._folder = folder
+        self.observations = self._allocate(size)
+        self.actions = np.zeros((size, *(action_space.shape or ())), dtype=action_space.dtype)
+        self.rewards, self.costs = np.zeros(size), np.full(size, np.nan)
+        self.terminated, self.truncated = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        self.next_index = np.arange(1, size + 1)
+        self.source_id = np.zeros(size, np.int64)
+        self.labels: dict[str, NDArray[Any]] = {}
+        self._finals: list[Observation] = []
+        self._filled = 0
+        self._rows = self._ends = self._envs = np.zeros(0, np.int64)
+
+    @property
+    def running(self) -> bool:
+        """Whether the present policy's share is not yet full."""
+        return len(self._rows) > 0
+
+    def begin(self, source: int, shares: list[int]) -> None:
+        """Start a policy's environments, of which each will give so many transitions."""
+        self._ends = self._filled + np.cumsum(shares)
+        self._rows = self._ends - shares
+        self._envs = np.arange(len(shares))
+        self.source_id[self._filled : self._ends[-1]] = source
+        self._filled = int(self._ends[-1])
+
+    def before(self, observations: Any, actions: NDArray[Any], labels: Mapping[str, NDArray[Any]]) -> None:
+        """Keep what a step begins with."""
+        rows, envs = self._rows, self._envs
+        if isinstance(self.observations, dict):
+            for key, array in self.observations.items():
+                array[rows] = observations[key][envs]
+        else:
+            self.observations[rows] = observations[envs]
+        self.actions[rows] = actions[envs]
+        for name, values in labels.items():
+            if name not in self.labels:
+                self.labels[name] = np.full((len(self.actions), *values.shape[1:]), np.nan, values.dtype)
+            self.labels[name][rows] = values[envs]
+
+    def after(
+        self, observations: Any, rewards: NDArray[Any], dones: NDArray[Any], infos: list[dict[str, Any]]
+    ) -> int:
+        """Keep what a step ends with, and return how many transitions it gave."""
+        rows, envs = self._rows, self._envs
+        self.rewards[rows] = rewards[envs]
+        self.costs[rows] = [infos[i].get("cost", math.nan) for i in envs]
+        last = rows + 1 == self._ends[envs]
+        for j in np.flatnonzero(dones[envs] | last):
+            i, row = int(envs[j]), int(rows[j])
+            if dones[i]:
+                truncated = bool(infos[i].get("TimeLimit.truncated", False))
+                self.terminated[row], self.truncated[row] = not truncated, truncated
+            final = infos[i]["terminal_observation"] if dones[i] else _row(observations, i)
+            self.next_index[row] = len(self.actions) + len(self._finals)
+            self._finals.append(final)
+        self._rows, self._envs = rows[~last] + 1, envs[~last]
+        return len(rows)
+
+    def finish(self, sources: list[str], metadata: Mapping[str, Any]) -> OfflineDataset:
+        """Return the data set."""
+        episode_id = episodes_in_order(self.next_index >= len(self.actions))
+        finals: Observation
+        if isinstance(self.observations, dict):
+            finals = {key: np.stack([final[key] for final in self._finals]) for key in self.observations}
+        else:
+            finals = np.stack(self._finals)  # type: ignore[arg-type]
+        has_costs = not np.isnan(self.costs).any()
+        cut = mark_cut_episodes(self.terminated, self.truncated, episode_id)
+        return OfflineDataset(
+            observation_space=self.observation_space,
+            action_space=self.action_space,
+            observations=self.observations,
+            final_observations=finals,
+            next_index=self.next_index,
+            actions=self.actions,
+            rewards=self.rewards,
+            terminated=self.terminated,
+            truncated=cut,
+            episode_id=episode_id,
+            source_id=self.source_id,
+            sources=tuple(sources),
+            costs=self.costs if has_costs else None,
+            labels=self.labels,
+            metadata=metadata,
+        )
+
+    def _allocate(self, size: int) -> Observation:
+        space = self.observation_space
+        if isinstance(space, spaces.Dict):
+            return {key: self._array(size, part) for key, part in space.spaces.items()}
+        return self._array(size, space)
+
+    def _array(self, size: int, space: spaces.Space[Any]) -> NDArray[Any]:
+        shape, dtype = (size, *(space.shape or ())), np.dtype(cast("Any", space.dtype))
+        if self._folder is None:
+            return np.zeros(shape, dtype)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # A file without a name: it lasts as long as the array.
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            mapped: NDArray[Any] = np.memmap(file, dtype, "w+", shape=shape)
+        return mapped
+
+
+def _row(observations: Any, index: int) -> Observation:
+    if isinstance(observations, dict):
+        return {key: array[index].copy() for key, array in observations.items()}
+    one: NDArray[Any] = observations[index].copy()
+    return one

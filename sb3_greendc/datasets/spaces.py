@@ -1,0 +1,194 @@
+"""Spaces of data sets: written as JSON, guessed from arrays, and compared with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.simulator import Observation
+from sb3_greendc.common.masking import ACTION_MASK
+
+_CHUNK = 1 << 25  # bytes looked at in one go
+
+
+def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
+    """Return a space as JSON values; a bound that all entries share is written once.
+
+    :raises ValueError: for a space that is no ``Box``, ``Discrete``, ``MultiBinary``, ``MultiDiscrete``, or
+        ``Dict`` of those
+    """
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {key: space_to_json(part) for key, part in space.spaces.items()}}
+    if isinstance(space, spaces.Box):
+        bounds = {"low": _bound(space.low), "high": _bound(space.high)}
+        return {"type": "Box", **bounds, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "n": list(space.shape)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+    raise ValueError(
+        f"space {space}: must be Box, Discrete, MultiBinary, MultiDiscrete, or a Dict of those (not nested)"
+    )
+
+
+def space_from_json(value: Mapping[str, Any]) -> spaces.Space[Any]:
+    """Return the space that :func:`space_to_json` wrote.
+
+    :raises ValueError: for an unknown type
+    """
+    match value["type"]:
+        case "Dict":
+            return spaces.Dict({key: space_from_json(part) for key, part in value["spaces"].items()})
+        case "Box":
+            shape, dtype = tuple(value["shape"]), np.dtype(value["dtype"])
+            low, high = (np.broadcast_to(np.asarray(value[end], dtype), shape) for end in ("low", "high"))
+            return spaces.Box(low.copy(), high.copy(), shape, dtype.type)
+        case "Discrete":
+            return spaces.Discrete(value["n"], start=value["start"])
+        case "MultiBinary":
+            return spaces.MultiBinary(value["n"])
+        case "MultiDiscrete":
+            return spaces.MultiDiscrete(value["nvec"])
+    raise ValueError(f"space of type {value['type']!r}: unknown")
+
+
+def _bound(bound: NDArray[Any]) -> Any:
+    same = bound.size > 0 and bool((bound == bound.flat[0]).all())
+    return bound.flat[0].item() if same else bound.tolist()
+
+
+def guess_observation_space(observations: Observation) -> spaces.Space[Any]:
+    """Return a space that holds the observations: the range of the dtype, (0, 1) for an action mask."""
+    if isinstance(observations, dict):
+        return spaces.Dict({key: _guess_box(key, array) for key, array in observations.items()})
+    return _guess_box("", observations)
+
+
+def guess_action_space(actions: NDArray[Any], observations: Observation) -> spaces.Space[Any]:
+    """Return ``Discrete`` for whole numbers (as many as a mask is long), else ``Box`` of [-1, 1] or [0, 1].
+
+    :raises ValueError: if the actions lie in neither
+    """
+    if np.issubdtype(actions.dtype, np.integer) and actions.ndim == 1:
+        masked = isinstance(observations, dict) and ACTION_MASK in observations
+        n = observations[ACTION_MASK].shape[1] if masked else int(actions.max()) + 1
+        return spaces.Discrete(n)
+    low, high = float(np.min(actions)), float(np.max(actions))
+    if low < -1 or high > 1:
+        raise ValueError(
+            f"actions between {low:g} and {high:g}: give action_space, which data outside [-1, 1] do not tell"
+        )
+    return spaces.Box(-1.0 if low < 0 else 0.0, 1.0, actions.shape[1:], np.float32)
+
+
+def _guess_box(key: str, array: NDArray[Any]) -> spaces.Box:
+    shape, dtype = array.shape[1:], array.dtype
+    if key == ACTION_MASK or dtype == np.bool_:
+        return spaces.Box(0, 1, shape, np.int8)
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return spaces.Box(limits.min, limits.max, shape, dtype.type)
+    return spaces.Box(-np.inf, np.inf, shape, np.float32 if dtype == np.float16 else dtype.type)
+
+
+def fit_to_space(name: str, values: Any, space: spaces.Space[Any]) -> NDArray[Any]:
+    """Return the rows of an array in the dtype of a space; the array itself where it has that dtype already.
+
+    Floats may be rounded, whole numbers must stay what they are.
+
+    :param name: what errors call the array
+    :param values: ``(N, *space.shape)``; also ``(N, 1)`` for a ``Discrete`` space
+    :param space: not a ``Dict``
+    :raises ValueError: if the shape or the dtype does not fit
+    """
+    array: NDArray[Any] = values if isinstance(values, np.ndarray) else np.asarray(values)
+    shape, dtype = space.shape or (), np.dtype(cast("Any", space.dtype))
+    if shape == () and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape[1:] != shape or array.ndim == 0:
+        raise ValueError(f"{name}: of shape {array.shape}; the space asks for (N{_tail(shape)})")
+    if array.dtype == dtype:
+        return array
+    floats = np.issubdtype(dtype, np.floating) and np.issubdtype(array.dtype, np.floating)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: of dtype {array.dtype}; the space asks for {dtype}")
+    with np.errstate(invalid="ignore"):
+        fitted: NDArray[Any] = array.astype(dtype)
+    if not floats and not np.array_equal(fitted, array):
+        raise ValueError(
+            f"{name}: values of dtype {array.dtype} do not fit {dtype}, which the space asks for"
+        )
+    return fitted
+
+
+def check_in_space(name: str, array: NDArray[Any], space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` that counts the rows outside a space and shows the first.
+
+    :param name: what errors call the array
+    :param array: as :func:`fit_to_space` returns it
+    :param space: not a ``Dict``
+    """
+    if _holds_everything(space):
+        return
+    count, first = 0, -1
+    for start, rows in chunks(array):
+        bad = _outside(rows, space).reshape(len(rows), -1).any(axis=1)
+        if bad.any():
+            first = start + int(bad.argmax()) if count == 0 else first
+            count += int(bad.sum())
+    if count:
+        row = np.asarray(array[first]).reshape(-1)
+        where = int(_outside(np.asarray(array[first : first + 1]), space).reshape(-1).argmax())
+        value = row[where].item()
+        allowed = "a finite number" if not np.isfinite(value) else _range(space, where)
+        place = f", entry {where}" if row.size > 1 else ""
+        raise ValueError(
+            f"{name}: {count:,} of {len(array):,} rows are outside their space; the first is row {first}"
+            f"{place}: {value!r}, must be {allowed}"
+        )
+
+
+def chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield runs of rows that fit in memory, each with the number of its first row."""
+    rows = max(1, _CHUNK // max(1, array[:1].nbytes))
+    for start in range(0, len(array), rows):
+        yield start, array[start : start + rows]
+
+
+def _holds_everything(space: spaces.Space[Any]) -> bool:
+    """Tell whether every value of the space's dtype is in the space, as with the bytes of an image."""
+    if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind not in "iu":
+        return False
+    limits = np.iinfo(np.dtype(space.dtype))
+    return bool((space.low == limits.min).all() and (space.high == limits.max).all())
+
+
+def _outside(rows: NDArray[Any], space: spaces.Space[Any]) -> NDArray[np.bool_]:
+    outside: NDArray[np.bool_]
+    if isinstance(space, spaces.Box):
+        # Written so that NaN is outside; and infinities are, whatever the bounds.
+        outside = ~((rows >= space.low) & (rows <= space.high))
+        return outside | ~np.isfinite(rows) if rows.dtype.kind == "f" else outside
+    if isinstance(space, spaces.Discrete):
+        outside = (rows < space.start) | (rows >= space.start + space.n)
+    elif isinstance(space, spaces.MultiBinary):
+        outside = (rows != 0) & (rows != 1)
+    else:
+        outside = (rows < 0) | (rows >= cast("spaces.MultiDiscrete", space).nvec)
+    return outside
+
+
+def _range(space: spaces.Space[Any], entry: int) -> str:
+    if isinstance(space, spaces.Box):
+        return f"between {space.low.flat[entry]!s} and {space.high.flat[entry]!s}"
+    return f"in {space}"
+
+
+def _tail(shape: tuple[int, ...]) -> str:
+    return "".join(f", {size}" for size in shape)

@@ -1,0 +1,118 @@
+"""Trajectories of the library ``imitation``, read and written.
+
+``imitation`` has one flag, ``terminal``, and sets it for episodes whose time was up too. What tells them
+apart is the key ``TimeLimit.truncated`` in the last ``info``, as SB3's environments write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sb3_greendc.datasets.episodes import episodes, join_episodes
+
+if TYPE_CHECKING:
+    from sb3_greendc.datasets.dataset import OfflineDataset
+
+TRUNCATED = "TimeLimit.truncated"
+
+
+def import_types() -> Any:
+    """Return ``imitation.data.types``.
+
+    :raises ImportError: with the line that installs it
+    """
+    try:
+        from imitation.data import types
+    except ImportError as error:
+        raise ImportError("trajectories need imitation: pip install 'sb3-greendc[bc]'") from error
+    return types
+
+
+def read_trajectories(
+    trajectories: Sequence[Any], assume_terminal: bool | None
+) -> tuple[dict[str, Any], list[str] | None]:
+    """Return the data that ``OfflineDataset.from_dict`` takes, and the sources if they have names.
+
+    :raises ValueError: if nothing says whether an ended trajectory terminated, or rewards are missing
+    """
+    if not trajectories:
+        raise ValueError("no trajectories")
+    columns: dict[str, list[NDArray[Any]]] = {"actions": [], "rewards": [], "terminated": [], "truncated": []}
+    observations, names = [], []
+    for number, trajectory in enumerate(trajectories):
+        if not hasattr(trajectory, "rews"):
+            raise ValueError(f"trajectory {number}: has no rewards; must be a TrajectoryWithRew")
+        observations.append(trajectory.obs.unwrap() if hasattr(trajectory.obs, "unwrap") else trajectory.obs)
+        n = len(trajectory.acts)
+        last = np.arange(n) == n - 1
+        terminated = _terminated(trajectory, number, assume_terminal)
+        columns["actions"].append(np.asarray(trajectory.acts))
+        columns["rewards"].append(np.asarray(trajectory.rews))
+        columns["terminated"].append(last & terminated)
+        columns["truncated"].append(last & (not terminated))
+        names.append(str(_info(trajectory, -1).get("source", "")))
+        if all("cost" in _info(trajectory, t) for t in range(n)):
+            costs = [float(info["cost"]) for info in trajectory.infos]
+            columns.setdefault("costs", []).append(np.array(costs))
+    if len(columns.get("costs", [])) != len(trajectories):
+        columns.pop("costs", None)
+    data = join_episodes(observations, columns)
+    sources: list[str] | None = None
+    if all(names):
+        sources = list(dict.fromkeys(names))
+        of_episode = np.array([sources.index(name) for name in names])
+        data["source_id"] = of_episode[data["episode_id"]]
+    return data, sources
+
+
+def write_trajectories(data: OfflineDataset) -> list[Any]:
+    """Return trajectories with rewards; see ``OfflineDataset.to_trajectories``."""
+    types = import_types()
+    trajectories = []
+    for episode in episodes(data):
+        rows = episode.rows
+        infos = np.array([_make_info(data, int(row)) for row in rows], dtype=object)
+        trajectories.append(
+            types.TrajectoryWithRew(
+                obs=types.maybe_wrap_in_dictobs(episode.observations),
+                acts=np.asarray(data.actions[rows]),
+                infos=infos,
+                terminal=True,
+                rews=np.asarray(data.rewards[rows]),
+            )
+        )
+    return trajectories
+
+
+def _make_info(data: OfflineDataset, row: int) -> dict[str, Any]:
+    truncated = bool(data.truncated[row]) and not data.terminated[row]
+    info: dict[str, Any] = {TRUNCATED: truncated, "source": data.sources[data.source_id[row]]}
+    if data.costs is not None:
+        info["cost"] = float(data.costs[row])
+    return info
+
+
+def _terminated(trajectory: Any, number: int, assume_terminal: bool | None) -> bool:
+    """Tell whether a trajectory terminated, which its flag ``terminal`` alone does not say."""
+    if not trajectory.terminal:
+        return False
+    last = _info(trajectory, -1)
+    if TRUNCATED in last:
+        return not last[TRUNCATED]
+    if assume_terminal is None:
+        raise ValueError(
+            f"trajectory {number}: terminal=True, but its last info has no {TRUNCATED!r}, and imitation "
+            "marks episodes whose time was up as terminal too: say assume_terminal=True or False"
+        )
+    return assume_terminal
+
+
+def _info(trajectory: Any, step: int) -> dict[str, Any]:
+    if trajectory.infos is None:
+        return {}
+    info: dict[str, Any] = trajectory.infos[step]
+    return info

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch as th
+from gymnasium import spaces
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+
+from sb3_greendc.bc import Cloning, agreement, behavioral_clone
+from sb3_greendc.bc.batches import Batches, split_episodes
+from sb3_greendc.bc.loss import MaskedLoss, most_likely_actions
+from sb3_greendc.bc.models import make_model
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.datasets import OfflineDataset, collect
+from sb3_greendc.extractors import JobSetPolicy, MaskedActorCriticPolicy
+
+POOL = {"units": 4, "horizon": 12, "ready_pool_size": 4, "episode_steps": 40}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imitation() -> None:
+    pytest.importorskip("imitation")
+
+
+@pytest.fixture(scope="module")
+def data() -> OfflineDataset:
+    return collect(["hvf"], "ResourcePool-10", 6000, env_kwargs=POOL)
+
+
+def first_action_data(n_episodes: int = 12) -> OfflineDataset:
+    """Return masked data in which the first valid action is taken."""
+    rng = np.random.default_rng(0)
+    n = 10 * n_episodes
+    masks = (rng.random((n, 4)) < 0.5).astype(np.int8)
+    masks[:, 3] = 1
+    vector = np.concatenate([masks[:, :3], rng.random((n, 1))], axis=1).astype(np.float32)
+    obs = {"obs/vector": vector, "obs/action_mask": masks}
+    following = {key.replace("obs", "next_obs"): np.roll(value, -1, axis=0) for key, value in obs.items()}
+    ends = np.arange(n) % 10 == 9
+    return OfflineDataset.from_dict(
+        {
+            **obs,
+            **following,
+            "actions": masks.argmax(axis=1),
+            "rewards": np.zeros(n),
+            "terminated": ends,
+            "truncated": np.zeros(n, bool),
+        }
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "maskable_ppo"])
+def test_learns_what_was_done_and_never_anything_invalid(algorithm: str) -> None:
+    data = first_action_data()
+    clone = behavioral_clone(data, "mlp", algorithm=algorithm, n_epochs=60, batch_size=16, learning_rate=3e-3)
+    assert clone.algorithm == algorithm and isinstance(
+        clone.model, MaskablePPO if algorithm != "ppo" else PPO
+    )
+    assert clone.history["validation_agreement"].max() == 1.0
+    assert clone.history["train_loss"].iloc[-1] < 0.05 < clone.history["train_loss"].iloc[0]
+    actions = most_likely_actions(
+        clone.model.policy, {key: th.as_tensor(v) for key, v in data.observations.items()}
+    )
+    assert data.observations["action_mask"][np.arange(len(data)), actions].all()
+    if algorithm == "ppo":  # masks from the observation, also when the policy stands alone
+        predicted, _ = clone.model.predict(data.observations, deterministic=True)
+        np.testing.assert_array_equal(predicted, actions)
+
+
+def test_loss_is_the_masked_likelihood() -> None:
+    data = first_action_data()
+    model = make_model(data.observation_space, data.action_space, "mlp", "ppo", seed=0)
+    batch = data.batch(np.arange(32), ["observations", "actions"])
+    obs = {key: th.as_tensor(value) for key, value in batch["observations"].items()}
+    acts = th.as_tensor(batch["actions"])
+    metrics = MaskedLoss(ent_weight=0.1, l2_weight=0.01)(model.policy, obs, acts)
+    _, log_prob, entropy = model.policy.evaluate_actions(obs, acts)
+    l2 = sum(weights.square().sum() for weights in model.policy.parameters()) / 2
+    torch_loss = -log_prob.mean() - 0.1 * entropy.mean() + 0.01 * l2
+    assert metrics.loss.item() == pytest.approx(torch_loss.item(), rel=1e-5)
+    assert metrics.entropy.item() == pytest.approx(entropy.mean().item(), rel=1e-5)
+    assert MaskedLoss()(model.policy, obs, acts).loss.item() == pytest.approx(
+        -log_prob.mean().item(), rel=1e-5
+    )
+
+
+def test_same_seed_same_clone() -> None:
+    clones = [
+        behavioral_clone(first_action_data(), "mlp", n_epochs=2, batch_size=16, seed=s) for s in (1, 1, 2)
+    ]
+    weights = [th.nn.utils.parameters_to_vector(clone.model.policy.parameters()) for clone in clones]
+    assert th.equal(weights[0], weights[1]) and not th.equal(weights[0], weights[2])
+    pd.testing.assert_frame_equal(clones[0].history, clones[1].history)
+
+
+def test_split_holds_out_whole_episodes_of_every_source() -> None:
+    data = collect(["sjf", "hvf"], "ResourcePool-10", 400, env_kwargs=POOL, n_envs=2)
+    train, held_out = split_episodes(data, 0.25, np.random.default_rng(0))
+    assert sorted([*train, *held_out]) == list(range(400))
+    assert not set(data.episode_id[train]) & set(data.episode_id[held_out])
+    assert set(data.source_id[held_out]) == {0, 1}
+    assert len(split_episodes(data, 0.0, np.random.default_rng(0))[1]) == 0
+
+
+def test_an_epoch_is_every_transition_once() -> None:
+    data = first_action_data()
+    batches = Batches(data, np.arange(64), 16, np.random.default_rng(0))
+    seen = [np.concatenate([batch["obs"].get("vector")[:, 3] for batch in batches]) for _ in range(2)]
+    for epoch in seen:
+        np.testing.assert_array_equal(np.sort(epoch), np.sort(data.observations["vector"][:64, 3]))
+    assert not np.array_equal(*seen)
+    assert all(len(batch["obs"]) == len(batch["acts"]) == 16 for batch in batches)
+
+
+def test_the_best_epoch_is_kept() -> None:
+    """Of labels that mean nothing, more epochs learn more noise: the held-out loss says when to stop."""
+    data = first_action_data(8)
+    noise = np.random.default_rng(1)
+    masks = data.observations["action_mask"]
+    actions = np.array([noise.choice(np.flatnonzero(mask)) for mask in masks])
+    object.__setattr__(data, "actions", actions)
+    clone = behavioral_clone(data, "mlp", n_epochs=80, batch_size=8, learning_rate=5e-3)
+    losses = clone.history["validation_loss"]
+    assert clone.best_epoch == losses.idxmin() + 1 < 80
+    _, held_out = split_episodes(data, 0.1, np.random.default_rng(0))
+    batch = data.batch(held_out, ["observations", "actions"])
+    obs = {key: th.as_tensor(value) for key, value in batch["observations"].items()}
+    with th.no_grad():
+        kept = MaskedLoss()(clone.model.policy, obs, th.as_tensor(batch["actions"])).loss.item()
+    assert kept == pytest.approx(losses.min(), rel=1e-4)
+
+
+def test_clones_a_heuristic_far_above_chance(data: OfflineDataset) -> None:
+    clone = behavioral_clone(data, n_epochs=6, learning_rate=3e-3)
+    table = agreement({"clone": clone.model}, ["hvf"], "ResourcePool-10", 5, env_kwargs=POOL)
+    values = table.set_index("measure")["estimate"]
+    assert values["agreement_free"] > 0.85 > values["chance_free"] + 0.3
+
+
+def test_maskable_ppo_goes_on_training_and_evaluate_reads_it(data: OfflineDataset, tmp_path: Path) -> None:
+    clone = behavioral_clone(data, n_epochs=2)
+    path = clone.save(tmp_path / "run", note="kept")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["note"] == "kept"
+    env = make_vec_env("ResourcePool-10", 2, 0, **POOL)
+    loaded = MaskablePPO.load(path, env, device="cpu", n_steps=16, batch_size=16)
+    before = {key: value.clone() for key, value in loaded.policy.state_dict().items()}
+    for key, value in clone.model.policy.state_dict().items():
+        assert th.equal(value, before[key])
+    loaded.learn(64)
+    assert any(not th.equal(value, before[key]) for key, value in loaded.policy.state_dict().items())
+    results = evaluate([str(tmp_path / "run"), "hvf"], "ResourcePool-10", 2, env_kwargs=POOL)
+    assert results["return"].notna().all()
+    attached = clone.attach(env, n_steps=32, batch_size=64, learning_rate=1e-5)
+    assert attached.n_steps == 32 and attached.n_envs == 2
+    attached.learn(64)
+    assert attached.num_timesteps == 64
+
+
+def test_ppo_goes_on_training_a_masked_policy(data: OfflineDataset) -> None:
+    clone = behavioral_clone(data, JobSetPolicy, algorithm="ppo", n_epochs=1)
+    assert isinstance(clone.model.policy, MaskedActorCriticPolicy)
+    model = clone.attach(make_vec_env("ResourcePool-10", 2, 0, **POOL), n_steps=16, batch_size=16)
+    model.learn(32)
+    assert model.num_timesteps == 32
+
+
+def test_box_actions_and_plain_observations() -> None:
+    rng = np.random.default_rng(0)
+    obs = rng.uniform(-1, 1, (400, 2)).astype(np.float32)
+    data = OfflineDataset.from_dict(
+        {
+            "obs": obs,
+            "next_obs": obs,
+            "actions": 0.5 * obs[:, :1],
+            "rewards": np.zeros(400),
+            "terminated": np.arange(400) % 10 == 9,
+            "truncated": np.zeros(400, bool),
+        },
+        action_space=spaces.Box(-1, 1, (1,), np.float32),
+    )
+    clone = behavioral_clone(data, n_epochs=60, batch_size=40, learning_rate=3e-3)
+    assert clone.algorithm == "ppo" and clone.history["validation_agreement"].isna().all()
+    predicted, _ = clone.model.predict(obs, deterministic=True)
+    assert np.abs(predicted - data.actions).mean() < 0.05
+
+
+def test_data_on_disk_are_cloned_too(
+    data: OfflineDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREENDC_CACHE", str(tmp_path / "cache"))
+    data.save(tmp_path / "x.npz")
+    mapped = OfflineDataset.load(tmp_path / "x.npz", mmap=True)
+    clones = [behavioral_clone(source, n_epochs=1) for source in (mapped, tmp_path / "x.npz")]
+    pd.testing.assert_frame_equal(clones[0].history, clones[1].history)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_epochs": 0}, "n_epochs=0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+        ({"batch_size": 1000}, "batch_size=1000: must be between 1 and 100"),
+        ({"policy": "cnn"}, "policy='cnn': must be one of"),
+        ({"policy": "job_set"}, "does not fit"),
+        ({"algorithm": "dqn"}, "algorithm='dqn': must be one of"),
+        ({"policy_kwargs": {"features_extractor": "combned"}}, "did you mean 'combined'"),
+    ],
+)
+def test_bad_requests(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Cloning(first_action_data(), **{"policy": "mlp", "batch_size": 16, **options})
+
+
+def test_masks_need_discrete_actions_and_validation_needs_episodes() -> None:
+    box = spaces.Box(-1, 1, (1,), np.float32)
+    with pytest.raises(ValueError, match="needs Discrete actions"):
+        make_model(box, box, "mlp", "maskable_ppo")
+    with pytest.raises(ValueError, match="no source has two episodes"):
+        Cloning(first_action_data(1), "mlp", batch_size=4)
+
+
+def test_missing_imitation_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "imitation"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "imitation", None)
+    with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[bc\]'"):
+        Cloning(first_action_data(), "mlp", batch_size=4)
+    with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[bc\]'"):
+        first_action_data().to_trajectories()
+
+
+def test_command(data: OfflineDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sb3_greendc.cli.clone import main
+
+    data.save(tmp_path / "x.npz")
+    out = tmp_path / "clone"
+    arguments = ["--data", str(tmp_path / "x.npz"), "--out", str(out), "--epochs", "1", "--episodes", "2"]
+    assert main([*arguments, "--no-progress"]) == 0
+    said = capsys.readouterr().out
+    assert "maskable_ppo, epoch 1 of 1" in said and "agreement on 2 fresh episodes" in said
+    table = pd.read_csv(out / "agreement.csv")
+    assert set(table["policy"]) == {"clone", "hvf"} and set(table["heuristic"]) == {"hvf"}
+    assert {"model.zip", "run.json", "history.csv", "agreement.csv"} == {path.name for path in out.iterdir()}
+    record = json.loads((out / "run.json").read_text())
+    assert record["algorithm"] == "maskable_ppo" and record["env_id"] == "ResourcePool-10-v0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--data": "none.npz"}, "none.npz"),
+        ({"--batch-size": "100000"}, "batch_size=100000"),
+        ({"--policy-kwargs": "net_arch"}, "must be key=value"),
+    ],
+)
+def test_bad_commands_are_one_line(
+    changes: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sb3_greendc.cli.clone import main
+
+    first_action_data().save(tmp_path / "x.npz")
+    options = {"--data": str(tmp_path / "x.npz"), "--out": str(tmp_path / "run"), **changes}
+    with pytest.raises(SystemExit) as error:
+        main(list(itertools.chain(*options.items())))
+    err = capsys.readouterr().err
+    assert error.value.code == 2 and err.startswith("clone: error: ") and err.count("\n") == 1
+    assert message in err and not (tmp_path / "run").exists()

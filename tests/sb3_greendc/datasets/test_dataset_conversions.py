@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from dataset_cases import ARRAYS, DICT_SPACE, assert_same, box_dataset, masked_arrays, masked_dataset
+from gymnasium import spaces
+from stable_baselines3 import SAC
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+
+from sb3_greendc.datasets import OfflineDataset
+
+WITHOUT_COSTS = tuple(name for name in ARRAYS if name not in ("costs", "episode_id", "source_id"))
+
+
+@pytest.fixture
+def _minari_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_minari_folder")
+@pytest.mark.parametrize("make", [masked_dataset, box_dataset])
+def test_minari_round_trip(make: Any) -> None:
+    data = make()
+    written = data.to_minari("greendc/toy-v0", description="a test")
+    assert written.total_steps == len(data) and written.total_episodes == data.n_episodes
+    for read in (OfflineDataset.from_minari(written), OfflineDataset.from_minari("greendc/toy-v0")):
+        assert_same(data, read)
+        assert read.sources == data.sources and read.metadata == data.metadata
+        assert read.observation_space == data.observation_space
+        for name, label in data.labels.items():
+            np.testing.assert_array_equal(read.labels[name], label)
+            assert read.labels[name].dtype == label.dtype
+    with pytest.raises(ValueError, match="none of this id"):
+        OfflineDataset.from_minari("greendc/other-v0")
+
+
+@pytest.mark.usefixtures("_minari_folder")
+@pytest.mark.filterwarnings("ignore:.*None")
+def test_minari_data_of_others_are_read() -> None:
+    """Written with Minari alone, as another project would: no sources, infos without a reset's entry."""
+    import minari
+    from minari.data_collector import EpisodeBuffer
+
+    buffers = [
+        EpisodeBuffer(
+            observations=np.arange(4, dtype=np.float32)[:, None],
+            actions=np.array([0, 1, 0]),
+            rewards=np.array([1.0, 2.0, 3.0]),
+            terminations=np.array([False, False, ends]),
+            truncations=np.array([False, False, not ends]),
+            infos={"cost": np.array([0.0, 0.5, 1.0])},
+        )
+        for ends in (True, False)
+    ]
+    written = minari.create_dataset_from_buffers(
+        "other/toy-v0",
+        buffers,
+        observation_space=spaces.Box(0, 9, (1,), np.float32),
+        action_space=spaces.Discrete(2),
+    )
+    data = OfflineDataset.from_minari(written)
+    np.testing.assert_array_equal(data.next_observations[:, 0], [1, 2, 3] * 2)
+    np.testing.assert_array_equal(data.terminated, [0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(data.truncated, [0, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(data.costs, [0, 0.5, 1] * 2)
+
+
+@pytest.mark.parametrize("make", [masked_dataset, box_dataset])
+def test_imitation_round_trip(make: Any) -> None:
+    pytest.importorskip("imitation")
+    data = make()
+    trajectories = data.to_trajectories()
+    assert [len(one) for one in trajectories] == np.bincount(data.episode_id).tolist()
+    read = OfflineDataset.from_trajectories(trajectories, data.observation_space, data.action_space)
+    assert_same(data, read)
+    assert read.sources == data.sources
+
+
+def test_imitation_says_terminal_of_truncated_episodes_too() -> None:
+    types = pytest.importorskip("imitation.data.types")
+    data = masked_dataset()
+    stripped = [
+        types.TrajectoryWithRew(one.obs, one.acts, None, terminal, one.rews)
+        for one, terminal in zip(data.to_trajectories(), (True, True, False), strict=True)
+    ]
+    with pytest.raises(ValueError, match=r"trajectory 0: .*assume_terminal"):
+        OfflineDataset.from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3))
+    read = OfflineDataset.from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3), assume_terminal=True)
+    np.testing.assert_array_equal(np.flatnonzero(read.terminated), [3, 4])
+    np.testing.assert_array_equal(np.flatnonzero(read.truncated), [7])
+    assert read.costs is None
+    without = [types.Trajectory(one.obs, one.acts, one.infos, True) for one in data.to_trajectories()]
+    with pytest.raises(ValueError, match="no rewards"):
+        OfflineDataset.from_trajectories(without, DICT_SPACE, spaces.Discrete(3))
+
+
+def test_shuffled_transitions_are_no_episodes() -> None:
+    pytest.importorskip("imitation")
+    arrays = masked_arrays()
+    arrays["next_obs/vector"] = arrays["next_obs/vector"][::-1]
+    with pytest.raises(ValueError, match="not followed by the next one of their episode"):
+        OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3)).to_trajectories()
+
+
+def test_replay_buffer_round_trip_of_dicts() -> None:
+    data = masked_dataset()
+    buffer = data.to_replay_buffer(10, device="cpu")
+    assert isinstance(buffer, DictReplayBuffer) and buffer.size() == 8 and not buffer.full
+    read = OfflineDataset.from_replay_buffer(buffer)
+    assert_same(data, read, ("observations", "next_observations", "actions", "terminated", "truncated"))
+    np.testing.assert_allclose(read.rewards, data.rewards, rtol=1e-6)
+    np.testing.assert_array_equal(read.episode_id, data.episode_id)
+    with pytest.raises(ValueError, match="buffer_size=3"):
+        data.to_replay_buffer(3)
+
+
+def test_replay_buffer_keeps_box_actions_scaled() -> None:
+    data = box_dataset()
+    buffer = data.to_replay_buffer(device="cpu")
+    assert isinstance(buffer, ReplayBuffer) and buffer.full
+    np.testing.assert_allclose(buffer.actions[:, 0], data.actions - 1, atol=1e-6)  # from [0, 2] to [-1, 1]
+    read = OfflineDataset.from_replay_buffer(buffer)
+    np.testing.assert_allclose(read.actions, data.actions, atol=1e-6)
+    raw = data.to_replay_buffer(device="cpu", scaled_actions=False)
+    assert_same(data, OfflineDataset.from_replay_buffer(raw, scaled_actions=False), ("actions",))
+
+
+def test_a_buffer_that_an_algorithm_filled() -> None:
+    """Episodes of five steps in a full ring, the oldest five steps overwritten: the rest is read in order."""
+    env = gym.make("Pendulum-v1", max_episode_steps=5)
+    model = SAC("MlpPolicy", env, buffer_size=12, learning_starts=100, device="cpu", seed=0)
+    model.learn(17)
+    data = OfflineDataset.from_replay_buffer(model.replay_buffer)
+    assert len(data) == 12 and not data.terminated.any()
+    np.testing.assert_array_equal(np.flatnonzero(data.truncated), [4, 9, 11])
+    assert np.abs(data.actions).max() > 1.01  # unscaled: the torque goes to 2
+    steps = data.observations[1:][~data.truncated[:-1]]
+    np.testing.assert_array_equal(steps, data.next_observations[:-1][~data.truncated[:-1]])
+
+
+def test_buffers_that_do_not_know_truncation() -> None:
+    data = box_dataset()
+    space = (data.observation_space, data.action_space)
+    with pytest.raises(ValueError, match="no transitions"):
+        OfflineDataset.from_replay_buffer(ReplayBuffer(5, *space))
+    lean = ReplayBuffer(5, *space, handle_timeout_termination=False)
+    lean.add(np.zeros(2), np.ones(2), np.zeros(1), np.zeros(1), np.ones(1), [{}])
+    with pytest.raises(ValueError, match="assume_terminal"):
+        OfflineDataset.from_replay_buffer(lean)
+    assert OfflineDataset.from_replay_buffer(lean, assume_terminal=True).terminated.all()
+    assert OfflineDataset.from_replay_buffer(lean, assume_terminal=False).truncated.all()
+    shared = ReplayBuffer(5, *space, optimize_memory_usage=True, handle_timeout_termination=False)
+    shared.add(np.zeros(2), np.ones(2), np.zeros(1), np.zeros(1), np.ones(1), [{}])
+    with pytest.raises(ValueError, match="optimize_memory_usage"):
+        OfflineDataset.from_replay_buffer(shared, assume_terminal=True)
+
+
+def test_each_environment_of_a_buffer_has_its_episodes() -> None:
+    buffer = ReplayBuffer(8, spaces.Box(0, 99, (1,), np.float32), spaces.Discrete(2), n_envs=2)
+    for t in range(3):
+        now = np.array([[t], [10 + t]], np.float32)
+        ended = np.array([t == 1, False])
+        infos = [{"TimeLimit.truncated": False}, {"TimeLimit.truncated": False}]
+        buffer.add(now, now + 1, np.array([[0], [1]]), np.array([t, -t]), ended, infos)
+    data = OfflineDataset.from_replay_buffer(buffer)
+    np.testing.assert_array_equal(data.observations[:, 0], [0, 1, 2, 10, 11, 12])
+    np.testing.assert_array_equal(data.next_observations[:, 0], [1, 2, 3, 11, 12, 13])
+    np.testing.assert_array_equal(data.actions, [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(data.terminated, [0, 1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(data.truncated, [0, 0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(data.episode_id, [0, 0, 1, 2, 2, 2])

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dataset_cases import assert_same, box_dataset, masked_arrays, masked_dataset
+from gymnasium import spaces
+
+from sb3_greendc.datasets import OfflineDataset, npz
+from sb3_greendc.datasets.spaces import space_from_json, space_to_json
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(npz.CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("make", [masked_dataset, box_dataset])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_round_trip(make: object, mmap: bool, tmp_path: Path) -> None:
+    data = make()  # type: ignore[operator]
+    data.save(tmp_path / "x.npz")
+    before = (tmp_path / "x.npz").read_bytes()
+    for _ in range(2):  # the second time from the cache
+        loaded = OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+        assert_same(data, loaded)
+        assert loaded.observation_space == data.observation_space and loaded.action_space == data.action_space
+        assert loaded.sources == data.sources and loaded.metadata == data.metadata
+        for name, label in data.labels.items():
+            np.testing.assert_array_equal(loaded.labels[name], label)
+    assert (tmp_path / "x.npz").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_mapped_arrays_stay_on_disk_and_are_read_only(tmp_path: Path, cache: Path) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    data = OfflineDataset.load(tmp_path / "x.npz", mmap=True)
+    assert isinstance(data.observations["image"], np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        data.observations["image"][0] = 0
+    batch = data.batch([0, 1])
+    assert type(batch["observations"]["image"]) is np.ndarray
+    assert batch["observations"]["image"].flags.writeable
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_large_data_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npz, "_PIECE", 64)
+    data = masked_dataset()
+    data.save(tmp_path / "x.npz")
+    for mmap in (False, True):
+        assert_same(data, OfflineDataset.load(tmp_path / "x.npz", mmap=mmap))
+
+
+def test_numpy_reads_the_arrays(tmp_path: Path) -> None:
+    data = masked_dataset()
+    data.save(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as archive:
+        np.testing.assert_array_equal(archive["observations/image"], data.observations["image"])
+
+
+def test_a_plain_npz_of_others_is_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **masked_arrays())
+    data = OfflineDataset.load(tmp_path / "x.npz")
+    np.testing.assert_array_equal(data.rewards, masked_arrays()["rewards"])
+    with pytest.raises(ValueError, match=r"x\.npz: mmap=True needs"):
+        OfflineDataset.load(tmp_path / "x.npz", mmap=True)
+    arrays = masked_arrays()
+    del arrays["truncated"]
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(ValueError, match=r"x\.npz: no array 'truncated'"):
+        OfflineDataset.load(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_any_changed_or_missing_byte_is_one_clear_error(tmp_path: Path, mmap: bool) -> None:
+    path, damaged = tmp_path / "x.npz", tmp_path / "y.npz"
+    masked_dataset().save(path)
+    OfflineDataset.load(path, mmap=mmap)  # an intact one in the cache must not hide it
+    whole = path.read_bytes()
+    rng = random.Random(0)
+    contents = [whole[:size] for size in (0, 10, len(whole) // 2, len(whole) - 1)]
+    for _ in range(40):
+        changed = bytearray(whole)
+        changed[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        contents.append(bytes(changed))
+    for content in contents:
+        damaged.write_bytes(content)
+        with pytest.raises(ValueError, match=r"y\.npz: (damaged|truncated)|mmap=True needs"):
+            OfflineDataset.load(damaged, mmap=mmap)
+        assert damaged.read_bytes() == content
+
+
+def test_a_file_that_lies_is_validated_and_kept_out_of_the_cache(tmp_path: Path, cache: Path) -> None:
+    """Its checksum is right, its content is not: somebody wrote it with other code."""
+    data = masked_dataset()
+    object.__setattr__(data, "rewards", np.full(8, np.nan))
+    data.save(tmp_path / "x.npz")
+    for mmap in (False, True):
+        with pytest.raises(ValueError, match=r"x\.npz: rewards: 8 of 8 rows are not finite"):
+            OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+    assert list(cache.iterdir()) == []
+
+
+def test_interrupted_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    before = (tmp_path / "x.npz").read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(npz, "_write_array", fail)
+    with pytest.raises(OSError, match="disk full"):
+        box_dataset().save(tmp_path / "x.npz")
+    assert (tmp_path / "x.npz").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+
+
+def test_bad_requests(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"must end in \.npz"):
+        masked_dataset().save(tmp_path / "x.dat")
+    with pytest.raises(FileNotFoundError):
+        OfflineDataset.load(tmp_path / "none.npz")
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.txt", "b")
+    with pytest.raises(ValueError, match=r"x\.npz: "):
+        OfflineDataset.load(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 255, (4, 3), np.uint8),
+        spaces.Box(-np.inf, np.inf, (2,), np.float64),
+        spaces.Box(np.array([0, -1], np.float32), np.array([1.1, np.inf], np.float32)),
+        spaces.Discrete(5, start=2),
+        spaces.MultiBinary([2, 3]),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (), np.float32)}),
+    ],
+)
+def test_spaces_survive_json(space: spaces.Space) -> None:  # type: ignore[type-arg]
+    import json
+
+    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+    with pytest.raises(ValueError, match="must be Box"):
+        space_to_json(spaces.Text(3))
+
+
+CHILD = """
+import resource, sys
+from imitation.algorithms import bc
+from sb3_greendc import CRR
+from sb3_greendc.bc import behavioral_clone
+from sb3_greendc.datasets import OfflineDataset
+
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (used * 1024 + 300_000_000,) * 2)
+try:
+    OfflineDataset.load(sys.argv[1])
+except MemoryError:
+    print("memory does not hold it")
+data = OfflineDataset.load(sys.argv[1], mmap=True)
+clone = behavioral_clone(data, "mlp", policy_kwargs={"net_arch": [8]}, n_epochs=1, validation_fraction=0)
+print("trained on", len(clone.history), "epoch")
+model = CRR("MlpPolicy", dataset=data, policy_kwargs={"net_arch": [8]}, device="cpu").learn(20)
+print(model._n_updates, "updates")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
+def test_data_larger_than_memory_train_from_disk(tmp_path: Path) -> None:
+    pytest.importorskip("imitation")
+    n = 100_000
+    states = np.zeros((n + 1, 4000), np.uint8)  # 400 MB
+    ends = np.arange(n) % 100 == 99
+    arrays = {"obs": states[:-1], "next_obs": states[1:], "actions": np.arange(n) % 2, "rewards": np.zeros(n)}
+    data = OfflineDataset.from_dict({**arrays, "terminated": ends, "truncated": np.zeros(n, bool)})
+    data.save(tmp_path / "x.npz")
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path / "x.npz")], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "memory does not hold it",
+        "trained on 1 epoch",
+        "20 updates",
+    ], done.stderr
