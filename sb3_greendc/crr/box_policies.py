@@ -1,0 +1,284 @@
+"""CRR's networks for continuous actions: a Gaussian whose mean is squashed, and critics of state and action.
+
+``encoder → actor → mean in (-1, 1) and standard deviation in (e⁻⁵, 1)``, and ``(encoder, action) → Q``. The
+distribution itself is not squashed: a likelihood at the edge of a squashed one is unbounded, and
+data of rules lie there. Actions are scaled to [-1, 1]; draws are clipped to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.torch_layers import (
+    BaseFeaturesExtractor,
+    FlattenExtractor,
+    NatureCNN,
+    create_mlp,
+)
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import nn
+
+from sb3_greendc.crr.networks import NetArch, SharedLayers, read_net_arch
+from sb3_greendc.extractors.combined import MaskedCombinedExtractor
+from sb3_greendc.extractors.heads import stacked_mlp
+
+EDGE = 1.0 - 1e-6
+"""Greatest size of a scaled action of the data."""
+LOWEST_LOG_STD = -5.0
+
+
+class BoxCRRPolicy(BasePolicy):
+    """Encoder, Gaussian actor, critics and their targets, for a bounded ``Box`` action space.
+
+    :param observation_space: any space that SB3 supports
+    :param action_space: ``Box`` of one dimension, bounded
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param net_arch: widths of the hidden layers of actor and critics alike, or
+        ``dict(shared=[...], pi=[...], qf=[...])`` with layers that they share
+    :param activation_fn: activation between layers
+    :param features_extractor_class: the encoder
+    :param features_extractor_kwargs: its keyword arguments
+    :param normalize_images: divide ``uint8`` images by 255
+    :param optimizer_class: of the optimizer
+    :param optimizer_kwargs: its keyword arguments besides the learning rate
+    :param n_critics: 1 or 2
+    :param target_actor: keep a slow copy of the actor too, for the critics' target
+    """
+
+    action_space: spaces.Box
+    low: th.Tensor
+    high: th.Tensor
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Box,
+        lr_schedule: Schedule,
+        net_arch: NetArch | None = None,
+        activation_fn: type[nn.Module] = nn.ReLU,
+        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_kwargs: dict[str, Any] | None = None,
+        normalize_images: bool = True,
+        optimizer_class: type[th.optim.Optimizer] = th.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        n_critics: int = 2,
+        target_actor: bool = False,
+    ) -> None:
+        if optimizer_kwargs is None:
+            optimizer_kwargs = {"fused": True} if optimizer_class in (th.optim.Adam, th.optim.AdamW) else {}
+        super().__init__(
+            observation_space,
+            action_space,
+            features_extractor_class,
+            features_extractor_kwargs,
+            normalize_images=normalize_images,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+            squash_output=True,
+        )
+        if n_critics not in (1, 2):
+            raise ValueError(f"n_critics={n_critics!r}: must be 1 or 2")
+        check_box(action_space)
+        self.net_arch: NetArch = [256, 256] if net_arch is None else net_arch
+        self.activation_fn = activation_fn
+        self.n_critics = n_critics
+        self.target_actor = target_actor
+        self._build(lr_schedule)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        """Create networks, targets and optimizers."""
+        layers = read_net_arch(self.net_arch, "heads")
+        dim = int(self.action_space.shape[0])
+        self.register_buffer("low", th.as_tensor(self.action_space.low, dtype=th.float32), persistent=False)
+        self.register_buffer("high", th.as_tensor(self.action_space.high, dtype=th.float32), persistent=False)
+        self.features_extractor = self._make_encoder(layers["shared"])
+        self.features_extractor_target = self._make_encoder(layers["shared"])
+        features = self.features_extractor.features_dim
+
+        def make_actor() -> nn.Module:
+            return nn.Sequential(*create_mlp(features, 2 * dim, layers["pi"], self.activation_fn))
+
+        def make_critic() -> nn.Module:
+            return stacked_mlp(self.n_critics, features + dim, 1, layers["qf"], self.activation_fn)
+
+        self.actor, self.critic = make_actor(), make_critic()
+        self.critic_target = make_critic()
+        pairs = [
+            (self.features_extractor_target, self.features_extractor),
+            (self.critic_target, self.critic),
+        ]
+        self.actor_target: nn.Module | None = None
+        if self.target_actor:
+            self.actor_target = make_actor()
+            pairs.append((self.actor_target, self.actor))
+        for target, online in pairs:
+            target.load_state_dict(online.state_dict())
+            target.requires_grad_(False)
+        self.set_training_mode(False)
+        self._target: list[th.Tensor] = [p for target, _ in pairs for p in target.parameters()]
+        self._online: list[th.Tensor] = [p for _, online in pairs for p in online.parameters()]
+        parts = (self.features_extractor, self.critic, self.actor)
+        parameters = [parameter for part in parts for parameter in part.parameters()]
+        self.optimizer = self.optimizer_class(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+
+    def _make_encoder(self, shared: list[int]) -> BaseFeaturesExtractor:
+        if not shared:
+            return self.make_features_extractor()
+        return SharedLayers(
+            self.observation_space,
+            self.features_extractor_class,
+            self.features_extractor_kwargs,
+            shared,
+            self.activation_fn,
+        )
+
+    @th.no_grad()
+    def update_targets(self, tau: float) -> None:
+        """Move the targets: ``target ← (1 - τ) target + τ online``."""
+        if tau == 1.0:
+            th._foreach_copy_(self._target, self._online)
+        else:
+            th._foreach_lerp_(self._target, self._online, tau)
+        for target, online in zip(
+            self.features_extractor_target.buffers(), self.features_extractor.buffers(), strict=True
+        ):
+            target.copy_(online)
+
+    # ------------------------------------------------------------------ networks
+
+    def encode(self, observations: PyTorchObs) -> th.Tensor:
+        """Return the features ``(B, D)`` of observations."""
+        return self.extract_features(observations, self.features_extractor)
+
+    def target_encode(self, observations: PyTorchObs) -> th.Tensor:
+        """Return the target encoder's features ``(B, D)``."""
+        return self.extract_features(observations, self.features_extractor_target)
+
+    def distribution(self, features: th.Tensor) -> th.distributions.Normal:
+        """Return the Gaussian over scaled actions, ``(B, d)``."""
+        return _gaussian(self.actor(features))
+
+    def next_distribution(
+        self, observations: PyTorchObs, target_features: th.Tensor
+    ) -> th.distributions.Normal:
+        """Return the policy of the critics' target: the target actor's where there is one."""
+        if self.actor_target is None:
+            return self.distribution(self.encode(observations))
+        return _gaussian(self.actor_target(target_features))
+
+    def q_values(self, features: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        """Return the critics' values ``(K, B)`` of scaled actions ``(B, d)``."""
+        return cast("th.Tensor", self.critic(th.cat([features, actions], dim=1))).squeeze(2)
+
+    def target_q_values(self, features: th.Tensor, actions: th.Tensor) -> th.Tensor:
+        """Return the target critics' values ``(K, B)`` of scaled actions; features of the target encoder."""
+        return cast("th.Tensor", self.critic_target(th.cat([features, actions], dim=1))).squeeze(2)
+
+    def scaled(self, actions: th.Tensor) -> th.Tensor:
+        """Return actions of the data on the scale [-1, 1], held just inside."""
+        scaled = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0
+        return scaled.clamp(-EDGE, EDGE)
+
+    # ------------------------------------------------------------------ acting
+
+    def forward(self, observations: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        """Return scaled actions ``(B, d)``."""
+        return self._predict(observations, deterministic)
+
+    def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        """Return the mean, or a draw clipped to [-1, 1].
+
+        :raises ValueError: if an observation is not finite, or training diverged
+        """
+        policy = self.distribution(self.encode(observation))
+        actions = policy.mean
+        if not deterministic:
+            actions = th.normal(actions, policy.stddev).clamp(-1.0, 1.0)
+        if not bool(th.isfinite(actions).all()):
+            raise ValueError(
+                "the policy's actions are not finite: NaN or infinity in an observation, or training diverged"
+            )
+        return actions
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Put the online networks into training or evaluation mode; targets are always in evaluation mode."""
+        self.train(mode)
+        for target in (self.features_extractor_target, self.critic_target, self.actor_target):
+            if target is not None:
+                target.train(False)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        data.update(
+            net_arch=self.net_arch,
+            activation_fn=self.activation_fn,
+            n_critics=self.n_critics,
+            target_actor=self.target_actor,
+            lr_schedule=self._dummy_schedule,
+            optimizer_class=self.optimizer_class,
+            optimizer_kwargs=self.optimizer_kwargs,
+            features_extractor_class=self.features_extractor_class,
+            features_extractor_kwargs=self.features_extractor_kwargs,
+        )
+        return data
+
+
+class BoxCnnPolicy(BoxCRRPolicy):
+    """:class:`BoxCRRPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Box,
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+
+class BoxMultiInputPolicy(BoxCRRPolicy):
+    """:class:`BoxCRRPolicy` with SB3's combined extractor by default: for ``Dict``."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Box,
+        lr_schedule: Schedule,
+        *,
+        features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            features_extractor_class=features_extractor_class,
+            **kwargs,
+        )
+
+
+def check_box(action_space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless actions are vectors between finite bounds."""
+    if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
+        raise ValueError(f"action space {action_space}: must be Discrete, or a Box of one dimension")
+    if not (action_space.is_bounded("both") and bool((action_space.high > action_space.low).all())):
+        raise ValueError(f"action space {action_space}: must have finite bounds, the lower below the upper")
+
+
+def _gaussian(outputs: th.Tensor) -> th.distributions.Normal:
+    """Return the Gaussian of the actor's outputs: mean in (-1, 1), standard deviation in (e⁻⁵, 1)."""
+    mean, log_std = outputs.chunk(2, dim=-1)
+    log_std = LOWEST_LOG_STD * th.sigmoid(-log_std)
+    # Validation would cost more than the arithmetic.
+    return th.distributions.Normal(th.tanh(mean), log_std.exp(), validate_args=False)
