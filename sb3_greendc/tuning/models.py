@@ -1,0 +1,65 @@
+"""The model of a trial, with its data where it learns from data."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+from greendc.registration import family_of
+from sb3_greendc.crr import CRR
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.npz import checksum
+from sb3_greendc.tuning.problem import Problem, months_of
+from sb3_greendc.zoo import Hyperparameters
+
+
+def build_model(problem: Problem, hyperparameters: Hyperparameters, env: VecEnv) -> BaseAlgorithm:
+    """Build a trial's model, with its data if it learns from data.
+
+    :param problem: what is searched for
+    :param hyperparameters: of the trial
+    :param env: of the training split, wrapped; an offline algorithm takes its spaces alone
+    :raises ValueError: if the algorithm does not fit the environment, or the data are of another one, of
+        months that trials are judged on, or no longer what they were when the study was made
+    """
+    model = hyperparameters.build(env, problem.seed, "cpu")
+    if problem.data is not None:
+        dataset = _read_data(problem.data, problem.data_checksum)
+        _check_months(problem, dataset)
+        assert isinstance(model, CRR)
+        try:
+            model.set_dataset(dataset)
+        except ValueError as error:
+            raise ValueError(f"--data {problem.data}{_recorded_in(dataset)}: {error}") from error
+    return model
+
+
+@functools.lru_cache(maxsize=1)
+def _read_data(path: str, expected: str | None) -> OfflineDataset:
+    """Read a data set, once in each process."""
+    dataset = OfflineDataset.load(path)
+    if checksum(Path(path)) != expected:
+        raise ValueError(f"--data {path}: is no longer what it was when the study was made")
+    return dataset
+
+
+def _recorded_in(dataset: OfflineDataset) -> str:
+    env_id, env_kwargs = (dataset.metadata.get(key) for key in ("env_id", "env_kwargs"))
+    return f", recorded in {env_id} with {env_kwargs}" if env_id else ""
+
+
+def _check_months(problem: Problem, dataset: OfflineDataset) -> None:
+    """Raise a ``ValueError`` if the data say that they are of months of the validation or the test."""
+    family, recorded = family_of(problem.env_id), dataset.metadata.get("env_id")
+    if recorded is None or family is None or family.name != "vcc" or recorded not in family.presets:
+        return
+    judged = {*months_of(problem.env_id, {}), *problem.validation_kwargs["month"]}
+    shared = sorted(judged & set(months_of(recorded, dataset.metadata.get("env_kwargs") or {})))
+    if shared:
+        raise ValueError(
+            f"--data {problem.data}: recorded in {', '.join(shared)}, which trials are judged on; "
+            "collect in the months of split=train"
+        )

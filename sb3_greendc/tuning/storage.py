@@ -1,0 +1,116 @@
+"""Where a study lives: a journal file, a database, or a gRPC proxy before one, by URL."""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+
+import sqlalchemy.exc
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from sqlalchemy.engine import URL, make_url
+
+from sb3_greendc.tuning.journal_lock import JournalLock
+
+JOURNAL = "journal:///"
+GRPC = "grpc://"
+_FORMS = "journal:///PATH, sqlite:///PATH, postgresql://USER@HOST/DATABASE, mysql://... or grpc://HOST:PORT"
+_TIMEOUT = 10  # seconds to wait for a server
+
+
+@functools.lru_cache(maxsize=8)
+def open_storage(url: str) -> BaseStorage:
+    """Open a storage, the same object for the same URL in each process.
+
+    ``journal:///tuning.log`` is a path relative to the working folder, ``journal:////data/tuning.log``
+    an absolute one, as in SQLite's URLs. ``postgresql://`` uses psycopg 3.
+
+    :raises ValueError: for a URL of no known kind
+    :raises ImportError: if the database's driver is missing
+    :raises ConnectionError: if the storage cannot be reached
+    """
+    try:
+        if url.startswith(JOURNAL):
+            return _open_journal(Path(url.removeprefix(JOURNAL)))
+        if url.startswith(GRPC):
+            return _open_proxy(url.removeprefix(GRPC))
+        return _open_database(_database_url(url))
+    except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise ConnectionError(f"storage {without_password(url)}: cannot be reached: {reason}") from error
+
+
+def absolute(url: str) -> str:
+    """Return the URL with the path of its file absolute: workers may have another working folder."""
+    if url.startswith(JOURNAL):
+        path = url.removeprefix(JOURNAL)
+        return f"{JOURNAL}{Path(path).absolute()}" if path else url
+    if url.startswith("sqlite:///"):
+        parsed = make_url(url)
+        if parsed.database and parsed.database != ":memory:":
+            return str(parsed.set(database=str(Path(parsed.database).absolute())))
+    return url
+
+
+def without_password(url: str) -> str:
+    """Return a URL that may be printed."""
+    if url.startswith((JOURNAL, GRPC)):
+        return url
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _open_journal(path: Path) -> BaseStorage:
+    if not path.name:
+        raise ValueError(f"storage {JOURNAL}: names no file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = JournalLock(path)
+    backend = JournalFileBackend(str(path), lock)
+    lock.acquire()  # which mends the file, before anybody reads it
+    lock.release()
+    return JournalStorage(backend)
+
+
+def _open_proxy(address: str) -> BaseStorage:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"storage {GRPC}{address}: must be {GRPC}HOST:PORT")
+    try:
+        from optuna.storages import GrpcStorageProxy
+
+        proxy = GrpcStorageProxy(host=host, port=int(port))
+        proxy.wait_server_ready(timeout=_TIMEOUT)
+    except ImportError as error:
+        install = "pip install 'optuna>=4.2' grpcio protobuf"
+        raise ImportError(f"storage {GRPC}{address} needs gRPC: {install}") from error
+    return proxy
+
+
+def _database_url(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except sqlalchemy.exc.ArgumentError as error:
+        raise ValueError(f"storage {url!r}: must be {_FORMS}") from error
+    if parsed.drivername in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    return parsed
+
+
+def _open_database(url: URL) -> BaseStorage:
+    shown = url.render_as_string(hide_password=True)
+    connect_args = {"connect_timeout": _TIMEOUT} if url.drivername.startswith("postgresql") else {}
+    engine = {"connect_args": connect_args, "pool_pre_ping": True}
+    for attempts_left in reversed(range(5)):
+        try:
+            return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=engine)
+        except ImportError as error:
+            driver = "psycopg[binary]" if "psycopg" in url.drivername else f"the driver of {url.drivername}"
+            raise ImportError(f"storage {shown}: driver missing: pip install '{driver}'") from error
+        except sqlalchemy.exc.NoSuchModuleError as error:
+            raise ValueError(f"storage {shown}: must be {_FORMS}") from error
+        except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
+            # Two workers that meet an empty database both make its tables; one of them finds them made.
+            if not attempts_left:
+                raise
+            time.sleep(0.5)
+    raise AssertionError("unreachable")

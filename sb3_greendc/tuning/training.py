@@ -1,0 +1,140 @@
+"""One training of a trial's hyperparameters, judged on validation episodes on its way and at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch as th
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+
+from sb3_greendc.common.episodes import run_episodes
+from sb3_greendc.common.models import attach
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.tuning.models import build_model
+from sb3_greendc.tuning.problem import VALIDATION_SEED, Problem
+from sb3_greendc.tuning.score import Score
+from sb3_greendc.zoo import Hyperparameters
+
+ShouldStop = Callable[[int, Score], bool]
+"""Told the number of an evaluation (from 1) and its score; tells whether to give the training up."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What came of a training.
+
+    :param model: the model as it was left
+    :param score: its score at the end; ``None`` if it was given up or diverged
+    :param diverged: whether weights or returns are no longer finite
+    """
+
+    model: BaseAlgorithm
+    score: Score | None
+    diverged: bool = False
+
+
+def train_and_score(
+    problem: Problem,
+    hyperparameters: Hyperparameters,
+    should_stop: ShouldStop,
+    is_lost: Callable[[], bool],
+) -> Training:
+    """Train with the hyperparameters of a trial and judge the result.
+
+    The same problem and hyperparameters give the same score, wherever they run: trainings share their
+    seed, their validation episodes and the number of threads.
+
+    :param problem: what is searched for
+    :param hyperparameters: of the trial
+    :param should_stop: asked after each evaluation but the last
+    :param is_lost: asked before each; a training that nobody waits for is given up
+    """
+    validation = Validation(problem)
+    envs = make_vec_env(problem.env_id, hyperparameters.n_envs, problem.seed, **problem.training_kwargs)
+    env = hyperparameters.wrap(envs)
+    model = build_model(problem, hyperparameters, env)
+    try:
+        callback = _EvaluationsOnTheWay(problem, validation, should_stop, is_lost)
+        try:
+            model.learn(problem.timesteps, callback=callback)
+            if callback.given_up:
+                return Training(model, None)
+            score = validation.score(model)
+        except Exception:
+            # Weights that are not finite make SB3, torch or the environment raise, each in its own way.
+            if _is_finite(model):
+                raise
+            return Training(model, None, diverged=True)
+        return Training(model, score if math.isfinite(score.value) else None, not math.isfinite(score.value))
+    finally:
+        env.close()
+        validation.env.close()
+
+
+class Validation:
+    """The validation episodes, which are the same for every model.
+
+    :param problem: what is searched for
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.cost_limit = problem.cost_limit
+        self.env = make_vec_env(problem.env_id, problem.episodes, **problem.validation_kwargs)
+
+    def score(self, model: BaseAlgorithm) -> Score:
+        """Run the episodes, seeing them as the model does, and return its score."""
+        normalizer = model.get_vec_normalize_env()
+        env = self.env if normalizer is None else attach(normalizer, self.env)
+        episodes = run_episodes(model, env, VALIDATION_SEED)
+        value = float(np.mean([episode["return"] for episode in episodes]))
+        if self.cost_limit is None:
+            return Score(value)
+        cost = float(np.mean([episode["cost"] for episode in episodes]))
+        return Score(value, cost - self.cost_limit)
+
+
+class _EvaluationsOnTheWay(BaseCallback):
+    """Evaluate whenever another share of the budget is used up, between updates of the policy.
+
+    Long rollouts may use up several shares at once: then the last of them is evaluated alone. Algorithms
+    that learn from data have no rollouts: their steps are updates.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        validation: Validation,
+        should_stop: ShouldStop,
+        is_lost: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self.problem = problem
+        self.validation = validation
+        self.should_stop = should_stop
+        self.is_lost = is_lost
+        self.given_up = False
+        self._done = 0
+
+    def _on_rollout_start(self) -> None:
+        self._evaluate_if_due()
+
+    def _on_step(self) -> bool:
+        if self.problem.data is not None:
+            self._evaluate_if_due()
+        return not self.given_up
+
+    def _evaluate_if_due(self) -> None:
+        used = self.num_timesteps * self.problem.evaluations // self.problem.timesteps
+        if used <= self._done or used >= self.problem.evaluations or self.given_up:
+            return
+        self._done = used
+        score = self.validation.score(self.model)
+        self.given_up = self.is_lost() or not math.isfinite(score.value) or self.should_stop(used, score)
+
+
+def _is_finite(model: BaseAlgorithm) -> bool:
+    return all(bool(th.isfinite(parameter).all()) for parameter in model.policy.parameters())

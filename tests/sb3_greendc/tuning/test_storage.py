@@ -1,0 +1,107 @@
+"""Storages by URL: what can be opened, and one clear error for what cannot."""
+
+from __future__ import annotations
+
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+
+import optuna
+import pytest
+from tuning_cases import journal
+
+from sb3_greendc.tuning.storage import absolute, open_storage, without_password
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_torn_last_line_of_a_journal_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "journal.log"
+    study = optuna.create_study(storage=open_storage(journal(path)), study_name="s")
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    with path.open("ab") as file:
+        file.write(b'{"op_code":4,"worker')  # killed in the middle of a write
+    open_storage.cache_clear()
+    again = optuna.load_study(storage=open_storage(journal(path)), study_name="s")
+    assert [trial.params for trial in again.trials] == [trial.params for trial in study.trials]
+    again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    open_storage.cache_clear()
+    assert len(optuna.load_study(storage=open_storage(journal(path)), study_name="s").trials) == 3
+
+
+def test_sqlite(tmp_path: Path) -> None:
+    study = optuna.create_study(storage=open_storage(f"sqlite:///{tmp_path}/tuning.db"))
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    assert (tmp_path / "tuning.db").is_file()
+
+
+@pytest.mark.default_row
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_proxy(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="gRPC is not installed")
+    module = pytest.importorskip("optuna.storages._grpc.server", reason="Optuna before 4.2")
+    port = free_port()
+    server = module.make_server(open_storage(journal(tmp_path / "journal.log")), "127.0.0.1", port)
+    server.start()
+    try:
+        study = optuna.create_study(storage=open_storage(f"grpc://127.0.0.1:{port}"), study_name="s")
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    finally:
+        server.stop(None)
+    assert (
+        len(optuna.load_study(storage=open_storage(journal(tmp_path / "journal.log")), study_name="s").trials)
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("tuning.log", "must be journal:///PATH, sqlite"),
+        ("journl:///tuning.log", "must be journal:///PATH, sqlite"),
+        ("journal:///", "names no file"),
+        ("grpc://somewhere", "must be grpc://HOST:PORT"),
+    ],
+)
+def test_url_of_no_known_kind(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_storage(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param(
+            "postgresql://tuner:secret@127.0.0.1:{port}/tuning",
+            marks=pytest.mark.skipif(find_spec("psycopg") is None, reason="psycopg is not installed"),
+        ),
+        "sqlite:////nowhere/tuning.db",
+        "journal:////proc/nowhere/tuning.log",
+    ],
+)
+def test_storage_that_cannot_be_reached(url: str) -> None:
+    with pytest.raises(ConnectionError, match="cannot be reached") as caught:
+        open_storage(url.format(port=free_port()))
+    assert "secret" not in str(caught.value)
+
+
+def test_driver_that_is_missing() -> None:
+    with pytest.raises(ImportError, match="pip install"):
+        open_storage("oracle+cx_oracle://127.0.0.1/tuning")
+
+
+def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute("journal:///runs/a.log") == f"journal:///{tmp_path}/runs/a.log"
+    assert absolute("sqlite:///a.db") == f"sqlite:///{tmp_path}/a.db"
+    for url in ("journal:////data/a.log", "postgresql://u:secret@host/a", "grpc://host:1", "sqlite://", "?"):
+        assert absolute(url) == url
+
+
+def test_passwords_are_not_shown() -> None:
+    assert without_password("postgresql://tuner:secret@host/tuning") == "postgresql://tuner:***@host/tuning"

@@ -1,0 +1,207 @@
+"""The command: what it prints and writes, what it refuses, and that nothing stops it for good."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from optuna.trial import TrialState
+from tuning_cases import OPTIONS, counted, find, journal, results, search
+
+from sb3_greendc.cli import tune
+from sb3_greendc.cli.tune import main
+from sb3_greendc.common import yaml
+from sb3_greendc.common.models import load_model
+from sb3_greendc.tuning import report, training, worker
+from sb3_greendc.tuning.leases import LEASE, RETRY_OF
+from sb3_greendc.tuning.storage import open_storage
+
+FOLDER = Path("runs") / "tuning" / "small"
+COMMAND = [sys.executable, "-m", "sb3_greendc.cli.tune"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_search_from_beginning_to_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ppo.yml").write_text(
+        "# kept\ndefault:\n  policy: MlpPolicy\n  n_timesteps: 5000\n  gamma: 0.5\n"
+    )
+    monkeypatch.setenv("GREENDC_ZOO", str(folder))
+    assert main([*OPTIONS, "--trials", "3", "--write-zoo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "ppo on VCC-2021-v1: 3 trials of 240 steps (0 done; at most 720 steps to go, less what is pruned), "
+        "1 at once (serial)"
+    )
+    assert lines[1].startswith("judged by the mean return of 2 validation episodes of 2020-05, 2020-06")
+    progress = [line for line in lines if line.startswith("[")]
+    assert [line[:13] for line in progress] == ["[1/3] trial 0", "[2/3] trial 1", "[3/3] trial 2"]
+    assert all("complete" in line and "best " in line for line in progress)
+
+    figures = {f"{name}.{kind}" for name in ("history", "importances", "slice") for kind in ("png", "html")}
+    written = {path.name for path in FOLDER.iterdir()}
+    expected = figures if find_spec("plotly") else {name for name in figures if name.endswith("png")}
+    assert expected | {"journal.log", "report.json", "trials.csv", "best"} <= written
+    made = json.loads((FOLDER / "report.json").read_text())
+    assert made["retrained"] == made["score"]
+    assert {row["policy"] for row in made["test"]} == {"best trial", "settings of the file", "always_on"}
+    assert load_model(FOLDER / "best").run["hyperparameters"] == made["settings"]
+
+    text = (folder / "ppo.yml").read_text()
+    assert text.startswith("# kept\ndefault:")
+    assert "study 'small'" in text
+    assert "seeds 1000000 to 1000001" in text
+    assert yaml.load(folder / "ppo.yml")["VCC-2021-v1"] == made["settings"]
+
+    def judge_again(*_: object) -> None:
+        raise AssertionError("the test figures were computed twice")
+
+    monkeypatch.setattr(report, "map_tasks", judge_again)
+    assert main([*OPTIONS, "--trials", "3"]) == 0
+    assert "Test: VCC-2021-v1, 2 episodes" in capsys.readouterr().out
+
+    made_by = find(journal(FOLDER / "journal.log"))
+    assert made_by is not None
+    better = {"value": 1e9, "excess_cost": 0.0}
+    made_by.study.set_user_attr("report", {**made_by.study.user_attrs["report"], "base": better})
+    assert main([*OPTIONS, "--trials", "3", "--write-zoo"]) == 0
+    assert "wrote no block: the settings of the file are better" in capsys.readouterr().out
+    assert (folder / "ppo.yml").read_text() == text
+
+
+def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "_finish", lambda *_: None)  # the test above looks at it
+    url = journal(folder / "killed.log")
+    options = [*OPTIONS, "--storage", url]
+    command = [*COMMAND, *options, "--trials", "60"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        number = _wait_for_second_trial(url, running)
+    finally:
+        running.kill()
+        running.wait()
+    killed = find(url)
+    assert killed is not None
+    interrupted = killed.trials(TrialState.RUNNING)
+    assert all(trial.number >= number for trial in interrupted)
+    total = len(counted(killed)) + 2
+    assert main([*options, "--trials", str(total)]) == 0
+    assert not killed.trials(TrialState.RUNNING, TrialState.WAITING)
+    retries = {t.user_attrs[RETRY_OF][0]: t for t in counted(killed) if RETRY_OF in t.user_attrs}
+    assert retries.keys() == {trial.number for trial in interrupted}
+    for trial in interrupted:
+        assert retries[trial.number].params.items() >= trial.params.items()
+    assert results(killed) == results(search(journal(folder / "whole.log"), total))
+
+
+@pytest.mark.default_row
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "_finish", lambda *_: None)
+    url = journal(folder / "ray.log")
+    options = [*OPTIONS, "--trials", "2", "--storage", url]
+    assert main([*options, "--engine", "ray", "--jobs", "1"]) == 0
+    by_ray = find(url)
+    assert by_ray is not None
+    assert results(by_ray) == results(search(journal(folder / "serial.log"), 2))
+    pids = {trial.user_attrs[LEASE]["pid"] for trial in counted(by_ray)}
+    assert os.getpid() not in pids
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--env", "VCC-2012"], r"unknown environment 'VCC-2012'; did you mean 'VCC-20"),
+        (["--env", "VCC-2021", "--algo", "ppoo"], r"unknown algorithm 'ppoo'; did you mean 'ppo'\?"),
+        (["--env", "VCC-2021", "--algo", "ars"], r"no search space for 'ars'.*there is one for a2c"),
+        (["--env", "VCC-2021", "--algo", "dqn"], r"dqn does not fit"),
+        (["--env", "VCC-2021", "--algo", "maskable_ppo"], r"maskable_ppo needs action masks"),
+        (["--env", "VCC-2021", "--hparams", "gama=0.9"], r"no such hyperparameter; did you mean 'gamma'\?"),
+        (["--env", "VCC-2021", "--set", "dais=3"], r"unknown option 'dais'; did you mean 'days'\?"),
+        (["--env", "VCC-2021", "--set", "month=2020-10"], r"month='2020-10': must be left out"),
+        (["--env", "VCC-2021", "--storage", "journl:///x"], r"storage .*must be journal:///PATH"),
+        (["--env", "VCC-2021", "--storage", "sqlite:////nowhere/x.db"], r"cannot be reached"),
+        (["--env", "VCC-2021", "--algo", "crr"], r"crr learns from data: --data FILE"),
+        (["--env", "VCC-2021", "--data", "x.npz"], r"x\.npz"),
+        (["--env", "VCC-2021", "--ray-address", "auto"], r"--ray-address: needs --engine ray"),
+    ],
+)
+def test_bad_input_is_one_line(
+    options: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*options, "--timesteps", "100"])
+    assert caught.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("tune: error: ")
+    assert re.search(message, line), line
+    assert list(folder.iterdir()) == []
+
+
+def test_full_disk_ends_the_command_and_spoils_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune, "_finish", lambda *_: None)
+    url = journal(folder / "journal.log")
+    options = [*OPTIONS, "--storage", url]
+    assert main([*options, "--trials", "1"]) == 0
+    before = results(search(url, 1))
+
+    def full(descriptor: int) -> None:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - 5)  # half a line got in
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+
+        def on_a_full_disk(*arguments: Any) -> training.Training:
+            patch.setattr(os, "fsync", full)
+            return training.train_and_score(*arguments)
+
+        patch.setattr(worker, "train_and_score", on_a_full_disk)
+        assert main([*options, "--trials", "2"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"tune: error: .*No space left on device.*; the same command goes on", line)
+    open_storage.cache_clear()
+    assert main([*options, "--trials", "2", "--lease", "1"]) == 0  # its worker, this process, still lives
+    study = find(url)
+    assert study is not None
+    assert results(study)[:1] == before
+    assert len(counted(study)) == 2
+
+
+def test_study_of_other_settings_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    storage = ["--storage", journal(folder / "journal.log")]
+    main([*OPTIONS, "--trials", "1", *storage])
+    before = (folder / "journal.log").read_bytes()
+    with pytest.raises(SystemExit):
+        main([*OPTIONS, "--trials", "1", *storage, "--pruner", "hyperband"])
+    assert "was made with pruner 'median', not 'hyperband'; --study names another" in capsys.readouterr().err
+    assert (folder / "journal.log").read_bytes().startswith(before)
+
+
+def _wait_for_second_trial(url: str, running: subprocess.Popen[bytes]) -> int:
+    """Wait until a trial beyond the first is in the middle of its training, and return its number."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert running.poll() is None, "the search ended by itself"
+        study = find(url)
+        busy = [] if study is None else [t for t in study.trials(TrialState.RUNNING) if t.intermediate_values]
+        if busy and busy[-1].number >= 1:
+            return busy[-1].number
+        time.sleep(0.01)
+    raise AssertionError("no second trial")

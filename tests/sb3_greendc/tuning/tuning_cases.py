@@ -1,0 +1,72 @@
+"""A search of seconds, and what tests ask of its study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from sb3_greendc.tuning import Order, Problem, Search, create_or_load, load, make_problem, run_search
+
+COUNTED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+OPTIONS = [
+    *(
+        "--env",
+        "VCC-2021",
+        "--set",
+        "days=1",
+        "--hparams",
+        "n_envs=2",
+        "n_steps=24",
+        "batch_size=24",
+        "n_epochs=2",
+    ),
+    *("--timesteps", "240", "--evaluations", "4", "--episodes", "2", "--study", "small"),
+]
+"""A trial trains for ten days, and is judged on two."""
+
+
+def small_problem(**changes: Any) -> Problem:
+    """Return the problem of :data:`OPTIONS`."""
+    asked: dict[str, Any] = {
+        "env_id": "VCC-2021",
+        "timesteps": 240,
+        "env_kwargs": {"days": 1},
+        "fixed": {"n_envs": 2, "n_steps": 24, "batch_size": 24, "n_epochs": 2},
+        "evaluations": 4,
+        "episodes": 2,
+        **changes,
+    }
+    return make_problem(**asked)
+
+
+def search(url: str, trials: int, engine: str = "serial", **changes: Any) -> Search:
+    """Run the small study, or what is left of it."""
+    made = create_or_load(small_problem(**changes), "small", url)
+    run_search(made, Order(url, "small", trials), engine, jobs=2)
+    return made
+
+
+def journal(path: Path) -> str:
+    """Return the URL of a journal file."""
+    return f"journal:///{path}"
+
+
+def counted(search: Search) -> list[FrozenTrial]:
+    return search.study.get_trials(states=COUNTED)
+
+
+def results(search: Search) -> list[tuple[dict[str, Any], float | None, dict[int, float]]]:
+    """Return what the trials that count tried and gave, in the order of their numbers."""
+    return [(trial.params, trial.value, trial.intermediate_values) for trial in counted(search)]
+
+
+def find(url: str) -> Search | None:
+    """Return the small study, ``None`` as long as there is none."""
+    try:
+        return load("small", url)
+    except (ValueError, optuna.exceptions.OptunaError):
+        return None
