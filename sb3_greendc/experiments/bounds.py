@@ -1,0 +1,54 @@
+"""What no policy can exceed in an experiment's episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from greendc.baselines.resource_pool.instance import recorded_instance
+from greendc.baselines.resource_pool.lp_bound import lp_bound
+from greendc.resource_pool import ResourcePoolSimulator
+from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.experiments.episodes import TEST_SEED
+from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+
+BOUND = "bound"
+"""Its name in tables; it is no policy."""
+
+
+@dataclass(frozen=True)
+class Bounds(Task):
+    """The linear programme's bound on the value of the first test episodes.
+
+    :param problem: of the resource pool
+    :param episodes: number of episodes
+    """
+
+    problem: Problem
+    episodes: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"bounds {self.problem.env_id}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 3.0 + 1e-3 * float(self.problem.env_kwargs.get("episode_steps", 500)) * self.episodes
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        env = make_vec_env(self.problem.env_id, self.episodes, TEST_SEED, **self.problem.env_kwargs)
+        env.reset()
+        assert isinstance(env, SimulatorVecEnv)
+        assert isinstance(env.simulator, ResourcePoolSimulator)
+        values = [lp_bound(recorded_instance(env.simulator, k)).value for k in range(self.episodes)]
+        env.close()
+        rows = {
+            "policy": BOUND,
+            "baseline": BOUND,
+            "episode": range(self.episodes),
+            "total_job_value": values,
+        }
+        return Outcome({"episodes": pd.DataFrame(rows)})

@@ -1,0 +1,1 @@
+"""Experiments of CoCoRL (Venkataswamy, "Job Scheduling in Datacenters using Constraint Controlled RL")."""

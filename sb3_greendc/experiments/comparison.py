@@ -1,0 +1,185 @@
+"""Margins of learners over heuristics, with intervals over training seeds and paired episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sb3_greendc.common.statistics import Interval
+from sb3_greendc.experiments.bounds import BOUND
+from sb3_greendc.experiments.claims import Claim
+from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
+
+VALUE = "total_job_value"
+_RESAMPLES = 4000
+
+
+def final(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each training's last checkpoint, and those of baselines, as they are."""
+    if "trained_decisions" not in rows or "train_seed" not in rows:
+        return rows
+    last = rows.groupby(["policy", "train_seed"])["trained_decisions"].transform("max")
+    return rows[last.isna() | (rows["trained_decisions"] == last)]
+
+
+def matrix(rows: pd.DataFrame, metric: str) -> NDArray[np.float64]:
+    """Return a policy's results ``(training seeds, episodes)``; a baseline has one row."""
+    seeds = rows["train_seed"].fillna(-1) if "train_seed" in rows else pd.Series(-1, rows.index)
+    table = rows.assign(train_seed=seeds).pivot(index="train_seed", columns="episode", values=metric)
+    return table.to_numpy(dtype=np.float64)
+
+
+def margin(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Interval:
+    """Return by how many per cent our mean exceeds theirs, with a 95 % bootstrap interval.
+
+    Training seeds and episodes are resampled independently of each other (both are samples of what one
+    would like to know); an episode keeps its pair.
+
+    :param ours: ``(training seeds, episodes)``
+    :param theirs: ``(training seeds or 1, episodes)``, the same episodes
+    """
+    rng = np.random.default_rng(0)
+    episodes = _weights(rng, ours.shape[1])
+    mean_ours = np.einsum("bs,se,be->b", _weights(rng, len(ours)), ours, episodes)
+    mean_theirs = np.einsum("bs,se,be->b", _weights(rng, len(theirs)), theirs, episodes)
+    low, high = np.quantile(100 * (mean_ours / mean_theirs - 1), [0.025, 0.975])
+    return Interval(float(100 * (ours.mean() / theirs.mean() - 1)), float(low), float(high))
+
+
+def mean_interval(values: NDArray[np.float64]) -> Interval:
+    """Return the mean over seeds and episodes with the interval that :func:`margin` draws."""
+    rng = np.random.default_rng(0)
+    episodes = _weights(rng, values.shape[1])
+    means = np.einsum("bs,se,be->b", _weights(rng, len(values)), values, episodes)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(values.mean()), float(low), float(high))
+
+
+def _weights(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Return resamples of ``n`` things as shares ``(resamples, n)``."""
+    return rng.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n
+
+
+def best_form(rows: pd.DataFrame, names: Sequence[str], metric: str, **only: str) -> str | None:
+    """Return the variant of some baselines with the best mean, ``None`` if there is none.
+
+    :param rows: episodes at one point
+    :param names: names of baselines
+    :param metric: the higher the better
+    :param only: values that parts of the variant must have: ``dispatch="skip"``
+    """
+    of_names = rows[rows["baseline"].isin(names)]
+    if "dispatch" in only:
+        parts = of_names["policy"].str.split("/")
+        of_names = of_names[parts.map(lambda part: len(part) < 2 or part[1] == only["dispatch"])]
+    if of_names.empty:
+        return None
+    return str(of_names.groupby("policy")[metric].mean().idxmax())
+
+
+def compare(
+    rows: pd.DataFrame,
+    learners: Sequence[str],
+    claims: Sequence[Claim] = (),
+    metric: str = VALUE,
+    papers: Sequence[str] = PAPER,
+) -> pd.DataFrame:
+    """Return a row for each point, learner and rival.
+
+    Rivals are the papers' heuristics (dispatched as in the papers, each in the better of its ready-pool and
+    whole-queue forms), the best of them, the best heuristic in any form, and the best of all policies that
+    do not learn, rollouts among them. The best is chosen on the very episodes that decide, to its advantage.
+
+    :param rows: episodes with columns ``series``, ``x``, ``policy``, ``baseline``, ``episode``
+    :param learners: names of learners
+    :param claims: printed margins
+    :param metric: the higher the better
+    :param papers: heuristics that the paper has
+    """
+    return pd.DataFrame(
+        row
+        for (series, x), at_point in rows.groupby(["series", "x"], sort=False)
+        for row in _compare_at(final(at_point), series, x, learners, claims, metric, papers)
+    )
+
+
+def _compare_at(
+    rows: pd.DataFrame,
+    series: Any,
+    x: Any,
+    learners: Sequence[str],
+    claims: Sequence[Claim],
+    metric: str,
+    papers: Sequence[str],
+) -> Iterator[dict[str, Any]]:
+    rivals = [(name, best_form(rows, [name], metric, dispatch="skip")) for name in papers]
+    rivals.append(("best of the papers'", best_form(rows, papers, metric, dispatch="skip")))
+    rivals.append(("best heuristic", best_form(rows, HEURISTICS, metric)))
+    policies = [name for name in rows["baseline"].dropna().unique() if name != BOUND]
+    rivals.append(("best that does not learn", best_form(rows, policies, metric)))
+    bound = rows[rows["policy"] == BOUND]
+    for learner in learners:
+        ours = rows[rows["policy"] == learner]
+        if ours.empty:
+            continue
+        values = matrix(ours, metric)
+        for name, variant in rivals:
+            if variant is None:
+                continue
+            theirs = matrix(rows[rows["policy"] == variant], metric)
+            printed = next((claim for claim in claims if claim.covers(series, x, name)), None)
+            found = margin(values, theirs)
+            yield {
+                "series": series,
+                "x": x,
+                "metric": metric,
+                "learner": learner,
+                "seeds": len(values),
+                "against": name,
+                "form": variant,
+                "ours": values.mean(),
+                "theirs": theirs.mean(),
+                "printed_percent": printed.percent if printed else None,
+                "margin_percent": found.estimate,
+                "low": found.low,
+                "high": found.high,
+                "percent_of_bound": _percent_of_bound(values, bound) if metric == VALUE else None,
+            }
+
+
+def _percent_of_bound(values: NDArray[np.float64], bound: pd.DataFrame) -> float | None:
+    """Return our mean over the bound's, in the episodes that have one: the first of all."""
+    if bound.empty:
+        return None
+    found = matrix(bound, VALUE)
+    return float(100 * values[:, : found.shape[1]].mean() / found.mean())
+
+
+def summary(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return mean and interval of each metric, for each point and policy."""
+    found = []
+    for (series, x, policy), of_policy in rows.groupby(["series", "x", "policy"], sort=False):
+        last = final(of_policy)
+        for metric in metrics:
+            values = matrix(last, metric)
+            if np.isnan(values).any():
+                continue
+            interval = mean_interval(values)
+            found.append(
+                {
+                    "series": series,
+                    "x": x,
+                    "policy": policy,
+                    "metric": metric,
+                    "seeds": len(values),
+                    "episodes": values.shape[1],
+                    "estimate": interval.estimate,
+                    "low": interval.low,
+                    "high": interval.high,
+                }
+            )
+    return pd.DataFrame(found)

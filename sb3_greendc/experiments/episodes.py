@@ -1,0 +1,135 @@
+"""Baselines judged on an experiment's episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+import greendc
+from sb3_greendc.common.contestants import Policy, contestants
+from sb3_greendc.common.episodes import Batch, run_batch
+from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+
+TEST_SEED = 50_000
+"""Seed of the first episode that policies are judged on; trainings have seeds far below."""
+
+_BATCH = 64
+_SECONDS_PER_STEP = 4e-6  # of one environment of ten units
+_LONG_QUEUES = 6.0  # times slower where logs and overload make many jobs wait
+_SECONDS_PER_FUTURE = 5e-6  # of one step, planned by rollouts
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A baseline in one of its forms.
+
+    :param name: name of the baseline
+    :param options: its options
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The variant's name in tables: ``hvf/skip/ready``."""
+        return "/".join([self.name, *map(str, self.options.values())])
+
+    @property
+    def spec(self) -> str:
+        """The variant as evaluations take it: ``hvf:dispatch=skip,scope=ready``."""
+        options = ",".join(f"{key}={value}" for key, value in self.options.items())
+        return f"{self.name}:{options}" if options else self.name
+
+
+@dataclass(frozen=True)
+class Baselines(Task):
+    """Every variant of some baselines on the same episodes.
+
+    :param problem: what they are judged on, under the environment's ordinary mask
+    :param variants: the variants
+    :param episodes: number of episodes; episode ``k`` is seeded :data:`TEST_SEED` ``+ k``
+    """
+
+    problem: Problem
+    variants: tuple[Variant, ...]
+    episodes: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"baselines {self.problem.env_id}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        steps = self.problem.env_kwargs.get("episode_steps", 500)
+        played = self.episodes * steps
+        futures = sum(int(variant.options.get("futures", 0)) for variant in self.variants)
+        seconds = len(self.variants) * _SECONDS_PER_STEP + futures * _SECONDS_PER_FUTURE
+        seconds *= _LONG_QUEUES if self.problem.has_long_queues else 1.0
+        return float(3.0 + played * seconds)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        rows = [row for variant in self.variants for row in self._play(variant)]
+        return Outcome({"episodes": pd.DataFrame(rows)})
+
+    def _play(self, variant: Variant) -> Iterator[dict[str, Any]]:
+        head = {"policy": variant.label, "baseline": variant.name}
+        for row in play(variant.spec, self.problem, self.episodes):
+            yield {**head, **row}
+
+
+def play(policy: Policy, problem: Problem, episodes: int, draws: bool = False) -> Iterator[dict[str, Any]]:
+    """Play an experiment's test episodes, and return each one's metrics.
+
+    :param policy: what plays
+    :param problem: what is played
+    :param episodes: number of episodes
+    :param draws: draw actions instead of taking the most likely ones
+    """
+    env_id = greendc.resolve_env_id(problem.env_id)
+    (actor,) = contestants({"policy": policy}, env_id)
+    for first in range(0, episodes, _BATCH):
+        count = min(_BATCH, episodes - first)
+        batch = Batch(actor, env_id, first, count, TEST_SEED + first, problem.env_kwargs, not draws)
+        for k, result in enumerate(run_batch(batch).episodes, first):
+            yield {"episode": k, **result}
+
+
+PAPER = ("sjf", "qos", "hvf", "fcfs")
+"""The heuristics that the papers compare with."""
+
+BEYOND = ("edf", "density", "deadline_last", "deadline_never")
+"""Those that they do not, apart from CoCoRL's ``edf``."""
+
+HEURISTICS = (*PAPER, *BEYOND)
+
+
+def likely_variants() -> tuple[Variant, ...]:
+    """Return the papers' heuristics as they dispatch, and of the others all forms but ``reserve``.
+
+    The best heuristic was always among them, and they take less than half of the time of all.
+    """
+    others = tuple(name for name in BEYOND if name != "edf")
+    return (
+        *all_variants((*PAPER, "edf"), dispatches=("skip",)),
+        *all_variants(others, dispatches=("skip", "block", "easy")),
+    )
+
+
+def all_variants(
+    names: Sequence[str] = HEURISTICS,
+    dispatches: Sequence[str] = ("skip", "block", "reserve", "easy"),
+    scopes: Sequence[str] = ("ready", "queue"),
+) -> tuple[Variant, ...]:
+    """Return every dispatch and scope of some heuristics of the resource pool."""
+    return tuple(
+        Variant(name, {"dispatch": dispatch, "scope": scope})
+        for name in names
+        for dispatch in dispatches
+        for scope in scopes
+    )

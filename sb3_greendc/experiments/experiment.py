@@ -1,0 +1,208 @@
+"""What an experiment is: a list of tasks, and an analysis of all their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.distilled import DistilledTraining
+from sb3_greendc.experiments.episodes import Baselines, Variant, all_variants, likely_variants
+from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.training import Learner, Training
+
+if TYPE_CHECKING:
+    from sb3_greendc.experiments.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How much of an experiment is done.
+
+    :param quick: small budgets: the right shape within minutes
+    :param seeds: training seeds, in place of the form's own number
+    :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
+        of such logs (Lublin and Feitelson), since the papers' log is no part of this package
+    """
+
+    quick: bool = False
+    seeds: int | None = None
+    job_log: str | None = None
+
+    def pick(self, quick: T, full: T) -> T:
+        """Return one of two values, by the form."""
+        return quick if self.quick else full
+
+    @property
+    def name(self) -> str:
+        """The form's name in records."""
+        return "quick" if self.quick else "full"
+
+    @property
+    def hpc_workload(self) -> str:
+        """The workload of experiments on the HPC log."""
+        return self.job_log or "hpc"
+
+    @property
+    def hpc_name(self) -> str:
+        """What figures call it."""
+        return Path(self.job_log).name if self.job_log else "modelled"
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that policies are judged on."""
+        return 64 if self.quick else 256
+
+    @property
+    def test_steps(self) -> int:
+        """Time steps of an episode that policies of the resource pool are judged on."""
+        return 500 if self.quick else 1000
+
+    @property
+    def labels(self) -> int:
+        """Decisions that a network is taught with."""
+        return 20_000 if self.quick else 300_000
+
+    def baselines(self, problem: Problem, steps: int | None = None, marks: bool = False) -> list[Task]:
+        """Return every heuristic of the resource pool in every form on the test episodes.
+
+        :param problem: the problem
+        :param steps: steps of a test episode, in place of the form's own number
+        :param marks: and what is reachable: the planner that tries each action in sampled futures, and the
+            linear programme's bound; slow where many jobs wait
+        """
+        tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
+        variants = self.pick(likely_variants(), all_variants())
+        found: list[Task] = [Baselines(tested, variants, self.episodes)]
+        if marks:
+            planner = Variant("rollout", {"futures": self.pick(32, 100)})
+            found.append(Baselines(tested, (planner,), self.episodes))
+            found.append(Bounds(tested, self.pick(16, 64)))
+        return found
+
+    def seeds_of(self, learner: Learner, full: int = 10) -> range:
+        """Return the training seeds of a learner."""
+        return range(self.seeds or (learner.quick_seeds if self.quick else full))
+
+    def trainings(
+        self,
+        problem: Problem,
+        learner: Learner,
+        checkpoints: int = 1,
+        full_seeds: int = 10,
+        test_steps: int | None = None,
+    ) -> list[Training]:
+        """Return a learner's runs on a problem of the resource pool, one per seed.
+
+        :param problem: the problem
+        :param learner: the learner
+        :param checkpoints: how often it is judged along the way
+        :param full_seeds: seeds of the full form
+        :param test_steps: steps of a test episode, in place of the form's own number
+        """
+        decisions = learner.quick_decisions if self.quick else learner.decisions
+        test_kwargs = {"episode_steps": test_steps or self.test_steps}
+        return [
+            Training(problem, learner, decisions, seed, self.episodes, checkpoints, test_kwargs=test_kwargs)
+            for seed in self.seeds_of(learner, full_seeds)
+        ]
+
+    def distilled(
+        self, problem: Problem, steps: int | None = None, choice: Mapping[str, object] | None = None
+    ) -> list[DistilledTraining]:
+        """Return the networks that are taught by rollouts on a problem of the resource pool, one per seed.
+
+        :param problem: the problem
+        :param steps: steps of a test episode, in place of the form's own number
+        :param choice: keyword arguments of the environment beside :data:`CHOICE`
+        """
+        return [
+            DistilledTraining(
+                problem,
+                {**CHOICE, **(choice or {})},
+                labels=self.labels,
+                futures=self.pick(8, 32),
+                epochs=self.pick(8, 10),
+                seed=seed,
+                episodes=self.episodes,
+                test_kwargs={"episode_steps": steps or self.test_steps},
+            )
+            for seed in range(self.seeds or self.pick(1, 10))
+        ]
+
+
+ON_TIME = {"mask": "now_on_time"}
+"""What learners of the resource pool choose from: jobs that can start now and finish on time. Heuristics have
+the environment's ordinary mask, as in the papers; jobs and power are the same."""
+
+CHOICE = {**ON_TIME, "skip_forced": True}
+"""The same, asked only where there is a choice: for networks that are taught, and for DiscreteSAC and DQN,
+which learn more from fewer decisions. To PPO it does harm: it discounts by decisions, and time is then hidden
+from it (value ratio after 100,000 decisions at ten units and a load of 1: 0.595, and 0.630 without;
+DiscreteSAC after 12,000: 0.628, and 0.540 without; 64 episodes, one seed)."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of all items of an experiment.
+
+    :param items: the items
+    :param store: where their tasks' tables are
+    """
+
+    items: Sequence[Item]
+    store: Store
+
+    def table(self, name: str = "episodes") -> pd.DataFrame:
+        """Return the rows of every item, with the item's labels as columns; empty if none has the table."""
+        parts = [(item, self.store.table(item.task, name)) for item in self.items]
+        labelled = [part.assign(**item.labels) for item, part in parts if len(part)]
+        return pd.concat(labelled, ignore_index=True) if labelled else pd.DataFrame()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an experiment has to show.
+
+    :param tables: by name; ``"comparison"`` sets our margins beside the printed ones
+    :param figures: by name
+    :param notes: sentences for the results page: what was chosen, what is lower and why
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment.
+
+    :param name: its name on the command line
+    :param title: what it shows, in a line
+    :param items: gives its tasks in a form
+    :param analyze: turns results into tables and figures
+    """
+
+    name: str
+    title: str
+    items: Callable[[Form], Sequence[Item]]
+    analyze: Callable[[Results, Form], Analysis]
+
+
+def unique_tasks(items: Sequence[Item]) -> list[Task]:
+    """Return each task once, the longest first, so that no long one is left for the end."""
+    tasks = {item.task.key: item.task for item in items}
+    return sorted(tasks.values(), key=lambda task: -task.seconds())
+
+
+def labelled(tasks: Sequence[Task], **labels: object) -> list[Item]:
+    """Return tasks as items with the same labels."""
+    return [Item(task, dict(labels)) for task in tasks]

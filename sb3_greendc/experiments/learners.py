@@ -1,0 +1,108 @@
+"""The learners that experiments share, each with one set of hyperparameters for the whole family."""
+
+from __future__ import annotations
+
+from sb3_greendc.experiments.experiment import CHOICE, ON_TIME, Form
+from sb3_greendc.experiments.training import Learner
+
+MASKABLE_PPO = Learner(
+    "MaskablePPO",
+    "maskable_ppo",
+    choice=ON_TIME,
+    decisions=2_000_000,
+    quick_decisions=100_000,
+    quick_seeds=1,
+    speed=8_000.0,
+)
+"""The hyperparameters are those of ``zoo_hparams/maskable_ppo.yml`` for the family."""
+
+_JOB_SET = {
+    "features_extractor": "job_set",
+    "features_extractor_kwargs": {"job_dim": 64, "context_dim": 64},
+    "net_arch": [64, 64],
+}
+
+DISCRETE_SAC = Learner(
+    "DiscreteSAC",
+    "discrete_sac",
+    hyperparameters={
+        "policy": "MultiInputPolicy",
+        "n_envs": 32,
+        "learning_rate": "lin_6e-4",
+        "buffer_size": 100_000,
+        "learning_starts": 4000,
+        "batch_size": 256,
+        "gamma": 0.995,
+        "train_freq": 1,
+        "gradient_steps": 2,
+        "soft_critic": False,
+        "target_entropy_ratio": 0.3,
+        "target_entropy_ratio_final": 0.02,
+        "policy_kwargs": _JOB_SET,
+    },
+    choice=CHOICE,
+    decisions=200_000,
+    quick_decisions=12_000,
+    quick_seeds=1,
+    speed=900.0,
+)
+"""RARE's online learner; the settings are those of its documentation page, two updates a round of 32
+decisions."""
+
+DQN = Learner(
+    "DQN",
+    "dqn",
+    hyperparameters={
+        "policy": "JobSetDQNPolicy",
+        "n_envs": 32,
+        "learning_rate": "lin_6e-4",
+        "buffer_size": 100_000,
+        "learning_starts": 4000,
+        "batch_size": 256,
+        "gamma": 0.995,
+        "train_freq": 1,
+        "gradient_steps": 2,
+        "target_update_interval": 1000,
+        "exploration_fraction": 0.3,
+        "exploration_final_eps": 0.02,
+        "policy_kwargs": {key: _JOB_SET[key] for key in ("features_extractor_kwargs", "net_arch")},
+    },
+    choice=CHOICE,
+    decisions=200_000,
+    quick_decisions=12_000,
+    quick_seeds=1,
+    speed=1_500.0,
+)
+"""Without a mask, since DQN knows none: an invalid action acts as ``no_op``."""
+
+SC20_A2C = Learner(
+    "A2C, one CNN",
+    "a2c",
+    hyperparameters={
+        "policy": "MaskedActorCriticPolicy",
+        "n_envs": 16,
+        "n_steps": 64,
+        "learning_rate": 1e-3,
+        "gamma": 0.99,
+        "gae_lambda": 0.9,
+        "ent_coef": 0.01,
+        "vf_coef": 0.25,
+        "policy_kwargs": {"features_extractor": "job_matrix", "net_arch": []},
+    },
+    deterministic=False,
+    decisions=2_500_000,
+    quick_decisions=40_000,
+    quick_seeds=1,
+    speed=3_000.0,
+)
+"""SC20's learner: one convolutional network over resources and jobs as one matrix, learning rate 1e-3, 2.5
+million steps. Tests draw its actions: the most likely ones can swap two jobs for ever, or wait for ever,
+long before the policy itself does."""
+
+
+def pool_learners(form: Form) -> list[Learner]:
+    """Return the learners by trial and error of most figures, beside the network that rollouts teach.
+
+    The quick form leaves them to the figures that are about them: none of them learns as much in a minute.
+    """
+    return form.pick([], [DISCRETE_SAC, MASKABLE_PPO])

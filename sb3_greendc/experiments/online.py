@@ -1,0 +1,143 @@
+"""From data to an environment: whether a policy keeps what data taught it while it goes on learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from stable_baselines3.common.callbacks import BaseCallback
+
+import greendc
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.comparison import VALUE
+from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.figures import panels
+from sb3_greendc.experiments.offline import offline_model
+from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, HEURISTICS
+from sb3_greendc.experiments.tasks import Item, Outcome, Problem, Task
+
+UNITS = 20
+ONLINE_STEPS = 50_000
+BOUND_PERCENT = 90.0
+"""What a fine-tuned policy shall keep of its offline value."""
+
+
+@dataclass(frozen=True)
+class Finetuning(Task):
+    """Train :class:`~sb3_greendc.crr.CRR` on recorded teachers, tune it online, and judge it along the way.
+
+    :param problem: what is recorded, played and tested
+    :param teachers: policies that are recorded
+    :param transitions: transitions recorded in all
+    :param steps: gradient steps on the data
+    :param online_steps: transitions of the environment
+    :param checkpoints: how often the policy is judged online, at equal distances
+    :param seed: number of the run
+    :param episodes: test episodes each time
+    :param n_envs: environments side by side; each round of steps is followed by an update
+    :param options: of the algorithm, written as in ``zoo_hparams/crr.yml``
+    """
+
+    problem: Problem
+    teachers: tuple[str, ...]
+    transitions: int
+    steps: int
+    online_steps: int
+    checkpoints: int
+    seed: int
+    episodes: int
+    n_envs: int = 16
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"CRR online after {' '.join(self.teachers)} seed {self.seed}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 15.0 + self.steps / 80 + self.online_steps / 800 + 2.0 * self.checkpoints
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        model = offline_model(self.problem, self.teachers, self.transitions, self.seed, self.options)
+        model.learn(self.steps)
+        judge = _Judge(self)
+        judge.init_callback(model)
+        judge.play(0)
+        env_id = greendc.resolve_env_id(self.problem.env_id)
+        env = make_vec_env(env_id, self.n_envs, self.seed, **self.problem.env_kwargs)
+        model.finetune(env, self.online_steps, callback=judge)
+        env.close()
+        return Outcome({"episodes": pd.DataFrame(judge.rows)})
+
+
+class _Judge(BaseCallback):
+    """Plays the test episodes of a task at equal distances."""
+
+    def __init__(self, task: Finetuning) -> None:
+        super().__init__()
+        self.task = task
+        self.rows: list[dict[str, Any]] = []
+        self.played = 0
+
+    def play(self, steps: int) -> None:
+        """Play the test episodes by the policy's best actions."""
+        head = {"policy": "CRR", "train_seed": self.task.seed, "online_steps": steps}
+        self.rows += [{**head, **row} for row in play(self.model, self.task.problem, self.task.episodes)]
+
+    def _on_step(self) -> bool:
+        distance = self.task.online_steps // self.task.checkpoints
+        if self.num_timesteps // distance > self.played:
+            self.played = self.num_timesteps // distance
+            self.play(self.played * distance)
+        return True
+
+
+def items(form: Form) -> list[Item]:
+    """Return the runs, for data of each heuristic."""
+    found: list[Item] = []
+    for heuristic in form.pick(HEURISTICS[2:3], HEURISTICS):
+        for seed in range(form.seeds or form.pick(1, 10)):
+            task = Finetuning(
+                Problem(f"ResourcePool-{UNITS}"),
+                (heuristic,),
+                transitions=form.pick(100_000, 200_000),
+                steps=form.pick(1_500, 3_000),
+                online_steps=ONLINE_STEPS,
+                checkpoints=10,
+                seed=seed,
+                episodes=form.pick(32, 128),
+                options=CRR_OPTIONS,
+            )
+            found += labelled([task], series=heuristic)
+    return found
+
+
+def analyze(results: Results, form: Form) -> Analysis:
+    """Return each run's value along the way as a share of what it was offline, and its lowest."""
+    rows = results.table()
+    by_run = ["series", "train_seed"]
+    values = rows.groupby([*by_run, "online_steps"], sort=False)[VALUE].mean().rename("value").reset_index()
+    offline = values[values["online_steps"] == 0].set_index(by_run)["value"]
+    values["percent_of_offline"] = 100 * values["value"] / offline.loc[_keys(values, by_run)].to_numpy()
+    kept = values.groupby(by_run, sort=False)["percent_of_offline"]
+    lowest = kept.agg(lowest_percent="min", last_percent="last").reset_index()
+    figure, (panel,) = panels(["value online"])
+    for (series, seed), run in values.groupby(by_run, sort=False):
+        panel.plot(run["online_steps"], run["percent_of_offline"], marker=".", label=f"{series}, seed {seed}")
+    panel.axhline(BOUND_PERCENT, color="0.5", linestyle=":")
+    panel.set_xlabel("steps of the environment")
+    panel.set_ylabel("per cent of the offline value")
+    panel.legend(fontsize="x-small", frameon=False)
+    return Analysis({"results": lowest, "curves": values}, {"figure": figure})
+
+
+def _keys(values: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(values[columns])
+
+
+EXPERIMENT = Experiment("crr-online", "CRR tuned online after heuristics' data (20 units)", items, analyze)

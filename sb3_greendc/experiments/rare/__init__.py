@@ -1,0 +1,1 @@
+"""Experiments of RARE (Venkataswamy, Grigsby, Grimshaw, Qi, JSSPP 2022)."""

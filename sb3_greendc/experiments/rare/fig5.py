@@ -1,0 +1,24 @@
+"""RARE, Fig. 5: total job value on an HPC log and green power with a battery, without the grid."""
+
+from __future__ import annotations
+
+from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.sweep import Point, Sweep
+from sb3_greendc.experiments.tasks import Problem
+
+SIZES = (10, 20, 30)
+GREEN = {"power": "trace", "site": {"grid": "off"}}
+"""The GLEAMM-like site: 150 kW of photovoltaics, three turbines, a battery of 1 MWh, no grid."""
+
+
+def points(form: Form) -> list[Point]:
+    """Return the pools, at an offered load of 1 (of a pool that always has power)."""
+    series = f"HPC log ({form.hpc_name}), sun, wind and battery"
+    settings = {"workload": form.hpc_workload, **GREEN}
+    return [Point(series, size, Problem("ResourcePool", {"units": size, **settings})) for size in SIZES]
+
+
+EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(
+    "rare-fig5", "total job value on an HPC log and green power with battery, grid off"
+)

@@ -1,0 +1,31 @@
+"""RARE, Fig. 6: total job value when power varies: its level is drawn anew at every step."""
+
+from __future__ import annotations
+
+from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.sweep import Point, Sweep
+from sb3_greendc.experiments.tasks import Problem
+
+SIZES = (10, 20, 50, 300)
+QUICK_SIZES = (10, 50)
+LEVELS = (1.0, 0.9, 0.8)
+
+
+def points(form: Form) -> list[Point]:
+    """Return the pools at each mean level; the quick form has two of them."""
+    return [
+        Point(f"mean power {level:.0%}", size, _problem(size, level))
+        for level in LEVELS
+        for size in form.pick(QUICK_SIZES, SIZES)
+    ]
+
+
+def _problem(size: int, level: float) -> Problem:
+    full = Problem(f"ResourcePool-{size}")
+    return full if level == 1.0 else full.with_kwargs(power="random", power_level=level)
+
+
+EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(
+    "rare-fig6", "total job value under power drawn anew at every step, mean 100, 90 and 80 %"
+)

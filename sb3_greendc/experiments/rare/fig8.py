@@ -1,0 +1,26 @@
+"""RARE, Fig. 8: what the size of the ready pool is worth."""
+
+from __future__ import annotations
+
+from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.sweep import Point, Sweep
+from sb3_greendc.experiments.tasks import Problem
+
+READY_POOLS = (5, 10, 15, 25, 35)
+QUICK_READY_POOLS = (5, 10, 35)
+
+
+def points(form: Form) -> list[Point]:
+    """Return each ready pool on ten units with full power, for synthetic jobs and the HPC log."""
+    workloads = {"synthetic": "synthetic", f"HPC log ({form.hpc_name})": form.hpc_workload}
+    return [
+        Point(series, size, Problem("ResourcePool-10", {"workload": workload, "ready_pool_size": size}))
+        for series, workload in workloads.items()
+        for size in form.pick(QUICK_READY_POOLS, READY_POOLS)
+    ]
+
+
+EXPERIMENT = Sweep(points, pool_learners, "jobs in the ready pool").experiment(
+    "rare-fig8", "total job value by size of the ready pool (10 units)"
+)

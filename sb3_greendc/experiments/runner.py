@@ -1,0 +1,107 @@
+"""Runs the tasks of experiments that are not finished yet, and writes what experiments show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sb3_greendc.common.engine import map_tasks, processors
+from sb3_greendc.common.files import atomic_write, write_json
+from sb3_greendc.common.plots import save_figure
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, unique_tasks
+from sb3_greendc.experiments.store import Store
+from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
+
+
+def estimate(tasks: Sequence[Task], workers: int) -> float:
+    """Return about how many seconds tasks take: their sum shared out, but no less than the longest."""
+    seconds = [task.seconds() for task in tasks]
+    return max(sum(seconds) / workers, max(seconds)) if seconds else 0.0
+
+
+def run_tasks(
+    items: Sequence[Item], store: Store, engine: str, workers: int | None, console: Console
+) -> None:
+    """Run the tasks that the store does not have.
+
+    Every result is stored as it comes: after an interruption the same call goes on with what is missing.
+
+    :param items: of one or several experiments
+    :param store: where results go
+    :param engine: of :func:`~sb3_greendc.common.engine.map_tasks`
+    :param workers: tasks at once at most; default: all processors
+    :param console: for estimate and progress
+    :raises TaskError: if a task fails
+    """
+    tasks = unique_tasks(items)
+    pending = [task for task in tasks if not store.has(task)]
+    at_once = 1 if engine == "serial" else workers or processors()
+    said = f"{len(tasks)} tasks, {len(tasks) - len(pending)} of them finished before"
+    if not pending:
+        console.print(f"{said}: nothing to run")
+        return
+    console.print(f"{said}; the rest takes about {duration(estimate(pending, at_once))} ({at_once} at once)")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("running", total=len(tasks), completed=len(tasks) - len(pending))
+        left = [task.seconds() for task in pending]
+        spent: list[tuple[float, float]] = []
+
+        def on_result(index: int, outcome: Outcome) -> None:
+            store.put(pending[index], outcome)
+            spent.append((outcome.seconds, left[index]))
+            left[index] = 0.0
+            slower = sum(took for took, _ in spent) / sum(guess for _, guess in spent)
+            rest = duration(slower * max(sum(left) / at_once, max(left)))
+            progress.update(bar, advance=1, description=f"{pending[index].title} done, {rest} to go")
+
+        map_tasks(compute, pending, engine, workers, on_result=on_result)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Path) -> Analysis:
+    """Analyse finished tasks; write a CSV per table, a PNG per figure, and the record ``run.json``.
+
+    :param experiment: all of whose tasks are in the store
+    :param form: the form that they were made in
+    :param store: where they are
+    :param folder: created if missing
+    """
+    items = experiment.items(form)
+    analysis = experiment.analyze(Results(items, store), form)
+    for name, table in analysis.tables.items():
+        _write_table(table, folder / f"{name}.csv")
+    for name, figure in analysis.figures.items():
+        save_figure(figure, folder / f"{name}.png")
+    tasks = unique_tasks(items)
+    seconds = sum(float(store.record(task)["seconds"]) for task in tasks)
+    record = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "form": form.name,
+        "seeds": form.seeds,
+        "tasks": len(tasks),
+        "core_seconds": round(seconds),
+        "notes": list(analysis.notes),
+        "tables": list(analysis.tables),
+        "figures": list(analysis.figures),
+    }
+    write_json(folder / "run.json", {**record, **provenance()})
+    return analysis
+
+
+def _write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table with four significant digits more than anybody needs."""
+    with atomic_write(path) as file:
+        table.to_csv(file, index=False, float_format="%.6g")

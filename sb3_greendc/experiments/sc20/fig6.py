@@ -1,0 +1,40 @@
+"""SC20, Fig. 6: total job value against FCFS and HVF, by arrival rate."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.learners import SC20_A2C, pool_learners
+from sb3_greendc.experiments.sc20.training import CHECKPOINTS, FULL_SEEDS, QUICK_ARRIVALS, problem
+from sb3_greendc.experiments.sweep import Point, Sweep
+from sb3_greendc.experiments.training import Learner
+
+ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+def points(form: Form) -> list[Point]:
+    """Return the arrival rates at full power."""
+    rates = form.pick(QUICK_ARRIVALS, ARRIVALS)
+    return [Point("full power, Bernoulli arrivals", rate, problem(rate)) for rate in rates]
+
+
+def learners(form: Form) -> list[Learner]:
+    """Return SC20's learner, and ours, which do without suspension and see their credit at once."""
+    ours = [
+        dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
+        for learner in pool_learners(form)
+    ]
+    return [SC20_A2C, *ours]
+
+
+EXPERIMENT = Sweep(
+    points,
+    learners,
+    "arrivals (probability of a job in a step)",
+    style="lines",
+    papers=("fcfs", "hvf"),
+    checkpoints=CHECKPOINTS,
+    full_seeds=FULL_SEEDS,
+    taught={"suspend": False},
+).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")

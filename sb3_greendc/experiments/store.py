@@ -1,0 +1,66 @@
+"""Finished tasks on disk: a folder each, whole or absent, shared by all experiments."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sb3_greendc.common.files import write_json
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.experiments.tasks import Outcome, Task
+
+RECORD = "task.json"
+
+
+class Store:
+    """A folder of finished tasks.
+
+    :param root: the folder; created when the first task is stored
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, task: Task) -> Path:
+        """Return the folder of a task, whether it is there or not."""
+        slug = re.sub(r"[^a-z0-9]+", "-", task.title.lower()).strip("-")
+        return self.root / f"{slug}-{task.key}"
+
+    def has(self, task: Task) -> bool:
+        """Tell whether a task is finished."""
+        return (self.folder(task) / RECORD).is_file()
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """Store an outcome; a reader, or an interruption, never sees a part of it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=self.root, prefix=".unfinished-"))
+        try:
+            for name, table in outcome.tables.items():
+                table.to_csv(work / f"{name}.csv", index=False)
+            for name, content in outcome.files.items():
+                (work / name).write_bytes(content)
+            write_json(work / RECORD, {**task.describe(), "seconds": outcome.seconds, **provenance()})
+            work.chmod(0o755)
+            if not self.has(task):
+                work.replace(self.folder(task))
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def table(self, task: Task, name: str) -> pd.DataFrame:
+        """Return a table of a finished task; empty if it has none of this name."""
+        path = self.folder(task) / f"{name}.csv"
+        try:
+            return pd.read_csv(path)
+        except (FileNotFoundError, pd.errors.EmptyDataError):
+            return pd.DataFrame()
+
+    def record(self, task: Task) -> dict[str, Any]:
+        """Return the record of a finished task: its settings, versions, commit."""
+        record: dict[str, Any] = json.loads((self.folder(task) / RECORD).read_text(encoding="utf-8"))
+        return record

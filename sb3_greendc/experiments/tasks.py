@@ -1,0 +1,103 @@
+"""Tasks: the independent pieces of an experiment, each one training or one evaluation.
+
+A task is a frozen dataclass that can be pickled, computes from its own fields alone, and returns all that
+it has to say. Its key is a hash of its fields, so that a finished task is recognised, by any experiment,
+and one with changed settings is another task.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+FORMAT = 1
+"""Part of every key; to be raised when tasks of the same settings would give other results."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task returns.
+
+    :param tables: tidy tables by name; ``"episodes"`` has a row for each episode played
+    :param files: contents of further files by name, such as a trained model
+    :param seconds: processor time that it took, in this process
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An environment with its settings.
+
+    :param env_id: environment id
+    :param env_kwargs: keyword arguments of the environment
+    """
+
+    env_id: str
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_long_queues(self) -> bool:
+        """Whether hundreds of jobs wait at times, as on logs and where more arrives than the pool can do."""
+        return bool(self.env_kwargs.get("workload", "synthetic") != "synthetic")
+
+    def with_kwargs(self, **env_kwargs: Any) -> Problem:
+        """Return the same problem with other or further keyword arguments."""
+        return Problem(self.env_id, {**self.env_kwargs, **env_kwargs})
+
+
+class Task:
+    """Base of all tasks; subclasses are frozen dataclasses."""
+
+    @property
+    def title(self) -> str:
+        """A few words for progress displays and file names."""
+        raise NotImplementedError
+
+    def seconds(self) -> float:
+        """Return about how long the task takes on one core of 2024."""
+        raise NotImplementedError
+
+    def compute(self) -> Outcome:
+        """Do the work."""
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the result depends on, as plain values."""
+        own = dataclasses.asdict(self)  # type: ignore[call-overload]  # every task is a dataclass
+        return {"task": type(self).__name__, "format": FORMAT, **own}
+
+    @property
+    def key(self) -> str:
+        """A hash of :meth:`describe`."""
+        text = json.dumps(self.describe(), sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A task and its place in an experiment.
+
+    :param task: the task; several experiments may have it, and it runs once
+    :param labels: columns that tell its rows apart in the experiment's tables (``series``, ``x``)
+    """
+
+    task: Task
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compute(task: Task) -> Outcome:
+    """Do a task's work: the function that every engine maps over tasks."""
+    started = time.process_time()
+    outcome = task.compute()
+    return dataclasses.replace(outcome, seconds=round(time.process_time() - started, 2))

@@ -1,0 +1,192 @@
+"""One training run, judged on held-out episodes along the way and at its end."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import configure
+
+import greendc
+from sb3_greendc.cli.train import prepare
+from sb3_greendc.common.callbacks import EpisodeMetricsCallback
+from sb3_greendc.common.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, save_model
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.zoo import load_hyperparameters
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An algorithm with one set of hyperparameters, used at every point of an experiment.
+
+    :param name: its name in tables and figures
+    :param algorithm: name of the algorithm
+    :param hyperparameters: values in place of the hyperparameter file's
+    :param choice: keyword arguments of the environment that narrow what the learner chooses from; arrivals
+        and power stay those of the problem
+    :param env_id: environment id in place of the problem's (the same problem with other actions)
+    :param deterministic: whether tests ask for the most likely action, or draw (what a limit on the mean
+        cost is about)
+    :param decisions: decisions that a run takes in the full form
+    :param quick_decisions: and in the quick form
+    :param quick_seeds: training seeds in the quick form
+    :param speed: about how many decisions a second one core trains on, at ten units
+    """
+
+    name: str
+    algorithm: str
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    choice: Mapping[str, Any] = field(default_factory=dict)
+    env_id: str | None = None
+    deterministic: bool = True
+    decisions: int = 1_000_000
+    quick_decisions: int = 100_000
+    quick_seeds: int = 2
+    speed: float = 10_000.0
+
+
+@dataclass(frozen=True)
+class Training(Task):
+    """Train a learner and judge it on test episodes.
+
+    Months are kept apart as in ``scripts/train.py``: environments that have a training split are trained
+    on it, and judged on every problem of ``tests`` (by default the problem itself).
+
+    :param problem: what it is trained on
+    :param learner: the learner
+    :param decisions: environment steps of the run
+    :param seed: number of the run
+    :param episodes: test episodes each time
+    :param checkpoints: how often it is judged, at equal distances, the last time at the end
+    :param tests: other problems to judge it on at the end, by name
+    :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes
+    """
+
+    problem: Problem
+    learner: Learner
+    decisions: int
+    seed: int
+    episodes: int
+    checkpoints: int = 1
+    tests: Mapping[str, Problem] = field(default_factory=dict)
+    test_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{self.learner.name} {self.env_id} seed {self.seed}"
+
+    @property
+    def env_id(self) -> str:
+        """The environment that the learner acts in."""
+        return self.learner.env_id or self.problem.env_id
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        units = self.problem.env_kwargs.get("units") or _units_of(self.env_id)
+        size = 1.0 + units / 60.0
+        return 6.0 + size * self.decisions / self.learner.speed + 1.5 * self.checkpoints
+
+    def describe(self) -> dict[str, Any]:
+        """Add the hyperparameters that the learner's file has today to the fields."""
+        settings = load_hyperparameters(
+            self.learner.algorithm, greendc.resolve_env_id(self.env_id), self.learner.hyperparameters
+        ).settings
+        # What a run is called, and how long other runs of the learner are, does not change this one.
+        settings = {key: value for key, value in settings.items() if key != "n_timesteps"}
+        described = {**super().describe(), "settings": settings}
+        own = ("name", "decisions", "quick_decisions", "quick_seeds", "speed")
+        described["learner"] = {k: v for k, v in described["learner"].items() if k not in own}
+        return described
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        acting = self._acting(self.problem)
+        run = prepare(
+            self.learner.algorithm,
+            acting.env_id,
+            self.decisions,
+            1000 * (self.seed + 1),
+            acting.env_kwargs,
+            self.learner.hyperparameters,
+            device="cpu",
+        )
+        _warm_up(acting)
+        judge = _Judge(self)
+        with tempfile.TemporaryDirectory() as folder:
+            run.model.set_logger(configure(folder, ["csv"]))
+            started = time.perf_counter()
+            run.model.learn(self.decisions, callback=[EpisodeMetricsCallback(), judge])
+            seconds = time.perf_counter() - started - judge.seconds
+            judge.judge(self.tests or {"": self.problem}, run.model.num_timesteps, seconds)
+            run.model.logger.close()
+            progress = _read_progress(Path(folder) / "progress.csv")
+            save_model(run.model, Path(folder), run.record())
+            saved = [Path(folder) / name for name in (MODEL_FILE, RUN_FILE, NORMALIZER_FILE)]
+            files = {path.name: path.read_bytes() for path in saved if path.is_file()}
+        episodes = pd.DataFrame(judge.rows).assign(policy=self.learner.name, train_seed=self.seed)
+        return Outcome({"episodes": episodes, "progress": progress.assign(train_seed=self.seed)}, files)
+
+    def _acting(self, problem: Problem) -> Problem:
+        """Return a problem as the learner acts in it."""
+        env_id = self.learner.env_id or problem.env_id
+        return Problem(env_id, {**problem.env_kwargs, **self.learner.choice})
+
+
+class _Judge(BaseCallback):
+    """Judges the model at every checkpoint but the last; the time that takes is not training time."""
+
+    def __init__(self, task: Training) -> None:
+        super().__init__()
+        self.task = task
+        self.rows: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self._due = [task.decisions * k // task.checkpoints for k in range(1, task.checkpoints)]
+
+    def _on_training_start(self) -> None:
+        self._started = time.perf_counter()
+
+    def _on_step(self) -> bool:
+        if self._due and self.num_timesteps >= self._due[0]:
+            self._due.pop(0)
+            trained = time.perf_counter() - self._started - self.seconds
+            self.judge({"": self.task.problem}, self.num_timesteps, trained)
+        return True
+
+    def judge(self, problems: Mapping[str, Problem], decisions: int, trained: float) -> None:
+        """Play the test episodes of each problem."""
+        started = time.perf_counter()
+        for name, problem in problems.items():
+            acting = self.task._acting(problem).with_kwargs(**self.task.test_kwargs)
+            head = {"test": name, "trained_decisions": decisions, "trained_seconds": round(trained, 2)}
+            draws = not self.task.learner.deterministic
+            for row in play(self.model, acting, self.task.episodes, draws):
+                self.rows.append({**head, **row})
+        self.seconds += time.perf_counter() - started
+
+
+def _warm_up(problem: Problem) -> None:
+    """Step an environment once, so that its compilation is not counted as training."""
+    env = make_vec_env(problem.env_id, 1, **problem.env_kwargs)
+    env.reset()
+    env.step(np.stack([env.action_space.sample()]))
+    env.close()
+
+
+def _read_progress(path: Path) -> pd.DataFrame:
+    """Return what the algorithm logged; nothing if it logged nothing."""
+    return pd.read_csv(path) if path.is_file() and path.stat().st_size else pd.DataFrame()
+
+
+def _units_of(env_id: str) -> int:
+    """Return the number in an id of the resource pool (``ResourcePool-50``)."""
+    return next((int(part) for part in env_id.split("-") if part.isdigit() and int(part) < 1000), 10)

@@ -1,0 +1,140 @@
+"""Virtual capacity curves when the grid changes: trained on 2019 and 2020, tested on 2019 and 2021.
+
+The training split is May 2019 to April 2020 without September. May 2019 is thus in-sample for the emissions,
+September 2019 is a held-out month of the training year, and May 2021 is the shifted test.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from greendc import baselines
+from sb3_greendc.experiments.comparison import margin, matrix
+from sb3_greendc.experiments.episodes import Baselines, Variant
+from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.figures import color_of, outer_legend, panels
+from sb3_greendc.experiments.offline import OfflineTraining
+from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.training import Learner, Training
+
+BOX, DISCRETE = "VCC-2019", "DiscreteVCC-2019"
+MONTHS = {
+    "May 2019 (in-sample)": "2019-05",
+    "Sept. 2019 (held out)": "2019-09",
+    "May 2021 (shifted)": "2021-05",
+}
+REFERENCE = "always_on"
+FULL_SEEDS = 5
+
+LEARNERS = (
+    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=300_000, speed=9_000.0),
+    Learner(
+        "DiscreteSAC",
+        "discrete_sac",
+        env_id=DISCRETE,
+        decisions=200_000,
+        quick_decisions=32_000,
+        speed=1_500.0,
+    ),
+    Learner("SAC", "sac", decisions=200_000, quick_decisions=20_000, speed=600.0),
+    Learner(
+        "PID-PPO",
+        "pid_ppo",
+        env_id=DISCRETE,
+        choice={"constrained": True},
+        decisions=800_000,
+        quick_decisions=200_000,
+        speed=6_000.0,
+    ),
+)
+"""Hyperparameters are those of ``zoo_hparams/``."""
+
+LEARNER_NAMES = (*(learner.name for learner in LEARNERS), "CRR from day_ahead")
+
+
+def items(form: Form) -> list[Item]:
+    """Return the baselines in each month, and the learners' runs."""
+    episodes = form.pick(8, 32)
+    found: list[Item] = []
+    for name, month in MONTHS.items():
+        variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
+        task = Baselines(Problem(BOX, {"month": month}), variants, episodes)
+        found += labelled([task], test=name)
+    boxes = {name: Problem(BOX, {"month": month}) for name, month in MONTHS.items()}
+    for learner in LEARNERS:
+        decisions = form.pick(learner.quick_decisions, learner.decisions)
+        for seed in range(form.seeds or form.pick(1, FULL_SEEDS)):
+            task_ = Training(Problem(BOX), learner, decisions, seed, episodes, tests=boxes)
+            found += labelled([task_])
+    for seed in range(form.seeds or form.pick(1, FULL_SEEDS)):
+        found += labelled([offline(form, seed, episodes, boxes)])
+    return found
+
+
+def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> OfflineTraining:
+    """Return CRR from what the day-ahead plan does in the training months."""
+    return OfflineTraining(
+        "CRR from day_ahead",
+        Problem(BOX, {"split": "train"}),
+        ("day_ahead",),
+        transitions=form.pick(23_040, 115_200),
+        steps=form.pick(4_000, 50_000),
+        seed=seed,
+        episodes=episodes,
+        options={"gamma": 0.985, "policy_kwargs": {"net_arch": [64, 64]}},
+        tests=tests,
+    )
+
+
+def analyze(results: Results, form: Form) -> Analysis:
+    """Return carbon, overdue work and reward of every policy in every month, against ``always_on``."""
+    rows = results.table()
+    table = pd.DataFrame(row for test, at in rows.groupby("test", sort=False) for row in _against(test, at))
+    return Analysis({"results": table}, {"figure": _figure(table)})
+
+
+def _against(test: object, rows: pd.DataFrame) -> list[dict[str, object]]:
+    """Return a row per policy: its carbon against the reference, with interval, and what else it did."""
+    reference = matrix(rows[rows["policy"] == REFERENCE], "carbon_kg")
+    found: list[dict[str, object]] = []
+    for policy, of_policy in rows.groupby("policy", sort=False):
+        change = margin(matrix(of_policy, "carbon_kg"), reference)
+        means = of_policy[["return", "overdue_work", "carbon_kg", "mean_delay"]].mean()
+        found.append(
+            {
+                "series": test,
+                "policy": policy,
+                "seeds": of_policy["train_seed"].nunique() or 1,
+                "carbon_percent": change.estimate,
+                "low": change.low,
+                "high": change.high,
+                **{str(metric): mean for metric, mean in means.items()},
+                "carbon_and_overdue": means["carbon_kg"] + means["overdue_work"],  # the objective
+            }
+        )
+    return found
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    """Draw carbon against overdue work: further left and lower is better."""
+    months = list(table["series"].unique())
+    figure, axes = panels(months, columns=3)
+    names = list(table["policy"].unique())
+    for panel, month in zip(axes, months, strict=True):
+        for row in table[table["series"] == month].itertuples():
+            marker = "o" if row.policy in LEARNER_NAMES else "s"
+            place = (row.overdue_work, row.carbon_percent)
+            spread = [[row.carbon_percent - row.low], [row.high - row.carbon_percent]]
+            color = color_of(row.policy, names)
+            panel.errorbar(*place, yerr=spread, fmt=marker, color=color, ms=5, lw=1, label=row.policy)
+        panel.set_xscale("symlog", linthresh=1.0)
+        panel.set_xlabel("overdue work (machine-unit-hours)")
+        panel.set_ylabel(f"carbon, per cent against {REFERENCE}")
+    outer_legend(figure, axes[0])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "vcc-shift", "carbon of PPO, SAC, DiscreteSAC, PID-PPO, CRR and plans, 2019 and 2021", items, analyze
+)

@@ -1,0 +1,44 @@
+"""A toy experiment whose tasks leave a mark each time that they are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.tasks import Item, Outcome, Task
+
+
+@dataclass(frozen=True)
+class Toy(Task):
+    number: int
+    folder: str
+    fails: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"toy {self.number}"
+
+    def seconds(self) -> float:
+        return 1.0 + self.number
+
+    def compute(self) -> Outcome:
+        marks = Path(self.folder)
+        if (marks / f"fail-{self.number}").exists():
+            raise RuntimeError(f"toy {self.number} failed")
+        with (marks / "computed.txt").open("a") as file:
+            file.write(f"{self.number}\n")
+        table = pd.DataFrame({"episode": [0, 1], "value": [self.number, 2 * self.number]})
+        return Outcome({"episodes": table}, {"model.zip": b"weights"})
+
+
+def toy_experiment(folder: Path, numbers: tuple[int, ...] = (1, 2, 3)) -> Experiment:
+    def items(form: Form) -> list[Item]:
+        return [Item(Toy(number, str(folder)), {"x": number}) for number in numbers]
+
+    def analyze(results: Results, form: Form) -> Analysis:
+        return Analysis({"results": results.table().assign(series="toys", policy="toy")}, notes=["a note"])
+
+    return Experiment("toys", "toys", items, analyze)

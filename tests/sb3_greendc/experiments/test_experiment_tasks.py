@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from experiment_cases import Toy
+
+from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.distilled import DistilledTraining
+from sb3_greendc.experiments.episodes import Baselines, Variant
+from sb3_greendc.experiments.experiment import CHOICE, Form
+from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
+from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.sc20.training import problem as sc20_problem
+from sb3_greendc.experiments.store import Store
+from sb3_greendc.experiments.tasks import Problem, compute
+from sb3_greendc.experiments.training import Training
+
+TRAINING = Training(Problem("ResourcePool-10"), DISCRETE_SAC, 1000, 0, 4)
+
+
+def test_the_key_is_that_of_the_settings():
+    assert TRAINING.key == dataclasses.replace(TRAINING).key
+    for changed in (
+        {"decisions": 1001},
+        {"seed": 1},
+        {"episodes": 5},
+        {"problem": Problem("ResourcePool-10", {"offered_load": 0.9})},
+        {"learner": dataclasses.replace(DISCRETE_SAC, choice={})},
+        {"learner": dataclasses.replace(DISCRETE_SAC, hyperparameters={"gamma": 0.9})},
+    ):
+        assert dataclasses.replace(TRAINING, **changed).key != TRAINING.key
+
+
+def test_the_key_does_not_depend_on_names_and_other_runs_lengths():
+    renamed = dataclasses.replace(DISCRETE_SAC, name="other", decisions=7, quick_decisions=7, speed=1.0)
+    assert dataclasses.replace(TRAINING, learner=renamed).key == TRAINING.key
+
+
+def test_the_key_follows_the_hyperparameter_file(tmp_path, monkeypatch):
+    (tmp_path / "maskable_ppo.yml").write_text("default: {policy: MlpPolicy, learning_rate: 0.5}\n")
+    task = dataclasses.replace(TRAINING, learner=MASKABLE_PPO)
+    before = task.key
+    monkeypatch.setenv("GREENDC_ZOO", str(tmp_path))
+    assert task.key != before
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_has_tasks_that_can_be_described(name, quick):
+    experiment = load_experiment(name)
+    items = experiment.items(Form(quick))
+    assert experiment.name == name
+    assert items
+    for item in items:
+        json.dumps(item.task.describe())
+        assert item.task.seconds() > 0
+
+
+def test_seeds_replace_the_forms_own_number():
+    experiment = load_experiment("rare-fig4")
+    tasks = [item.task for item in experiment.items(Form(quick=True, seeds=3))]
+    seeds = {task.seed for task in tasks if isinstance(task, Training)}
+    assert seeds == {0, 1, 2}
+
+
+def test_figures_of_the_same_runs_share_their_tasks():
+    keys = [
+        {item.task.key for item in load_experiment(name).items(Form(quick=True))}
+        for name in ("cocorl-fig5", "cocorl-fig6", "cocorl-fig10")
+    ]
+    assert keys[0] == keys[1] == keys[2]
+
+
+def test_the_store_keeps_outcomes_and_nothing_unfinished(tmp_path):
+    store, task = Store(tmp_path / "tasks"), Toy(3, str(tmp_path))
+    assert not store.has(task)
+    assert store.table(task, "episodes").empty
+    store.put(task, compute(task))
+    assert store.has(task)
+    assert store.table(task, "episodes")["value"].tolist() == [3, 6]
+    assert store.table(task, "progress").empty
+    assert (store.folder(task) / "model.zip").read_bytes() == b"weights"
+    assert store.record(task)["number"] == 3
+    assert [path.name for path in (tmp_path / "tasks").iterdir()] == [store.folder(task).name]
+
+
+def test_a_task_without_its_record_is_not_finished(tmp_path):
+    store, task = Store(tmp_path / "tasks"), Toy(3, str(tmp_path))
+    store.folder(task).mkdir(parents=True)
+    assert not store.has(task)
+    store.put(task, compute(task))
+    assert store.has(task)
+
+
+def test_baselines_play_the_same_episodes():
+    variants = (Variant("sjf", {"dispatch": "skip", "scope": "ready"}), Variant("random"))
+    task = Baselines(Problem("ResourcePool-10", {"episode_steps": 40}), variants, 3)
+    episodes = task.compute().tables["episodes"]
+    assert set(episodes["policy"]) == {"sjf/skip/ready", "random"}
+    arrived = episodes.pivot(index="episode", columns="policy", values="arrived_jobs")
+    assert (arrived["random"] == arrived["sjf/skip/ready"]).all()
+    assert arrived["random"].nunique() > 1
+
+
+@pytest.mark.parametrize(
+    ("learner", "problem"),
+    [
+        (DISCRETE_SAC, Problem("ResourcePool-10", {"episode_steps": 60})),
+        (DQN, Problem("ResourcePool-10", {"episode_steps": 60})),
+        (MASKABLE_PPO, Problem("ResourcePool-10", {"episode_steps": 60})),
+        (SC20_A2C, sc20_problem(0.6).with_kwargs(episode_steps=60)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_training_is_judged_at_its_checkpoints(learner, problem):
+    task = Training(problem, learner, 600, 0, 3, checkpoints=2)
+    outcome = task.compute()
+    episodes = outcome.tables["episodes"]
+    assert episodes.groupby("trained_decisions").size().tolist() == [3, 3]
+    assert (episodes["trained_seconds"] >= 0).all()
+    assert episodes["total_job_value_ratio"].between(0, 1).all()
+    assert "model.zip" in outcome.files
+
+
+def test_no_heuristic_exceeds_the_bound():
+    problem = Problem("ResourcePool-10", {"episode_steps": 60})
+    bounds = Bounds(problem, 3).compute().tables["episodes"].set_index("episode")["total_job_value"]
+    variants = (Variant("deadline_never"), Variant("hvf", {"scope": "queue"}))
+    for _, rows in Baselines(problem, variants, 3).compute().tables["episodes"].groupby("policy"):
+        values = rows.set_index("episode")["total_job_value"]
+        assert (values <= bounds + 1e-6).all()
+        assert (values > 0.3 * bounds).all()
+
+
+def test_a_taught_network_does_not_put_off_what_can_start_now():
+    # To rollouts, starting now and in the next step are worth the same on an idle pool.
+    problem = Problem("ResourcePool-10", {"offered_load": 0.2})
+    task = DistilledTraining(problem, CHOICE, 3000, 4, 8, 0, 8, {"episode_steps": 100})
+    rival = Baselines(problem.with_kwargs(episode_steps=100), (Variant("deadline_never"),), 8)
+    ours, theirs = (one.compute().tables["episodes"]["total_job_value"].mean() for one in (task, rival))
+    assert ours > 0.95 * theirs
+
+
+def test_a_network_is_taught_by_rollouts():
+    task = DistilledTraining(Problem("ResourcePool-10"), CHOICE, 1200, 2, 2, 0, 2, {"episode_steps": 60})
+    outcome = task.compute()
+    episodes = outcome.tables["episodes"]
+    assert episodes["episode"].tolist() == [0, 1]
+    assert (episodes["time_steps"] == 60).all()
+    assert (episodes["total_job_value_ratio"] > 0).all()
+    assert "model.zip" in outcome.files

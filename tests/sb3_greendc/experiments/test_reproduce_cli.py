@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from experiment_cases import toy_experiment
+
+from sb3_greendc.cli import reproduce
+from sb3_greendc.experiments import pages
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    def command(*arguments, numbers=(1, 2, 3)):
+        monkeypatch.setattr(reproduce, "load_experiment", lambda name: toy_experiment(tmp_path, numbers))
+        return reproduce.main(["toys", "--engine", "serial", "--out", str(tmp_path / "out"), *arguments])
+
+    return command
+
+
+def computed(tmp_path):
+    return [int(line) for line in (tmp_path / "computed.txt").read_text().split()]
+
+
+def test_tasks_run_once_the_longest_first(run, tmp_path):
+    assert run() == 0
+    assert computed(tmp_path) == [3, 2, 1]
+    assert run() == 0
+    assert computed(tmp_path) == [3, 2, 1]
+
+
+def test_a_failed_run_keeps_what_is_finished_and_goes_on_from_there(run, tmp_path, capsys):
+    (tmp_path / "fail-2").touch()
+    assert run() == 1
+    assert "toy 2 failed" in capsys.readouterr().err
+    assert computed(tmp_path) == [3]
+    (tmp_path / "fail-2").unlink()
+    assert run() == 0
+    assert computed(tmp_path) == [3, 2, 1]
+
+
+def test_only_new_settings_are_computed(run, tmp_path):
+    run()
+    assert run(numbers=(2, 3, 4)) == 0
+    assert computed(tmp_path) == [3, 2, 1, 4]
+
+
+def test_the_record_says_what_was_done(run, tmp_path):
+    run("--quick", "--seeds", "2")
+    record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
+    assert (record["form"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
+    assert record["notes"] == ["a note"]
+    assert (tmp_path / "out" / "toys" / "results.csv").read_text().count("\n") == 7
+
+
+def test_processes_give_the_same(run, tmp_path):
+    assert run("--engine", "process", "--jobs", "2") == 0
+    assert sorted(computed(tmp_path)) == [1, 2, 3]
+
+
+def test_unknown_names_and_files_are_one_line(capsys):
+    for arguments, said in (
+        (["rare-fig44"], "rare-fig4"),
+        (["rare-fig5", "--job-log", "nowhere.swf"], "nowhere.swf: no such file"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            reproduce.main(arguments)
+        assert stopped.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+def test_list_names_all(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert reproduce.main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in reproduce.experiment_names())
+
+
+def test_headlines_have_the_best_learner_of_each_point():
+    against = ("best of the papers'", "best heuristic", "best that does not learn")
+    learners = {"weak": (1.0, 10.0), "strong": (2.0, 30.0)}
+    rows = [
+        {
+            **{"series": "jobs", "x": x, "metric": "total_job_value", "learner": name, "seeds": 1},
+            **{"against": rival, "form": "hvf/skip", "ours": value, "theirs": 1.0, "printed_percent": 18.0},
+            **{"margin_percent": margin - 5 * k, "low": 0.0, "high": 40.0, "percent_of_bound": 70.0},
+        }
+        for x in (10, 20)
+        for name, (value, margin) in learners.items()
+        for k, rival in enumerate(against)
+    ]
+    table = pages.headlines(pd.DataFrame(rows))
+    assert table["best learner"].tolist() == ["strong (1)"] * 2
+    assert table["over the papers' best, %"].tolist() == ["+30.0 [+0.0, +40.0]"] * 2
+    assert table["over the best that does not learn, %"].str.startswith("+20.0").all()
+
+
+def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
+    run("--quick")
+    monkeypatch.setattr(pages, "experiment_names", lambda: ("toys", "others"))
+    target = tmp_path / "docs"
+    target.mkdir()
+    (target / "introduction.txt").write_text("# Results\n")
+    (target / "remarks.json").write_text('{"toys": "Toys are small."}')
+    page = pages.publish(tmp_path / "out", target).read_text()
+    for part in ("# Results", "toys --quick", "Toys are small.", "`others`", "toys/results.csv"):
+        assert part in page
+    again = pages.publish(tmp_path / "nothing", target).read_text()
+    assert again == page
