@@ -110,7 +110,7 @@ class DiscreteSAC(OffPolicyAlgorithm):
     :param entropy_penalty: β of the penalty on changes of the entropy since collection (scaled reward units)
     :param target_update_interval: updates between updates of the target
     :param actor_trains_encoder: let the actor's loss move the encoder too
-    :param actor_starts: updates before which actor and temperature rest, while critics settle
+    :param actor_starts: updates before which actor, encoder and temperature rest, while critics settle
     :param warmup: ``"uniform"`` valid actions before ``learning_starts``, or the ``"policy"``'s own
     :param n_critics: 2, or 1
     :param preset: ``"rare"``: RARE's Algorithm 1 (no entropy, one critic, no target network)
@@ -275,12 +275,15 @@ class DiscreteSAC(OffPolicyAlgorithm):
 
         history: list[th.Tensor] = []
         for _ in range(gradient_steps):
+            trains_actor = self._n_updates >= self.actor_starts
+            if self._n_updates <= self.actor_starts:
+                # An actor rests only if the features that it reads rest too.
+                policy.features_extractor.requires_grad_(trains_actor)
             batch = self._sample_batch(batch_size)
             alpha = self._temperature()
             loss = self.losses(batch, alpha)
 
             total, ent_coef_loss = loss.critic, th.zeros_like(loss.actor)
-            trains_actor = self._n_updates >= self.actor_starts
             if trains_actor:
                 total = total + loss.actor
                 if self.log_ent_coef is not None:

@@ -2,6 +2,7 @@
 
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.forecast import ForecastExtractor
+from sb3_greendc.extractors.job_matrix import JobMatrixExtractor
 from sb3_greendc.extractors.job_set import JobSetExtractor
 from sb3_greendc.extractors.policies import (
     JobSetDQNPolicy,
@@ -16,6 +17,7 @@ from sb3_greendc.extractors.resource_rows import ResourceRowsExtractor
 __all__ = [
     "EXTRACTORS",
     "ForecastExtractor",
+    "JobMatrixExtractor",
     "JobSetDQNPolicy",
     "JobSetExtractor",
     "JobSetPolicy",

@@ -10,6 +10,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, Flatten
 from greendc.config import require_one_of
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.forecast import ForecastExtractor
+from sb3_greendc.extractors.job_matrix import JobMatrixExtractor
 from sb3_greendc.extractors.job_set import JobSetExtractor
 from sb3_greendc.extractors.resource_image import ResourceImageExtractor
 from sb3_greendc.extractors.resource_rows import ResourceRowsExtractor
@@ -18,6 +19,7 @@ EXTRACTORS: dict[str, type[BaseFeaturesExtractor]] = {
     "combined": MaskedCombinedExtractor,
     "flatten": FlattenExtractor,
     "forecast": ForecastExtractor,
+    "job_matrix": JobMatrixExtractor,
     "job_set": JobSetExtractor,
     "nature_cnn": NatureCNN,
     "resource_image": ResourceImageExtractor,
