@@ -9,17 +9,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sb3_greendc.crr import CRR
     from sb3_greendc.discrete_sac import DiscreteSAC
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
+    from sb3_greendc.pretrained import load_pretrained
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
 
-__all__ = ["DiscreteSAC", "PIDController", "PIDLagrangianPPO", "RecurrentPIDLagrangianPPO"]
+__all__ = [
+    "CRR",
+    "DiscreteSAC",
+    "PIDController",
+    "PIDLagrangianPPO",
+    "RecurrentPIDLagrangianPPO",
+    "load_pretrained",
+]
 
 _MODULES = {
+    "CRR": "sb3_greendc.crr",
     "DiscreteSAC": "sb3_greendc.discrete_sac",
     "PIDController": "sb3_greendc.pid_ppo",
     "PIDLagrangianPPO": "sb3_greendc.pid_ppo",
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
+    "load_pretrained": "sb3_greendc.pretrained",
 }
 
 

@@ -129,9 +129,7 @@ class Hyperparameters:
         arguments = dict(self.arguments)
         if self.noise is not None:
             arguments["action_noise"] = _action_noise(*self.noise, env.action_space)
-        policy: str | type[BasePolicy] = POLICIES.get(self.policy, self.policy)
-        if isinstance(env.observation_space, spaces.Dict):
-            policy = _POLICIES_FOR_DICTS.get(self.policy, policy)
+        policy = policy_for(self.policy, isinstance(env.observation_space, spaces.Dict))
         cls = algorithm_class(self.algorithm)
         if issubclass(cls, MaskablePPO) and not is_masking_supported(env):
             raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")
@@ -140,6 +138,38 @@ class Hyperparameters:
         except (AssertionError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{self.algorithm} does not fit: {reason}") from error
+
+
+def policy_for(name: str, dict_observations: bool) -> str | type[BasePolicy]:
+    """Return the policy of that name: a class of :data:`POLICIES`, or a name that the algorithm knows.
+
+    :param name: as a hyperparameter file has it
+    :param dict_observations: whether the environment has ``Dict`` observations, which take other policies
+    """
+    if dict_observations and name in _POLICIES_FOR_DICTS:
+        return _POLICIES_FOR_DICTS[name]
+    return POLICIES.get(name, name)
+
+
+def learns_from_data(algorithm: str) -> bool:
+    """Tell whether an algorithm learns from a data set rather than from an environment.
+
+    :param algorithm: name of the algorithm
+    :raises ValueError: for an unknown name
+    """
+    return hasattr(algorithm_class(algorithm), "set_dataset")
+
+
+def register() -> None:
+    """Add environments, algorithms and their hyperparameters to an installed rl-zoo3.
+
+    ``python -m sb3_greendc.cli.zoo train ...`` does that, and then is rl-zoo3's own command.
+
+    :raises ImportError: if rl-zoo3 is not installed
+    """
+    from sb3_greendc.rl_zoo3_plugin import register as register_in_rl_zoo3
+
+    register_in_rl_zoo3()
 
 
 def load_hyperparameters(
@@ -175,6 +205,20 @@ def load_hyperparameters(
         return f"{path}, line {yaml.line_of(path, block, key)}: {key}"
 
     return _interpret(algorithm, known, {**blocks[block], **overrides}, where)
+
+
+def read_hyperparameters(algorithm: str, settings: Mapping[str, Any]) -> Hyperparameters:
+    """Return hyperparameters from values as a file would have them, without any file.
+
+    :param algorithm: name of the algorithm
+    :param settings: names and values of one block
+    :raises ValueError: for an unknown algorithm or key, or a malformed value; the message names it
+    """
+
+    def where(key: str) -> str:
+        return f"hyperparameter {key}={settings[key]!r}"
+
+    return _interpret(algorithm, hyperparameters_of(algorithm), dict(settings), where)
 
 
 def block_for(env_id: str, blocks: Mapping[str, Any]) -> str | None:

@@ -1,11 +1,14 @@
-"""``scripts/benchmark.py``: how fast the environments are, as multiples of CartPole in the same process."""
+"""``scripts/benchmark.py``: how fast environments and algorithms are, as ratios within one process.
+
+Environments are compared with CartPole here, algorithms with their relatives in
+:mod:`sb3_greendc.cli.benchmark_train`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +20,18 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
+from sb3_greendc.cli import benchmark_train
 from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.common.files import write_json
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.vec_env import make_vec_env
-from sb3_greendc.zoo import load_hyperparameters
+from sb3_greendc.zoo import load_hyperparameters, read_hyperparameters
 
 FAMILIES = {"vcc": "VCC-2021", "resource_pool": "ResourcePool"}
 """The environment that stands for each family."""
 REFERENCE = "cartpole"
 _SAMPLES = 256  # actions drawn beforehand, used over and over
-
-
-@dataclass(frozen=True)
-class Case:
-    """Something to time.
-
-    :param name: ``cartpole``, ``vcc_single``, ``vcc_batch``, ``vcc_vecenv``, ...
-    :param run: makes that many calls of ``step``, resets included
-    :param steps_per_call: environment steps of a call
-    """
-
-    name: str
-    run: Callable[[int], None]
-    steps_per_call: int
 
 
 def single_case(name: str, env_id: str) -> Case:
@@ -98,44 +89,9 @@ def cases_of(families: Sequence[str], num_envs: int) -> list[Case]:
     return cases
 
 
-def measure(cases: Sequence[Case], rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Return environment steps per second of each case in each round.
-
-    In a round every case runs for about ``seconds``, one after the other, so that whatever else the
-    machine does weighs on all of them.
-    """
-    calls = {case.name: _calibrate(case, seconds) for case in cases}
-    rates: dict[str, list[float]] = {case.name: [] for case in cases}
-    for _ in range(rounds):
-        for case in cases:
-            started = time.perf_counter()
-            case.run(calls[case.name])
-            elapsed = time.perf_counter() - started
-            rates[case.name].append(calls[case.name] * case.steps_per_call / elapsed)
-    return rates
-
-
-def _calibrate(case: Case, seconds: float) -> int:
-    """Return the number of calls that take about ``seconds``, after compiling and warming up."""
-    case.run(1)
-    calls = 1
-    while True:
-        started = time.perf_counter()
-        case.run(calls)
-        elapsed = time.perf_counter() - started
-        if elapsed > seconds / 8:
-            return max(1, round(calls * seconds / elapsed))
-        calls *= 2
-
-
 def times_reference(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return each case's speed over CartPole's: the median over rounds of the ratio within a round."""
-    reference = np.array(rates[REFERENCE])
-    return {
-        name: float(np.median(np.array(values) / reference))
-        for name, values in rates.items()
-        if name != REFERENCE
-    }
+    return {name: ratio(rates, name, REFERENCE) for name in rates if name != REFERENCE}
 
 
 class TimedVecEnv(VecEnvWrapper):
@@ -160,13 +116,17 @@ class TimedVecEnv(VecEnvWrapper):
         return result
 
 
-def ppo_share(env_id: str, rollouts: int = 4) -> float:
-    """Return the share of PPO's training time that the environment takes, with the zoo's hyperparameters.
+def ppo_share(env_id: str, rollouts: int = 4, plain: bool = False) -> float:
+    """Return the share of PPO's training time that the environment takes.
 
     The first rollout warms up and is not counted.
+
+    :param plain: SB3's own hyperparameters and networks (batches of 64, 10 epochs, 2048 transitions in a
+        rollout, here of 8 environments) instead of the zoo's, which go through the data more quickly
     """
     env_id = greendc.resolve_env_id(env_id)
-    hyperparameters = load_hyperparameters("ppo", env_id)
+    settings = {"n_envs": 8, "n_steps": 256} if plain else load_hyperparameters("ppo", env_id).settings
+    hyperparameters = read_hyperparameters("ppo", settings)
     env = TimedVecEnv(make_vec_env(env_id, hyperparameters.n_envs, seed=0))
     model = hyperparameters.build(env, seed=0)
     steps = hyperparameters.n_envs * int(hyperparameters.arguments["n_steps"])
@@ -188,6 +148,8 @@ def build_parser() -> argparse.ArgumentParser:
     envs.add_argument("--seconds", type=float, default=0.4, help="length of one measurement")
     envs.add_argument("--no-ppo", action="store_true", help="leave out the share of PPO's training time")
     envs.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    train = what.add_parser("train", help="updates per second and training time, against other algorithms")
+    benchmark_train.add_options(train)
     return parser
 
 
@@ -197,10 +159,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("benchmark"):
         if not options.seconds > 0:
             raise ValueError(f"--seconds {options.seconds}: must be above 0")
+    if options.what == "train":
+        return benchmark_train.main(options)
+    with one_line_errors("benchmark"):
         cases = cases_of(options.families, options.num_envs)
-    rates = measure(cases, options.rounds, options.seconds)
+    rates = measure(cases, options.rounds, options.seconds, time.process_time)
     times = times_reference(rates)
-    shares = {} if options.no_ppo else {family: ppo_share(FAMILIES[family]) for family in options.families}
+    shares = {
+        f"{family}_{kind}": ppo_share(FAMILIES[family], plain=kind == "plain")
+        for family in ([] if options.no_ppo else options.families)
+        for kind in ("zoo", "plain")
+    }
     _print(rates, times, shares)
     if options.json is not None:
         figures = {
@@ -225,5 +194,5 @@ def _print(
         table.add_row(name, f"{rate:,.0f}", f"{1e6 / rate:.2f}", multiple)
     console = Console()
     console.print(table)
-    for family, share in shares.items():
-        console.print(f"environment's share of PPO's training time, {family}: {share:.1%}")
+    for case, share in shares.items():
+        console.print(f"environment's share of PPO's training time, {case}: {share:.1%}")

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from greendc import baselines
+from greendc.baselines.resource_pool import HEURISTICS
 from greendc.resource_pool import ResourcePoolEnv
 from greendc.resource_pool.recording import EpisodeRecorder
 from greendc.resource_pool.rendering import gantt, pool_figure
@@ -25,10 +25,9 @@ from sb3_greendc.common.tables import summary_tables
 ENV_ID = "ResourcePool-10"
 LEARNER = "maskable_ppo"
 PROBLEM: dict[str, Any] = {"offered_load": 1.0}
-CHOICE: dict[str, Any] = {"mask": "now_on_time", "skip_forced": True}
-"""What the learner chooses from: jobs that can start now and finish on time; decisions in which it can
-only wait are passed over. The heuristics choose from all jobs, as the papers have them; arrivals are the
-same."""
+CHOICE: dict[str, Any] = {"mask": "now_on_time"}
+"""What the learner chooses from: jobs that can start now and finish on time. The heuristics choose from all
+jobs, as the papers have them; arrivals are the same."""
 METRICS = (
     "total_job_value_ratio",
     "completion_ratio",
@@ -40,6 +39,7 @@ UNITS = (
     "total_job_value_ratio: value of the jobs that finished on time over that of all that arrived; "
     "mean_slowdown: of the jobs that finished, late ones included."
 )
+PLANNER = "rollout"
 EVALUATION_SEED = 10_000
 PICTURE_STEP = 60
 
@@ -55,12 +55,12 @@ def run(out: Path, decisions: int, episodes: int, seed: int, console: Console) -
     training = prepare(LEARNER, ENV_ID, decisions, seed, {**PROBLEM, **CHOICE}, device="cpu")
     console.print(f"[bold]MaskablePPO on {training.env_id}[/bold]: {decisions:,} decisions at load 1.0")
     train(training, out)
-    heuristics = baselines.names("resource_pool")
-    console.print(f"[bold]Evaluation[/bold]: {len(heuristics) + 1} policies, {episodes} episodes, same seeds")
+    policies = [*HEURISTICS, PLANNER]
+    console.print(f"[bold]Evaluation[/bold]: {len(policies) + 1} policies, {episodes} episodes, same seeds")
     learner = {LEARNER: str(out / MODEL_FILE)}
     results = pd.concat(
         [
-            Evaluation(heuristics, ENV_ID, episodes, EVALUATION_SEED, PROBLEM).run(progress=True),
+            Evaluation(policies, ENV_ID, episodes, EVALUATION_SEED, PROBLEM).run(progress=True),
             Evaluation(learner, ENV_ID, episodes, EVALUATION_SEED, {**PROBLEM, **CHOICE}).run(progress=True),
         ]
     )

@@ -1,42 +1,47 @@
-"""``scripts/evaluate.py``: judge policies on the same episodes: a table, a CSV with its record, a figure."""
+"""``scripts/evaluate.py``: judge policies on the same episodes: tables, a file with its record, a figure."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
 
 import greendc
+from greendc.config import nearest
 from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
 from sb3_greendc.common import yaml
-from sb3_greendc.common.evaluation import Evaluation
-from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import bars, save_figure
+from sb3_greendc.common.bounds import METHODS, SHARE, add_share_of_bound
+from sb3_greendc.common.engine import ENGINES
+from sb3_greendc.common.evaluation import Evaluation, run_evaluations
+from sb3_greendc.common.metrics import main_metrics
+from sb3_greendc.common.plots import intervals, save_figure
+from sb3_greendc.common.policy_specs import split_name
 from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.result_files import check_path, write_results
 from sb3_greendc.common.statistics import STATISTICS, summarize
 from sb3_greendc.common.tables import summary_tables
 
-MAIN_METRICS = {
-    "vcc": ("return", "carbon_kg", "carbon_per_work", "overdue_work", "mean_delay", "p97_delay"),
-    "resource_pool": (
-        "return",
-        "total_job_value_ratio",
-        "on_time_ratio",
-        "completion_ratio",
-        "utilization",
-        "accrued_cost",
-    ),
-}
-"""What the table shows of each family by default; the CSV has every metric."""
+_EPILOG = """examples of POLICY:
+  rolling                            a baseline
+  hvf:dispatch=easy,scope=queue      with options; an unknown one is answered with those there are
+  easy=hvf:dispatch=easy             called "easy" in tables and figures
+  runs/ppo/model.zip  runs/ppo       a saved model; dqn:model.zip says the algorithm where no record does
+  'ppo=runs/ppo/seed_*'              several runs of one algorithm, judged together
+  pretrained  pretrained:NAME        a policy that ships: the environment's own, or by its name
+"""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="evaluate", description="Evaluate baselines and trained models on the same episodes."
+        prog="evaluate",
+        description="Evaluate baselines and trained models on the same episodes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--env", nargs="+", required=True, metavar="ID", help="environment ids: VCC-2021 ...")
     parser.add_argument(
@@ -44,17 +49,29 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         required=True,
         metavar="POLICY",
-        help="names of baselines, and saved models: a model.zip, a run's folder, or ALGO:model.zip",
+        help="baselines and saved models, as below; best_known goes last and starts from what the others did",
     )
-    parser.add_argument("--episodes", type=whole_number, default=10)
+    parser.add_argument("--episodes", type=whole_number, default=10, help="of each run (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
     add_environment_options(parser)
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
     parser.add_argument("--metrics", nargs="+", metavar="METRIC", help="columns of the table and the figure")
-    parser.add_argument("--statistic", choices=STATISTICS, default="mean")
+    parser.add_argument("--statistic", choices=STATISTICS, default="mean", help="iqm: interquartile mean")
     parser.add_argument("--reference", metavar="POLICY", help="show the paired difference to this policy")
-    parser.add_argument("--out", type=Path, help="CSV of every episode; its record goes beside it as JSON")
-    parser.add_argument("--plot", action="store_true", help="draw bars beside --out as PNG")
+    parser.add_argument(
+        "--bound",
+        choices=METHODS,
+        help="show what share of a bound every policy reaches: of a linear programme (default for the "
+        "resource pool), or of the clairvoyant optimum (resource pool, OR-Tools); bounds are cached",
+    )
+    parser.add_argument(
+        "--out", type=Path, help="every episode, as .csv (its record beside it as .json) or .parquet"
+    )
+    parser.add_argument("--plot", action="store_true", help="draw the table beside --out, as PNG and PDF")
+    parser.add_argument("--engine", choices=ENGINES, default="serial", help="where episodes run")
+    parser.add_argument("--jobs", type=whole_number, help="batches of episodes at once (default: processors)")
+    parser.add_argument("--batch-size", type=whole_number, default=128, help="episodes side by side at most")
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="of a running cluster, for --engine ray")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
 
@@ -63,10 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
     with one_line_errors("evaluate"):
-        if options.plot and options.out is None:
-            raise ValueError("--plot: needs --out, beside which the figure goes")
-        if options.reference is not None and options.reference not in options.policies:
-            raise ValueError(f"--reference {options.reference}: must be one of --policies")
+        _check_options(options)
         env_kwargs = yaml.parse_assignments(options.set, "--set")
         evaluations = [
             Evaluation(
@@ -75,40 +89,69 @@ def main(argv: Sequence[str] | None = None) -> int:
                 options.episodes,
                 options.seed,
                 env_kwargs,
-                deterministic=not options.stochastic,
+                not options.stochastic,
+                options.batch_size,
             )
             for env_id in dict.fromkeys(map(greendc.resolve_env_id, options.env))
         ]
-    results = pd.concat([evaluation.run(not options.no_progress) for evaluation in evaluations])
+        for evaluation in evaluations:
+            _check_metrics(options.metrics or (), evaluation)
+        results = run_evaluations(
+            evaluations, not options.no_progress, options.engine, options.jobs, options.ray_address
+        )
+        method = options.bound or ("lp" if greendc.family(options.env[0]) == "resource_pool" else "none")
+        results = add_share_of_bound(results, method, env_kwargs, progress=not options.no_progress)
     if options.out is not None:
-        _write(results, options)
-    metrics = options.metrics or MAIN_METRICS.get(
-        greendc.family(options.env[0]) or "", ("return", "cost", "length")
-    )
+        written = write_results(options.out, results, _record(options, evaluations))
+        print(f"wrote {' and '.join(map(str, written))}")
     with one_line_errors("evaluate"):
+        metrics = options.metrics or (*main_metrics(results.columns), *({SHARE} & {*results.columns}))
         summary = summarize(results, metrics, options.statistic, options.reference)
     _print(summary, options)
     if options.plot:
-        path = options.out.with_suffix(".png")
-        save_figure(bars(summary), path)
-        print(f"wrote {path}")
+        for suffix in (".png", ".pdf"):
+            save_figure(intervals(summary), options.out.with_suffix(suffix))
+            print(f"wrote {options.out.with_suffix(suffix)}")
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if options.out is not None:
+        check_path(options.out)
+    if options.plot and options.out is None:
+        raise ValueError("--plot: needs --out, beside which the figure goes")
+    names = [split_name(policy)[0] for policy in options.policies]
+    if options.reference is not None and options.reference not in names:
+        hint = nearest(options.reference, names)
+        raise ValueError(f"--reference {options.reference}: must be one of {', '.join(names)}{hint}")
+    if options.ray_address is not None and options.engine != "ray":
+        raise ValueError(f"--ray-address {options.ray_address}: needs --engine ray")
+
+
+def _check_metrics(metrics: Sequence[str], evaluation: Evaluation) -> None:
+    """Refuse unknown metrics before the episodes are run, where they are known before."""
+    if evaluation.metrics is None:
+        return
+    known = ("return", "length", "cost", "bound", SHARE, *evaluation.metrics)
+    for metric in metrics:
+        if metric not in known:
+            raise ValueError(
+                f"--metrics {metric}: {evaluation.env_id} has none of that name{nearest(metric, known)} "
+                f"(known: {', '.join(known)})"
+            )
+
+
+def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()}
+    policies: dict[str, list[str]] = {}
+    for one in evaluations[0].contestants:
+        policies.setdefault(one.name, []).append(one.source)
+    return {**provenance(), "options": given, "policies": policies}
 
 
 def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:
     console = Console()
     for env_id, of_env in summary.groupby("env_id", sort=False):
         title = f"{env_id}: {options.statistic} of {options.episodes} episodes, 95 % interval"
-        if options.reference is not None:
-            title += f"; Δ: less {options.reference}, in pairs"
         for table in summary_tables(of_env, title, console.width):
             console.print(table)
-
-
-def _write(results: pd.DataFrame, options: argparse.Namespace) -> None:
-    with atomic_write(options.out) as file:
-        results.to_csv(file, index=False)
-    record = options.out.with_suffix(".json")
-    given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()}
-    write_json(record, {**provenance(), "options": given})
-    print(f"wrote {options.out} and {record}")

@@ -32,13 +32,18 @@ USERNAME, PASSWORD = "SGIP_USERNAME", "SGIP_PASSWORD"
 _ARCHIVE_NAME = re.compile(r"(SGIP_CAISO_[A-Z]+)_\d{4}-\d{2}\.csv(\.gz)?")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; errors about the input are one line on stderr and exit code 2."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
     parser = argparse.ArgumentParser(prog="fetch_traces", description="Make or fetch data files.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add_command in COMMANDS:
         add_command(subparsers)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; errors about the input are one line on stderr and exit code 2."""
+    args = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], None] = args.run
     try:
         run(args)

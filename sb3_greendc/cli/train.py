@@ -3,145 +3,100 @@
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import configure
-
-import greendc
 from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
 from sb3_greendc.common import yaml
-from sb3_greendc.common.algorithms import ALGORITHMS
-from sb3_greendc.common.callbacks import EpisodeMetricsCallback, ProgressBarCallback
-from sb3_greendc.common.models import MODEL_FILE, save_model
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.vec_env import make_vec_env
-from sb3_greendc.zoo import Hyperparameters, load_hyperparameters
+from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.common.checkpoints import CheckpointError, CheckpointFolder, require_same_run
+from sb3_greendc.common.engine import ENGINES, map_tasks
+from sb3_greendc.common.models import MODEL_FILE, read_run
+from sb3_greendc.common.resume import Checkpointing
+
+__all__ = ["INTERRUPTED", "Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it; the model so far is saved."""
+FAILED = 1
+"""Exit code when a checkpoint could not be written."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """A training run, checked and ready to start.
+class Job:
+    """One training run as the command was asked for it; what workers get.
 
-    :param env_id: the environment's id with its version
-    :param env_kwargs: its keyword arguments, the training split included
-    :param hyperparameters: those of the algorithm
-    :param timesteps: environment steps to train for
-    :param seed: seeds the model and, as ``seed + i``, environment ``i``
-    :param model: the model, with its environments
-    """
-
-    env_id: str
-    env_kwargs: Mapping[str, Any]
-    hyperparameters: Hyperparameters
-    timesteps: int
-    seed: int
-    model: BaseAlgorithm
-
-    def record(self) -> dict[str, Any]:
-        """Return what ``run.json`` says of the run."""
-        return {
-            "algorithm": self.hyperparameters.algorithm,
-            "env_id": self.env_id,
-            "env_kwargs": dict(self.env_kwargs),
-            "seed": self.seed,
-            "timesteps": self.timesteps,
-            "n_envs": self.hyperparameters.n_envs,
-            "hyperparameters": dict(self.hyperparameters.settings),
-            **provenance(),
-        }
-
-
-def prepare(
-    algorithm: str,
-    env_id: str,
-    timesteps: int | None = None,
-    seed: int = 0,
-    env_kwargs: Mapping[str, Any] | None = None,
-    hyperparameters: Mapping[str, Any] | None = None,
-    device: str = "auto",
-) -> Run:
-    """Check everything that a run is given, and build its environments and model.
-
-    Environments that keep months apart are trained on their training split, unless ``env_kwargs`` says
-    which split or month to use.
-
-    :param algorithm: name of the algorithm
-    :param env_id: an environment id, with or without a version
-    :param timesteps: environment steps, default: what the hyperparameter file says
-    :param seed: seed of the run
-    :param env_kwargs: keyword arguments of the environment
-    :param hyperparameters: values in place of the hyperparameter file's
-    :param device: of the model
-    :raises ValueError: for unknown names, wrong values, or an algorithm that does not fit the spaces
-    :raises TypeError: for an unknown keyword argument of the environment
-    """
-    env_id = greendc.resolve_env_id(env_id)
-    chosen = load_hyperparameters(algorithm, env_id, hyperparameters)
-    total = timesteps or chosen.n_timesteps
-    if total is None:
-        raise ValueError(f"timesteps: the hyperparameters of {algorithm} for {env_id} have no n_timesteps")
-    env_kwargs = {**training_split(env_id, env_kwargs or {}), **(env_kwargs or {})}
-    env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, seed, **env_kwargs))
-    try:
-        model = chosen.build(env, seed, device)
-    except ValueError as error:
-        raise ValueError(f"{error}{_discrete_twin(env_id)}") from error
-    return Run(env_id, env_kwargs, chosen, total, seed, model)
-
-
-def _discrete_twin(env_id: str) -> str:
-    """Return a hint at the environment of the same name with discrete actions, where there is one."""
-    twin = f"Discrete{env_id}"
-    return f"; {twin} has discrete actions" if twin in gym.registry else ""
-
-
-def training_split(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of the training split; none where ``env_kwargs`` picks a split or month itself."""
-    if "split" in env_kwargs or "month" in env_kwargs:
-        return {}
-    return greendc.training_kwargs(env_id)
-
-
-def train(run: Run, out: Path, progress: bool = True, formats: Sequence[str] = ("csv",)) -> bool:
-    """Train and save the model; after Ctrl-C the model so far is saved.
-
-    :param run: what :func:`prepare` returns
-    :param out: folder of ``model.zip``, ``run.json``, ``progress.csv`` and, for models trained under
-        ``VecNormalize``, ``vecnormalize.pkl``
+    :param out: folder for the model and its record
+    :param arguments: of :func:`~sb3_greendc.cli.training.prepare`
+    :param formats: SB3's logger formats
     :param progress: show a progress bar
-    :param formats: SB3's logger formats: ``csv``, ``stdout``, ``tensorboard``
-    :return: whether the run was completed
+    :param overwrite: replace what ``out`` has
+    :param checkpoint_every: environment steps between checkpoints, ``None`` for no checkpoints
+    :param resume: go on from the last checkpoint
     """
-    out.mkdir(parents=True, exist_ok=True)
-    model = run.model
-    model.set_logger(configure(str(out), list(formats)))
-    callbacks: list[BaseCallback] = [EpisodeMetricsCallback()]
-    bar = ProgressBarCallback(run.timesteps)
-    if progress:
-        callbacks.append(bar)
-    record = run.record()
-    started = time.perf_counter()
-    completed = True
-    try:
-        model.learn(run.timesteps, callback=callbacks)
-    except KeyboardInterrupt:
-        completed = False
-    finally:
-        bar.close()
-    seconds = round(time.perf_counter() - started, 1)
-    trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
-    save_model(model, out, {**record, **trained})
-    return completed
+
+    out: Path
+    arguments: Mapping[str, Any]
+    formats: Sequence[str] = ("csv",)
+    progress: bool = False
+    overwrite: bool = False
+    checkpoint_every: int | None = None
+    resume: bool = False
+
+    def check(self) -> Run:
+        """Check everything that can be wrong before training, and build environments and model.
+
+        :raises ValueError: for wrong arguments, or a folder with results of another run
+        """
+        if not (self.overwrite or self.resume):
+            if (self.out / MODEL_FILE).exists():
+                raise ValueError(f"--out {self.out}: has a model already; --overwrite replaces it")
+            if CheckpointFolder(self.out / CHECKPOINTS).paths():
+                raise ValueError(
+                    f"--out {self.out}: has checkpoints; --resume goes on from them, --overwrite starts anew"
+                )
+        run = prepare(**self.arguments)
+        if self.resume and (self.out / MODEL_FILE).exists():
+            record = read_run(self.out)
+            there = {key: record.get(key) for key in run.identity()}
+            require_same_run(f"--out {self.out}", there, run.identity())
+            if not (record.get("completed") or CheckpointFolder(self.out / CHECKPOINTS).paths()):
+                raise ValueError(
+                    f"--out {self.out}: has the model of an interrupted run without checkpoints; "
+                    "--overwrite starts anew"
+                )
+        self.out.mkdir(parents=True, exist_ok=True)
+        return run
+
+    def is_done(self) -> bool:
+        """Tell whether the run that is to be resumed was completed."""
+        return self.resume and (self.out / MODEL_FILE).exists() and bool(read_run(self.out).get("completed"))
+
+    def open_checkpoints(self, run: Run) -> Checkpointing | None:
+        """Return what writes the checkpoints, ``None`` if none are wanted; to resume, read the last one.
+
+        :param run: what :meth:`check` returned
+        :raises ValueError: if checkpoints cannot be made or resumed
+        """
+        if self.checkpoint_every is None:
+            return None
+        return open_checkpoints(run, self.out, self.checkpoint_every, self.resume)
+
+    def carry_out(self) -> bool:
+        """Check, train and save, unless that was done before; return whether it was.
+
+        :raises KeyboardInterrupt: after Ctrl-C, when the model so far has been saved
+        """
+        run = self.check()
+        if self.is_done():
+            return True
+        if not train(run, self.out, self.progress, self.formats, self.open_checkpoints(run)):
+            raise KeyboardInterrupt
+        return False
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -149,11 +104,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train",
         description="Train an algorithm on an environment; hyperparameters come from zoo_hparams/ALGO.yml.",
+        epilog="With --data FILE in place of --env, crr learns from a data set: train --data x --help.",
     )
     parser.add_argument("--algo", required=True, help=f"one of {', '.join(ALGORITHMS)}")
     parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2019")
     parser.add_argument("--timesteps", type=whole_number, help="default: n_timesteps of the hyperparameters")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
     parser.add_argument("--n-envs", type=whole_number, help="environments side by side")
@@ -166,41 +121,153 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="hyperparameters in place of the file's (gamma=0.985 policy_kwargs='{net_arch: [64]}')",
     )
+    parser.add_argument(
+        "--cost-limit",
+        type=float,
+        metavar="D",
+        help="cost allowed per episode, in the units of info['cost']; for pid_ppo and recurrent_pid_ppo",
+    )
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
+    _add_seed_options(parser)
+    _add_checkpoint_options(parser)
     parser.add_argument("--tensorboard", action="store_true", help="log to TensorBoard too")
     parser.add_argument("--verbose", action="store_true", help="print SB3's tables while training")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
 
 
+def _add_seed_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("seeds")
+    group.add_argument("--seed", type=int, default=0)
+    group.add_argument(
+        "--seeds", type=int, nargs="+", metavar="S", help="train once for each, into OUT/seed_S"
+    )
+    group.add_argument("--engine", choices=ENGINES, default="serial", help="where the --seeds are trained")
+    group.add_argument("--jobs", type=whole_number, help="seeds at once; default: one a processor")
+    group.add_argument("--ray-address", metavar="ADDR", help="a running Ray cluster, for --engine ray")
+
+
+def _add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("checkpoints")
+    group.add_argument(
+        "--checkpoint-every",
+        type=whole_number,
+        metavar="N",
+        help="write a checkpoint into OUT/checkpoints after every N steps; the last two are kept",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the last checkpoint, as if the run had never stopped; start if there is none",
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    if any(argument.partition("=")[0] == "--data" for argument in argv):
+        from sb3_greendc.cli import train_offline  # which imports this module
+
+        return train_offline.main(argv)
     options = build_parser().parse_args(argv)
+    try:
+        return _train_one(options) if options.seeds is None else _train_seeds(options)
+    except CheckpointError as error:
+        print(f"train: error: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _train_one(options: argparse.Namespace) -> int:
     with one_line_errors("train"):
-        formats = _formats(options)
-        if (options.out / MODEL_FILE).exists() and not options.overwrite:
-            raise ValueError(f"--out {options.out}: has a model already; --overwrite replaces it")
-        hyperparameters = yaml.parse_assignments(options.hparams, "--hparams")
-        if options.n_envs is not None:
-            hyperparameters["n_envs"] = options.n_envs
-        env_kwargs = yaml.parse_assignments(options.set, "--set")
-        run = prepare(
-            options.algo,
-            options.env,
-            options.timesteps,
-            options.seed,
-            env_kwargs,
-            hyperparameters,
-            options.device,
-        )
-        options.out.mkdir(parents=True, exist_ok=True)
-    print(_describe(run, env_kwargs))
-    completed = train(run, options.out, not options.no_progress, formats)
-    print(f"{'saved' if completed else 'interrupted; saved the model so far:'} {options.out / MODEL_FILE}")
+        job = _job(options)
+        run = job.check()
+        print(_describe(run, job.arguments["env_kwargs"]))
+        if job.is_done():
+            print(f"done before: {job.out / MODEL_FILE}")
+            return 0
+        checkpointing = job.open_checkpoints(run)
+    completed = train(run, job.out, job.progress, job.formats, checkpointing)
+    print(f"{'saved' if completed else 'interrupted; saved the model so far:'} {job.out / MODEL_FILE}")
     return 0 if completed else INTERRUPTED
 
 
-def _formats(options: argparse.Namespace) -> list[str]:
+def _train_seeds(options: argparse.Namespace) -> int:
+    with one_line_errors("train"):
+        single = _job(options)
+        if len(set(options.seeds)) < len(options.seeds):
+            raise ValueError(f"--seeds {' '.join(map(str, options.seeds))}: each seed may be given once")
+        jobs = [
+            replace(
+                single,
+                out=single.out / f"seed_{seed}",
+                arguments={**single.arguments, "seed": seed},
+                progress=single.progress and options.engine == "serial",
+            )
+            for seed in options.seeds
+        ]
+        for job in jobs:
+            run = job.check()
+        print(_describe(run, single.arguments["env_kwargs"], options.seeds))
+
+    def report(index: int, done_before: bool) -> None:
+        print(f"{'done before' if done_before else 'saved'}: {jobs[index].out / MODEL_FILE}", flush=True)
+
+    # Workers on other machines have folders of their own to be in.
+    tasks = [replace(job, out=job.out.absolute()) for job in jobs]
+    try:
+        map_tasks(Job.carry_out, tasks, options.engine, options.jobs, options.ray_address, report)
+    except KeyboardInterrupt:
+        print("interrupted")
+        return INTERRUPTED
+    return 0
+
+
+def _job(options: argparse.Namespace) -> Job:
+    """Return the job that the options ask for.
+
+    :raises ValueError: for options that contradict each other, or malformed ones
+    """
+    if options.resume and options.checkpoint_every is None:
+        raise ValueError("--resume: needs --checkpoint-every N, as the run that it goes on with had it")
+    if options.resume and options.overwrite:
+        raise ValueError("--resume and --overwrite contradict each other")
+    if options.seeds is None and (options.engine != "serial" or options.jobs or options.ray_address):
+        raise ValueError("--engine, --jobs and --ray-address are for several --seeds")
+    hyperparameters = yaml.parse_assignments(options.hparams, "--hparams")
+    if options.n_envs is not None:
+        hyperparameters["n_envs"] = options.n_envs
+    if options.cost_limit is not None:
+        if "cost_limit" not in hyperparameters_of(options.algo):
+            limited = [name for name in ALGORITHMS if "cost_limit" in hyperparameters_of(name)]
+            raise ValueError(
+                f"--cost-limit: {options.algo} knows no limit on cost; {' and '.join(limited)} do"
+            )
+        hyperparameters["cost_limit"] = options.cost_limit
+    arguments = {
+        "algorithm": options.algo,
+        "env_id": options.env,
+        "timesteps": options.timesteps,
+        "seed": options.seed,
+        "env_kwargs": yaml.parse_assignments(options.set, "--set"),
+        "hyperparameters": hyperparameters,
+        "device": options.device,
+    }
+    return Job(
+        options.out,
+        arguments,
+        log_formats(options),
+        not options.no_progress,
+        options.overwrite,
+        options.checkpoint_every,
+        options.resume,
+    )
+
+
+def log_formats(options: argparse.Namespace) -> list[str]:
+    """Return SB3's logger formats: ``csv``, and what ``--verbose`` and ``--tensorboard`` ask for.
+
+    :raises ImportError: if TensorBoard is asked for and not installed
+    """
     formats = ["csv"]
     if options.verbose:
         formats.append("stdout")
@@ -213,10 +280,11 @@ def _formats(options: argparse.Namespace) -> list[str]:
     return formats
 
 
-def _describe(run: Run, asked: Mapping[str, Any]) -> str:
+def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = None) -> str:
+    said_seeds = f"seed {run.seed}" if seeds is None else f"seeds {' '.join(map(str, seeds))}"
     lines = [
         f"{run.hyperparameters.algorithm} on {run.env_id}: {run.timesteps:,} steps in "
-        f"{run.hyperparameters.n_envs} environments, seed {run.seed}"
+        f"{run.hyperparameters.n_envs} environments, {said_seeds}"
     ]
     split = {key: value for key, value in run.env_kwargs.items() if key not in asked}
     if split:

@@ -14,6 +14,7 @@ ALGORITHMS: dict[str, str] = {
     "a2c": "stable_baselines3:A2C",
     "ars": "sb3_contrib:ARS",
     "crossq": "sb3_contrib:CrossQ",
+    "crr": "sb3_greendc.crr:CRR",
     "ddpg": "stable_baselines3:DDPG",
     "discrete_sac": "sb3_greendc.discrete_sac:DiscreteSAC",
     "dqn": "stable_baselines3:DQN",
@@ -63,6 +64,7 @@ def hyperparameters_of(name: str) -> list[str]:
     if name in _ALSO_TAKES:
         names += keywords_of(_load(_ALSO_TAKES[name]))
     not_hyperparameters = {"policy", "env", "verbose", "seed", "device", "tensorboard_log"}
+    not_hyperparameters |= {"dataset", "observation_space", "action_space"}
     return [name for name in dict.fromkeys(names) if name not in not_hyperparameters and name[0] != "_"]
 
 

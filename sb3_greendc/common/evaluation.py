@@ -1,34 +1,29 @@
-"""Policies of any kind judged on the same episodes, as a tidy table: a row per policy and episode."""
+"""Policies of any kind judged on the same episodes, as a tidy table: a row per policy, run and episode."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import torch as th
-from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import VecEnv
 from tqdm.auto import tqdm
 
 import greendc
 from greendc.config import require
-from sb3_greendc.common.contestants import (
-    Contestant,
-    Policy,
-    Predictor,
-    contestants,
-    needs_masks,
-    takes_masks,
-)
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.common.contestants import Considers, Policy, contestants
+from sb3_greendc.common.engine import map_tasks
+from sb3_greendc.common.episodes import Batch, BatchResult, Recording, run_batch, run_episodes
+from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+
+__all__ = ["Evaluation", "evaluate", "run_episodes", "run_evaluations"]
 
 
 def evaluate(
-    policies: Mapping[str, Policy] | Sequence[Policy],
+    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy],
     env_id: str,
     n_episodes: int = 10,
     seed: int = 0,
@@ -37,30 +32,40 @@ def evaluate(
     deterministic: bool = True,
     batch_size: int = 128,
     progress: bool = False,
+    engine: str = "serial",
+    jobs: int | None = None,
+    ray_address: str | None = None,
 ) -> pd.DataFrame:
     """Run every policy on the same episodes.
 
     Episode ``k`` of every policy is the first one of an environment seeded ``seed + k``, so that
     policies are compared pair by pair. The episodes of a policy run as one batch. Returns are those of
     the environment itself, also for models trained under ``VecNormalize``, whose normaliser is applied
-    to what they observe. Policies that take action masks get them.
+    to what they observe. Policies that take action masks get them. Policies that want to know what the
+    others did (:class:`~sb3_greendc.common.contestants.Considers`) run after them.
 
-    :param policies: policies, or a mapping that gives each its name in the table
+    :param policies: policies, or a mapping that gives each its name in the table; a list in it, or a
+        pattern that several saved models fit, is several runs of one policy
     :param env_id: an environment id, with or without a version
-    :param n_episodes: episodes of each policy
+    :param n_episodes: episodes of each run of each policy
     :param seed: seed of the first episode
     :param env_kwargs: keyword arguments of the environment
     :param deterministic: ask policies for their most likely action; otherwise sampling is seeded too
     :param batch_size: episodes that run side by side at most
     :param progress: show a progress bar
-    :return: columns ``policy``, ``env_id``, ``episode``, ``seed``, ``return``, ``length``, ``cost`` (the
-        sum of ``info["cost"]``, NaN where an environment has none), and every episode metric
+    :param engine: where batches run, see :func:`~sb3_greendc.common.engine.map_tasks`; the results do not
+        depend on it. Processes and machines load saved models themselves, by their paths
+    :param jobs: batches that run at once
+    :param ray_address: of a running Ray cluster
+    :return: columns ``policy``, ``run``, ``env_id``, ``episode``, ``seed``, ``return``, ``length``, ``cost``
+        (the sum of ``info["cost"]``, NaN where an environment has none), and every episode metric
     :raises ValueError: for an unknown id, policy or keyword value, a model of other spaces, a policy
         that needs masks where there are none, or two policies of one name
-    :raises TypeError: for an unknown keyword argument of the environment
+    :raises TypeError: for an unknown keyword argument of the environment, or option of a baseline
+    :raises sb3_greendc.common.engine.TaskError: if a policy or the environment raises in an episode
     """
     checked = Evaluation(policies, env_id, n_episodes, seed, env_kwargs, deterministic, batch_size)
-    return checked.run(progress)
+    return checked.run(progress, engine, jobs, ray_address)
 
 
 class Evaluation:
@@ -71,7 +76,7 @@ class Evaluation:
 
     def __init__(
         self,
-        policies: Mapping[str, Policy] | Sequence[Policy],
+        policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy],
         env_id: str,
         n_episodes: int = 10,
         seed: int = 0,
@@ -87,99 +92,141 @@ class Evaluation:
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
         self.contestants = contestants(policies, self.env_id)
-        env = self._make_env(1)
-        for contestant in self.contestants:
-            contestant.enter(env)
-        env.close()
-
-    def run(self, progress: bool = False) -> pd.DataFrame:
-        """Run every episode of every policy and return the table of :func:`evaluate`."""
-        rows: list[dict[str, Any]] = []
-        total = len(self.contestants) * self.n_episodes
-        with tqdm(total=total, disable=not progress, unit="episode") as bar:
-            for contestant in self.contestants:
-                bar.set_description(contestant.name)
-                for first in range(0, self.n_episodes, self.batch_size):
-                    results = self._run_batch(contestant, first, bar)
-                    for k, result in enumerate(results, first):
-                        head = {"policy": contestant.name, "env_id": self.env_id, "episode": k}
-                        rows.append({**head, "seed": self.seed + k, **result})
-                    bar.update(len(results))
-        return pd.DataFrame(rows)
-
-    def _run_batch(self, contestant: Contestant, first: int, bar: tqdm[Any]) -> list[dict[str, float]]:
-        seed = self.seed + first
-        env = contestant.enter(self._make_env(min(self.batch_size, self.n_episodes - first)))
+        env = make_vec_env(self.env_id, 1, **self.env_kwargs)
         try:
-            with _seeded_sampling(None if self.deterministic else seed):
-                policy = contestant.policy_for(env)
-                return run_episodes(policy, env, seed, self.deterministic, _show_steps(bar))
+            self.metrics = _metrics_of(env)
+            policies_of_one = [one.policy_for(one.enter(env)) for one in self.contestants]
         finally:
             env.close()
+        self._considers = [isinstance(policy, Considers) for policy in policies_of_one]
 
-    def _make_env(self, n_envs: int) -> VecEnv:
-        return make_vec_env(self.env_id, n_envs, **self.env_kwargs)
+    def run(
+        self,
+        progress: bool = False,
+        engine: str = "serial",
+        jobs: int | None = None,
+        ray_address: str | None = None,
+    ) -> pd.DataFrame:
+        """Run every episode of every policy and return the table of :func:`evaluate`."""
+        return run_evaluations([self], progress, engine, jobs, ray_address)
+
+    def batches(self) -> tuple[list[Batch], list[bool]]:
+        """Return all batches in the order of the table, and which of them come after the others."""
+        record = any(self._considers)
+        batches, last = [], []
+        for contestant, considers in zip(self.contestants, self._considers, strict=True):
+            for first in range(0, self.n_episodes, self.batch_size):
+                batch = Batch(
+                    contestant,
+                    self.env_id,
+                    first,
+                    min(self.batch_size, self.n_episodes - first),
+                    self.seed + first,
+                    self.env_kwargs,
+                    self.deterministic,
+                    record=record and not considers,
+                )
+                batches.append(batch)
+                last.append(considers)
+        return batches, last
 
 
-def run_episodes(
-    policy: Predictor,
-    env: VecEnv,
-    seed: int,
-    deterministic: bool = True,
-    on_step: Callable[[int], None] | None = None,
-) -> list[dict[str, float]]:
-    """Run one episode in each environment of a batch, and return each one's results.
+def run_evaluations(
+    evaluations: Sequence[Evaluation],
+    progress: bool = False,
+    engine: str = "serial",
+    jobs: int | None = None,
+    ray_address: str | None = None,
+) -> pd.DataFrame:
+    """Run several evaluations, of several environments, as one list of batches; return one table.
 
-    :param policy: what acts; recurrent states are carried along, masks are passed where it takes them
-    :param env: monitored environments; environment ``i`` is seeded ``seed + i``
-    :param seed: seed of environment 0
-    :param deterministic: ask for the most likely action
-    :param on_step: called after each step of the batch with the number of steps so far
-    :return: for each environment ``return``, ``length``, ``cost`` and the episode's metrics
-    :raises ValueError: if the policy needs action masks and the environment has none
+    :param evaluations: what to run
+    :param progress: show a progress bar
+    :param engine: where batches run, see :func:`~sb3_greendc.common.engine.map_tasks`
+    :param jobs: batches that run at once
+    :param ray_address: of a running Ray cluster
+    :raises ValueError: for an engine that is not known, or a policy that cannot be sent to other processes
     """
-    has_masks = is_masking_supported(env)
-    if needs_masks(policy) and not has_masks:
-        raise ValueError("the policy needs action masks, and the environment has no action_masks()")
-    masked = has_masks and takes_masks(policy)
-    env.seed(seed)
-    observations = env.reset()
-    state = None
-    starts = np.ones(env.num_envs, dtype=np.bool_)
-    costs = np.zeros(env.num_envs)
-    results: list[dict[str, float] | None] = [None] * env.num_envs
-    steps = 0
-    while any(result is None for result in results):
-        masks = {"action_masks": get_action_masks(env)} if masked else {}
-        actions, state = policy.predict(
-            observations, state=state, episode_start=starts, deterministic=deterministic, **masks
+    run = partial(_run, engine=engine, jobs=jobs, ray_address=ray_address)
+    batches: list[Batch] = []
+    last: list[bool] = []
+    for evaluation in evaluations:
+        of_one = evaluation.batches()
+        batches += of_one[0]
+        last += of_one[1]
+    if engine != "serial":
+        _check_that_they_travel(batches)
+    results: dict[int, BatchResult] = {}
+    with tqdm(total=sum(batch.n_episodes for batch in batches), disable=not progress, unit="episode") as bar:
+        for now in (False, True):
+            chosen = [index for index, waits in enumerate(last) if waits is now]
+            tasks = [
+                replace(batches[i], recordings=_recordings(batches[i], batches, results)) for i in chosen
+            ]
+            results |= zip(chosen, run(tasks, bar), strict=True)
+    return _table(batches, results)
+
+
+def _run(
+    batches: list[Batch], bar: tqdm[Any], engine: str, jobs: int | None, ray_address: str | None
+) -> list[BatchResult]:
+    """Run batches with an engine; within this process the bar shows each step."""
+
+    def run_and_show(batch: Batch) -> BatchResult:
+        bar.set_description(batch.contestant.name)
+        return run_batch(batch, _show_steps(bar))
+
+    def count(_: int, result: BatchResult) -> None:
+        bar.update(len(result.episodes))
+
+    function = run_and_show if engine == "serial" else run_batch
+    return map_tasks(function, batches, engine, jobs, ray_address, count)
+
+
+def _recordings(
+    batch: Batch, batches: Sequence[Batch], results: Mapping[int, BatchResult]
+) -> tuple[Recording, ...]:
+    """Return what others did in the episodes of a batch."""
+    found = []
+    for index, result in results.items():
+        other = batches[index]
+        same_episodes = (other.env_id, other.env_kwargs, other.seed) == (
+            batch.env_id,
+            batch.env_kwargs,
+            batch.seed,
         )
-        observations, _, starts, infos = env.step(actions)
-        steps += 1
-        costs += [info.get("cost", math.nan) for info in infos]
-        for i in np.flatnonzero(starts):
-            if results[i] is None:
-                results[i] = _result(infos[i], float(costs[i]))
-        if on_step is not None:
-            on_step(steps)
-    return [result for result in results if result is not None]
+        if same_episodes and result.actions is not None:
+            found.append(result.actions)
+    return tuple(found)
 
 
-def _result(info: Mapping[str, Any], cost: float) -> dict[str, float]:
-    episode = info["episode"]
-    own = {"return": float(episode["r"]), "length": int(episode["l"]), "cost": cost}
-    return {**own, **{key: value for key, value in info.get("episode_metrics", {}).items() if key not in own}}
+def _table(batches: Sequence[Batch], results: Mapping[int, BatchResult]) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for index, batch in enumerate(batches):
+        head = {"policy": batch.contestant.name, "run": batch.contestant.run, "env_id": batch.env_id}
+        for k, episode in enumerate(results[index].episodes):
+            rows.append({**head, "episode": batch.first + k, "seed": batch.seed + k, **episode})
+    return pd.DataFrame(rows)
 
 
-@contextlib.contextmanager
-def _seeded_sampling(seed: int | None) -> Iterator[None]:
-    """Seed torch's generator inside the block and leave it as it was; ``None`` does nothing."""
-    if seed is None:
-        yield
-        return
-    with th.random.fork_rng(devices=[]):
-        th.manual_seed(seed)
-        yield
+def _metrics_of(env: VecEnv) -> tuple[str, ...] | None:
+    """Return the names of an environment's episode metrics, ``None`` if they are known at its end only."""
+    if not isinstance(env, SimulatorVecEnv):
+        return None
+    env.seed(0)
+    env.reset()
+    return tuple(env.simulator.episode_metrics(0))
+
+
+def _check_that_they_travel(batches: Sequence[Batch]) -> None:
+    for contestant in {id(batch.contestant): batch.contestant for batch in batches}.values():
+        try:
+            pickle.dumps(contestant)
+        except Exception as error:  # whatever an object's own code raises
+            raise ValueError(
+                f"policy {contestant.name!r} cannot be sent to other processes ({error}): give the path of "
+                "a saved model, or use engine 'serial'"
+            ) from error
 
 
 def _show_steps(bar: tqdm[Any]) -> Callable[[int], None]:

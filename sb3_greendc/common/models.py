@@ -70,7 +70,7 @@ def load_model(source: str | Path, device: str = "cpu") -> SavedModel:
         path = path / MODEL_FILE
     if not path.is_file():
         raise ValueError(f"model {path}: no such file")
-    run = _read_run(path.parent / RUN_FILE)
+    run = read_run(path.parent)
     algorithm = algorithm or run.get("algorithm")
     if algorithm is None:
         raise ValueError(f"model {path}: no {RUN_FILE} beside it names its algorithm; say ALGORITHM:{path}")
@@ -81,6 +81,21 @@ def load_model(source: str | Path, device: str = "cpu") -> SavedModel:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"model {path}: not a whole model of {algorithm}: {reason}") from error
     return SavedModel(model, _read_normalizer(path.parent / NORMALIZER_FILE, run), run)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the record of the run in a folder, empty where there is none.
+
+    :raises ValueError: if it is not JSON
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        return {}
+    try:
+        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from error
+    return run
 
 
 def attach(normalizer: VecNormalize, env: VecEnv) -> VecNormalize:
@@ -108,16 +123,6 @@ def attach(normalizer: VecNormalize, env: VecEnv) -> VecNormalize:
 def _split(source: str) -> tuple[str | None, Path]:
     prefix, separator, rest = source.partition(":")
     return (prefix, Path(rest)) if separator and prefix in ALGORITHMS else (None, Path(source))
-
-
-def _read_run(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from error
-    return run
 
 
 def _read_normalizer(path: Path, run: Mapping[str, Any]) -> VecNormalize | None:

@@ -30,8 +30,13 @@ def provenance() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "python": platform.python_version(),
-        "versions": {package: metadata.version(package) for package in _PACKAGES},
+        "versions": package_versions(),
     }
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a result may depend on."""
+    return {package: metadata.version(package) for package in _PACKAGES}
 
 
 def commit() -> str | None:

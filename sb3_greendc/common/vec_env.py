@@ -84,6 +84,14 @@ class SimulatorVecEnv(VecEnv):
         self._started = time.perf_counter()
         super().__init__(simulator.num_envs, simulator.observation_space, simulator.action_space)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep how long the environments have been running: another process has another clock."""
+        return {**vars(self), "_started": time.perf_counter() - self._started}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`__getstate__`."""
+        vars(self).update(state, _started=time.perf_counter() - state["_started"])
+
     def reset(self) -> Any:
         """Start a new episode everywhere, with the seeds and options given since the last reset, if any."""
         for i in range(self.num_envs):

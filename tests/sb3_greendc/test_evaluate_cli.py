@@ -11,6 +11,7 @@ from stable_baselines3 import PPO
 from sb3_greendc.cli.evaluate import main
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import save_model
+from sb3_greendc.common.result_files import read_results
 from sb3_greendc.common.vec_env import make_vec_env
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -44,17 +45,20 @@ def test_table_csv_record_and_figure(tmp_path: Path, capsys: pytest.CaptureFixtu
     written = pd.read_csv(out)
     expected = pd.concat([evaluate(policies, env_id, 5, 7) for env_id in ("Toy", "Toy-v0")])
     pd.testing.assert_frame_equal(written, expected.reset_index(drop=True))
+    pd.testing.assert_frame_equal(read_results(out)[0], written)
     record = json.loads(out.with_suffix(".json").read_text())
     assert record["options"]["seed"] == 7
     assert record["versions"]["gymnasium"]
     assert "commit" in record
+    assert record["policies"] == {policy: [policy] for policy in policies}
     with Image.open(out.with_suffix(".png")) as picture:
         assert picture.size[0] > 400
+    assert out.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     said = capsys.readouterr().out
     assert "Toy-v1: mean of 5 episodes" in said
     assert "Toy-v0: mean of 5 episodes" in said
     assert f"{written['return'][0:5].mean():.4g}" in said
-    assert "Δ 0" in said
+    assert "Δ: less all on the same episode" in said
 
 
 def test_environment_keywords_are_typed(tmp_path: Path) -> None:
@@ -96,10 +100,54 @@ class TestBadInput:
     def test_plot_without_a_place(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert "--plot: needs --out" in fails_in_one_line([*BASE, "--plot"], capsys)
 
-    def test_unknown_metric_is_told_after_the_episodes_are_safe(
+    def test_unknown_metric_is_told_before_anything_runs(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         out = tmp_path / "results.csv"
-        error = fails_in_one_line([*BASE, "--metrics", "retrun", "--out", str(out)], capsys)
+        error = fails_in_one_line([*BASE, "--metrics", "totl", "--out", str(out)], capsys)
+        assert "--metrics totl: Toy-v1 has none of that name; did you mean 'total'? (known: return," in error
+        assert not out.exists()
+
+    def test_unknown_metric_of_another_package_is_told_after_the_episodes_are_safe(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        save_model(PPO("MlpPolicy", make_vec_env("CartPole-v1", 1)), tmp_path, {"algorithm": "ppo"})
+        out = tmp_path / "results.csv"
+        arguments = ["--env", "CartPole", "--policies", str(tmp_path), "--episodes", "2", "--no-progress"]
+        error = fails_in_one_line([*arguments, "--metrics", "retrun", "--out", str(out)], capsys)
         assert "metric='retrun'" in error
-        assert len(pd.read_csv(out)) == 6
+        assert len(pd.read_csv(out)) == 2
+
+    def test_file_of_another_kind(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*BASE, "--out", str(tmp_path / "results.xlsx")], capsys)
+        assert "results.xlsx: must end in .csv or .parquet" in error
+
+    def test_address_without_ray(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "needs --engine ray" in fails_in_one_line([*BASE, "--ray-address", "auto"], capsys)
+
+
+def test_parquet_carries_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "results.parquet"
+    assert main([*BASE, "--out", str(out)]) == 0
+    table, record = read_results(out)
+    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3))
+    assert record["policies"] == {"all": ["all"], "half": ["half"]}
+    assert record["versions"]["gymnasium"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.parquet"]
+
+
+def test_named_runs_are_one_row_of_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(2):
+        model = PPO("MlpPolicy", make_vec_env("Toy", 1), seed=seed)
+        save_model(model, tmp_path / f"seed_{seed}", {"algorithm": "ppo"})
+    arguments = ["--env", "Toy", "--policies", f"ppo={tmp_path}/seed_*", "full=all", "--episodes", "4"]
+    out = tmp_path / "results.csv"
+    assert main([*arguments, "--reference", "full", "--out", str(out), "--no-progress"]) == 0
+    table = pd.read_csv(out)
+    assert table.groupby("policy")["run"].nunique().to_dict() == {"full": 1, "ppo": 2}
+    assert json.loads(out.with_suffix(".json").read_text())["policies"]["ppo"] == [
+        f"{tmp_path}/seed_0",
+        f"{tmp_path}/seed_1",
+    ]
+    assert f"{table[table['policy'] == 'ppo']['return'].mean():.4g}" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,8 +13,11 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.vec_env import VecNormalize
 from toy_simulator import N_ACTIONS
 
-from sb3_greendc.common.evaluation import evaluate
+from greendc.baselines import best_known
+from sb3_greendc import DiscreteSAC, PIDLagrangianPPO
+from sb3_greendc.common.evaluation import Evaluation, evaluate
 from sb3_greendc.common.models import load_model, save_model
+from sb3_greendc.common.policy_specs import BaselineSpec, ModelSpec, parse_source, split_name
 from sb3_greendc.common.vec_env import make_vec_env
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -37,7 +40,7 @@ def replay(env_id: str, seed: int, act: Any, **kwargs: Any) -> dict[str, Any]:
 def test_every_row_is_the_single_environment_run_by_hand() -> None:
     results = evaluate(["all", "half"], "Toy", n_episodes=7, seed=11, batch_size=3)
     assert list(results.columns) == [
-        *("policy", "env_id", "episode", "seed", "return", "length", "cost", "total", "steps")
+        *("policy", "run", "env_id", "episode", "seed", "return", "length", "cost", "total", "steps")
     ]
     assert len(results) == 14
     assert (results["env_id"] == "Toy-v1").all()
@@ -272,3 +275,172 @@ def test_other_packages_environments() -> None:
             "CartPole-v1", row["seed"], lambda obs: model.predict(obs, deterministic=True)[0].item()
         )
         assert row["return"] == expected["return"] == row["length"]
+
+
+SMALL_MONTH = {"days": 2, "month": "2019-05"}
+
+
+class Replay:
+    """Plays a curve for each episode, hour by hour."""
+
+    def __init__(self, curves: np.ndarray, levels: int | None) -> None:
+        self.curves, self.levels = curves, levels
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        hour = 0 if state is None else state + 1
+        fractions = self.curves[: len(observation), min(hour, self.curves.shape[1] - 1)]
+        if self.levels is None:
+            return fractions.astype(np.float32)[:, None], hour
+        return np.rint(fractions * (self.levels - 1)).astype(int), hour
+
+
+@pytest.mark.parametrize(("env_id", "levels"), [("VCC-2019", None), ("DiscreteVCC-2019", 11)])
+def test_best_known_is_never_beaten(env_id: str, levels: int | None) -> None:
+    """Without a search of its own it must follow the best of the others, in whatever order they are given."""
+    curves = [best_known(env_id, seed, budget=150, **SMALL_MONTH)[0] for seed in range(4, 7)]
+    policies = {
+        "best": "best_known:budget=0",
+        "threshold": "moer_threshold:low=0.3,quantile=0.6",
+        "searched": Replay(np.array(curves), levels),
+        "untrained": PPO("MlpPolicy", make_vec_env(env_id, 1, **SMALL_MONTH), seed=0),
+    }
+    results = evaluate(policies, env_id, 3, seed=4, env_kwargs=SMALL_MONTH)
+    assert results["policy"].unique().tolist() == list(policies)
+    returns = results.pivot(index="seed", columns="policy", values="return")
+    others = returns.drop(columns="best").max(axis=1)
+    assert (returns["best"] >= others - 1e-9).all()
+    alone = evaluate({"best": "best_known:budget=0"}, env_id, 3, seed=4, env_kwargs=SMALL_MONTH)
+    assert (alone["return"].to_numpy() < others.to_numpy() - 1e-9).any(), "the others taught it nothing"
+
+
+def test_a_policy_that_considers_the_others_gets_their_actions_in_its_episodes() -> None:
+    class Copycat:
+        """Does what the first of the others did."""
+
+        def __init__(self) -> None:
+            self.seen: list[list[np.ndarray]] = []
+
+        def consider(self, actions: list[np.ndarray]) -> None:
+            self.seen.append(actions)
+
+        def predict(self, observation, state=None, episode_start=None, deterministic=False):
+            step = 0 if state is None else state + 1
+            first = self.seen[-2]  # this batch's recordings come last: of "all", then of "half"
+            actions = [of_env[min(step, len(of_env) - 1)] for of_env in first]
+            return np.array(actions), step
+
+    cat = Copycat()
+    results = evaluate({"cat": cat, "all": "all", "half": "half"}, "Toy", 5, batch_size=3)
+    assert [len(recording) for recording in cat.seen] == [3, 3, 2, 2]
+    lengths = results[results["policy"] == "half"]["length"].tolist()
+    assert [len(actions) for i in (0, 2) for actions in cat.seen[i]] == lengths
+    assert all((actions == 0.5).all() for actions in cat.seen[1])
+    cats = results[results["policy"] == "cat"].drop(columns="policy").reset_index(drop=True)
+    alls = results[results["policy"] == "all"].drop(columns="policy").reset_index(drop=True)
+    pd.testing.assert_frame_equal(cats, alls)
+
+
+class TestEngines:
+    policies: ClassVar[list[str]] = ["moer_threshold:low=0.4", "always_on", "best_known:budget=60"]
+
+    def test_processes_give_the_same_table(self, tmp_path: Path) -> None:
+        for run in range(2):
+            model = PPO("MlpPolicy", make_vec_env("VCC-2019", 1, **SMALL_MONTH), seed=run)
+            save_model(model, tmp_path / f"seed_{run}", {"algorithm": "ppo"})
+        policies = {"ppo": f"{tmp_path}/seed_*", **{name: name for name in self.policies}}
+        arguments: dict[str, Any] = {"env_kwargs": SMALL_MONTH, "deterministic": False}
+        serial = evaluate(policies, "VCC-2019", 3, batch_size=2, **arguments)
+        assert serial.groupby("policy")["run"].nunique()["ppo"] == 2
+        parallel = evaluate(policies, "VCC-2019", 3, batch_size=2, engine="process", jobs=2, **arguments)
+        pd.testing.assert_frame_equal(serial, parallel)
+
+    def test_what_cannot_travel_is_told_before_anything_runs(self) -> None:
+        class Local:
+            def predict(self, observation, state=None, episode_start=None, deterministic=False):
+                raise AssertionError("it ran")
+
+        with pytest.raises(ValueError, match="policy 'local' cannot be sent to other processes"):
+            evaluate({"local": Local()}, "Toy", 1, engine="process")
+
+    def test_unknown_engine(self) -> None:
+        with pytest.raises(ValueError, match=r"engine='proces': must be one of.*did you mean 'process'"):
+            evaluate(["all"], "Toy", 1, engine="proces")
+
+
+class TestMasksAreNotLost:
+    def test_model_whose_environment_had_masks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An algorithm of ours that took the environment's masks; its observations show none."""
+        env = make_vec_env("DiscreteToy", 1)
+        masked = make_vec_env("DiscreteToy", 1)
+        monkeypatch.setattr(masked, "has_attr", lambda name: name == "action_masks")
+        model = PIDLagrangianPPO("MlpPolicy", masked, cost_limit=1.0)
+        with pytest.raises(ValueError, match="'model' needs action masks, and the environment has none"):
+            evaluate({"model": model}, "DiscreteToy", 1)
+        model.set_env(env)
+        assert len(evaluate({"model": model}, "DiscreteToy", 1)) == 1
+        save_model(model, tmp_path, {"algorithm": "pid_ppo", "env_id": "MaskedToy-v0"})
+        with pytest.raises(ValueError, match="'saved' needs action masks"):
+            evaluate({"saved": str(tmp_path)}, "DiscreteToy", 1)
+
+    def test_masks_in_observations_are_enough(self, tmp_path: Path) -> None:
+        """The toy raises on an invalid action."""
+        model = DiscreteSAC("MultiInputPolicy", make_vec_env("MaskedToy", 2, seed=0), seed=0)
+        assert len(evaluate([model], "MaskedToy", 3, deterministic=False)) == 3
+
+
+class TestOptionsOfBaselines:
+    def test_they_reach_the_baseline(self) -> None:
+        results = evaluate(
+            ["constant:level=0.5", "low=constant:level=0.4"], "VCC-2019", 1, env_kwargs=SMALL_MONTH
+        )
+        assert results["policy"].tolist() == ["constant:level=0.5", "low"]
+        np.testing.assert_allclose(results["mean_vcc"], [0.5, 0.4])
+
+    @pytest.mark.parametrize(
+        ("policy", "message"),
+        [
+            (
+                "hvf:dispach=easy",
+                "hvf: unknown option 'dispach'; did you mean 'dispatch'.*known: dispatch, scope",
+            ),
+            ("hvf:dispatch=eazy", "dispatch='eazy': must be one of 'skip', 'block', 'reserve', 'easy'"),
+            ("hfv:dispatch=easy", "unknown policy 'hfv:dispatch=easy'; did you mean 'hvf'"),
+            ("hvf:easy", "policy 'hvf:easy': easy: must be key=value"),
+            ("hvf:", "no option after ':'"),
+            ("x=runs/none_*", "models runs/none_.*: none there"),
+        ],
+    )
+    def test_wrong_ones_are_told_before_anything_runs(self, policy: str, message: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=message):
+            Evaluation([policy], "ResourcePool-10")
+
+
+def test_policies_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ("hvf", "random")
+    assert split_name("easy=hvf:dispatch=easy") == ("easy", "hvf:dispatch=easy")
+    assert split_name("hvf:dispatch=easy") == ("hvf:dispatch=easy", "hvf:dispatch=easy")
+    assert split_name("runs/a=1/model.zip") == ("runs/a=1/model.zip", "runs/a=1/model.zip")
+    assert split_name("pid@15=runs/a=1") == ("pid@15", "runs/a=1")
+    spec = parse_source("hvf:dispatch=easy, limit=1e3,starts=[1, 2]", known, "E")
+    assert spec == BaselineSpec("hvf", {"dispatch": "easy", "limit": 1000.0, "starts": [1, 2]})
+    monkeypatch.chdir(tmp_path)
+    for run in (1, 2, 10):
+        (tmp_path / "runs" / f"seed_{run}").mkdir(parents=True)
+        (tmp_path / "runs" / f"seed_{run}" / "model.zip").touch()
+    (tmp_path / "runs" / "seed_3").mkdir()
+    found = ("ppo:runs/seed_1", "ppo:runs/seed_2", "ppo:runs/seed_10")
+    assert parse_source("ppo:runs/seed_*", known, "E") == ModelSpec(found)
+    (tmp_path / "random").mkdir()
+    assert parse_source("random", known, "E") == BaselineSpec("random")
+    assert parse_source("./random", known, "E") == ModelSpec(("./random",))
+
+
+def test_several_runs_of_one_policy() -> None:
+    models = [DQN("MlpPolicy", make_vec_env("DiscreteToy", 1), seed=seed) for seed in range(2)]
+    results = evaluate({"dqn": models, "all": "all"}, "DiscreteToy", 3)
+    assert results["run"].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+    for run, model in enumerate(models):
+        alone = evaluate({"dqn": model}, "DiscreteToy", 3)["return"]
+        np.testing.assert_array_equal(alone, results[results["run"] == run]["return"][:3])
+    with pytest.raises(ValueError, match="'dqn': an empty list"):
+        evaluate({"dqn": []}, "DiscreteToy", 3)

@@ -86,6 +86,41 @@ def test_pairs_see_through_what_they_share() -> None:
         paired_difference([1.0, 2.0], [1.0])
 
 
+def test_runs_and_episodes_are_drawn_by_themselves() -> None:
+    """The mean's variance: of runs over their number, of episodes over theirs, of the rest over both."""
+    rng = np.random.default_rng(1)
+    runs, episodes = rng.normal(0, 3, (40, 1)), rng.normal(0, 2, (1, 50))
+    interval = bootstrap(runs + episodes)
+    half = 1.96 * np.sqrt(runs.var() / 40 + episodes.var() / 50)
+    assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=0.05)
+    one_run = bootstrap(episodes)
+    assert one_run == bootstrap(episodes.ravel()), "a single run is its episodes"
+
+
+def test_coverage_with_runs() -> None:
+    """Trained policies whose runs differ: the interval speaks of the algorithm, not of the runs at hand."""
+    rng = np.random.default_rng(0)
+    of_runs = of_episodes = 0
+    for _ in range(200):
+        table = rng.normal(size=(10, 1)) + rng.normal(size=(1, 20)) / 2 + rng.normal(size=(10, 20))
+        crossed = bootstrap(table, confidence=0.9, n_resamples=300)
+        of_runs += crossed.low <= 0.0 <= crossed.high
+        given = bootstrap(list(table), confidence=0.9, n_resamples=300)  # each run a stratum
+        of_episodes += given.low <= 0.0 <= given.high
+    assert 0.8 < of_runs / 200 < 0.98
+    assert of_episodes / 200 < 0.6
+
+
+def test_pairs_of_runs() -> None:
+    """Episodes cancel, runs do not."""
+    rng = np.random.default_rng(0)
+    episodes = rng.normal(0, 100, 30)
+    runs = np.array([0.0, 1.0, 2.0, 3.0])
+    difference = paired_difference(episodes + runs[:, None], episodes)
+    assert difference.estimate == pytest.approx(1.5)
+    assert difference.high - difference.low == pytest.approx(2 * 1.96 * runs.std() / 2, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -134,6 +169,28 @@ class TestSummarize:
             row = summary.loc[(env, "y")]
             assert (row["difference"], row["difference_low"], row["difference_high"]) == (5.0, 5.0, 5.0)
             assert summary.loc[(env, "x"), "difference"] == 0.0
+
+    def test_runs(self) -> None:
+        first = self.results.assign(run=0)
+        second = first.assign(run=1, **{"return": first["return"] + 2.0})
+        both = pd.concat([first, second[second["policy"] == "y"]])
+        row = summarize(both, ["return"], reference="x").set_index(["env_id", "policy"]).loc[("A", "y")]
+        assert (row["n"], row["runs"], row["estimate"], row["difference"]) == (16, 2, 9.5, 6.0)
+        values = 5.0 + np.arange(8) + np.array([[0.0], [2.0]])
+        assert (row["low"], row["high"]) == (bootstrap(values).low, bootstrap(values).high)
+        assert row["difference_low"] == pytest.approx(5.0)
+        assert row["difference_high"] == pytest.approx(7.0)
+        with pytest.raises(ValueError, match="'x' has the episode of seed 0 twice in A, run 0"):
+            summarize(pd.concat([first, first]), ["return"])
+
+    def test_environments_are_strata_when_pooled(self) -> None:
+        summary = summarize(self.results, ["return"], reference="x", pooled="all")
+        row = summary.set_index(["env_id", "policy"]).loc[("all", "y")]
+        strata = [5.0 + np.arange(8), 105.0 + np.arange(8)]
+        assert (row["estimate"], row["low"]) == (58.5, bootstrap(strata).low)
+        assert row["high"] - row["low"] < 4
+        assert (row["difference"], row["difference_low"]) == (5.0, 5.0)
+        assert len(summary) == 6
 
     def test_bad_names(self) -> None:
         with pytest.raises(ValueError, match=r"metric='retrun'.*did you mean 'return'"):

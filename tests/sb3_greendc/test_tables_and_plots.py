@@ -10,9 +10,9 @@ from PIL import Image
 from rich.console import Console
 
 from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import bars, save_figure
+from sb3_greendc.common.plots import bars, intervals, save_figure
 from sb3_greendc.common.statistics import summarize
-from sb3_greendc.common.tables import number, summary_tables
+from sb3_greendc.common.tables import interval, number, summary_tables
 
 
 def results(metrics: int = 2) -> pd.DataFrame:
@@ -38,26 +38,43 @@ def printed(summary: pd.DataFrame, width: int) -> list[str]:
 
 def test_cells_are_the_summary() -> None:
     summary = summarize(results(), ["metric_0", "undefined"], reference="first")
-    text = "\n".join(printed(summary[summary["env_id"] == "A-v0"], 120))
-    assert text.startswith("the title")
+    lines = printed(summary[summary["env_id"] == "A-v0"], 120)
+    assert lines[0].startswith("the title")
     row = summary[(summary["policy"] == "second") & (summary["metric"] == "metric_0")].iloc[0]
-    assert number(row["estimate"]) in text
-    assert f"{number(row['low'])}…{number(row['high'])}" in text
-    assert f"Δ {number(row['difference'])}" in text
-    assert "–…–" in text
+    (policy,) = [i for i, line in enumerate(lines) if line.split()[:1] == ["second"] and i < 9]
+    assert lines[policy].split() == ["second", number(row["estimate"]), "–"]
+    assert lines[policy + 1].split() == [interval(row["low"], row["high"]), "–…–"]
+    (heading,) = [i for i, line in enumerate(lines) if "Δ: less first on the same episode" in line]
+    differences = "\n".join(lines[heading:])
+    assert "first" not in differences.partition("\n")[2], "the reference differs from itself by nothing"
+    assert number(row["difference"]) in differences
+    assert interval(row["difference_low"], row["difference_high"]) in differences
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_nothing_is_cut_off(width: int) -> None:
-    metrics = [f"metric_{k}" for k in range(7)]
-    summary = summarize(results(7), metrics, reference="first")
-    lines = printed(summary[summary["env_id"] == "A-v0"], width)
+    summary = summarize(results(7), [f"metric_{k}" for k in range(7)], reference="first")
+    of_env = summary[summary["env_id"] == "A-v0"].replace(
+        {"policy": {"second": "runs/a_long_name/model.zip"}}
+    )
+    of_env["metric"] = [f"a_long_name_of_{metric}" for metric in of_env["metric"]]
+    lines = printed(of_env, width)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= width
-    assert all(text.count(metric) == 1 for metric in metrics)
-    intervals = summary[summary["env_id"] == "A-v0"]
-    for row in intervals.to_dict("records"):
-        assert f"{number(row['low'])}…{number(row['high'])}" in text
+    for k in range(7):
+        assert sum(line.count(f"metric_{k}") for line in lines) == 2, (
+            "once with estimates, once with differences"
+        )
+    for row in of_env.to_dict("records"):
+        assert interval(row["low"], row["high"]) in text
+        assert number(row["estimate"]) in text
+    assert "runs/a_long_name/model.z" in text
+
+
+def test_wide_terminals_get_one_table() -> None:
+    summary = summarize(results(7), [f"metric_{k}" for k in range(7)])
+    of_env = summary[summary["env_id"] == "A-v0"]
+    assert [len(summary_tables(of_env, "", width)) for width in (30, 200)] == [7, 1]
 
 
 def test_numbers() -> None:
@@ -66,22 +83,58 @@ def test_numbers() -> None:
     ]
 
 
-def test_bars(tmp_path: Path) -> None:
-    summary = summarize(results(4), [f"metric_{k}" for k in range(4)])
-    figure = bars(summary)
-    panels = [axes for axes in figure.axes if axes.axison]
-    assert [axes.get_title() for axes in panels] == [
-        f"{env}: metric_{k}" for env in ("A-v0", "B-v0") for k in range(4)
+def test_intervals_are_as_long_as_they_are_precise() -> None:
+    pairs = [(299.412, 311.98), (-0.014781, -0.012690), (12345.6, 23456.7), (0.5, 0.5), (np.nan, np.nan)]
+    assert [interval(*pair) for pair in pairs] == [
+        *("299…312", "-0.0148…-0.0127", "12,346…23,457", "0.5…0.5", "–…–")
     ]
-    for axes in panels:
-        rows = summary[(summary["env_id"] + ": " + summary["metric"]) == axes.get_title()]
-        assert [bar.get_width() for bar in axes.patches] == rows["estimate"].tolist()
-        bottom, top = axes.get_ylim()
-        assert bottom > top, "the first policy is on top"
-    assert [label.get_text() for label in panels[0].get_yticklabels()] == ["first", "second"]
-    save_figure(figure, tmp_path / "new" / "figure.png")
-    with Image.open(tmp_path / "new" / "figure.png") as picture:
-        assert picture.format == "PNG"
+    assert interval(-63.2, -0.4) == "-63…0"
+    assert interval(1e-9, 3e-9) == "1.00e-09…3.00e-09"
+
+
+@pytest.mark.parametrize("env_ids", [["A-v0", "B-v0"], ["B-v0"]])
+def test_bars_and_intervals(tmp_path: Path, env_ids: list[str]) -> None:
+    table = results(4)
+    summary = summarize(table[table["env_id"].isin(env_ids)], [f"metric_{k}" for k in range(4)])
+    for draw in (bars, intervals):
+        figure = draw(summary)
+        panels = [axes for axes in figure.axes if axes.axison]
+        assert len(panels) == 4 * len(env_ids)
+        for i, axes in enumerate(panels):
+            env_id, metric = env_ids[i // 4], f"metric_{i % 4}"
+            rows = summary[(summary["env_id"] == env_id) & (summary["metric"] == metric)]
+            assert metric.replace("_", " ") in axes.get_title().replace("_", " ")
+            assert axes.get_figure(root=False).get_suptitle() == env_id
+            shown = (
+                [bar.get_width() for bar in axes.patches]
+                if draw is bars
+                else axes.lines[0].get_xdata().tolist()
+            )
+            assert shown == rows["estimate"].tolist()
+            bottom, top = axes.get_ylim()
+            assert bottom > top, "the first policy is on top"
+        assert [label.get_text() for label in panels[0].get_yticklabels()] == ["first", "second"]
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_files_of_figures(tmp_path: Path, suffix: str) -> None:
+    figure = intervals(summarize(results(1), ["metric_0"]))
+    path = tmp_path / "new" / f"figure.{suffix}"
+    save_figure(figure, path)
+    content = path.read_bytes()
+    assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[suffix])
+    save_figure(intervals(summarize(results(1), ["metric_0"])), path)
+    assert path.read_bytes() == content, "the same figure is the same file"
+    if suffix == "png":
+        with Image.open(path) as picture:
+            assert picture.size[0] == 1400
+    if suffix == "pdf":
+        assert b"/Type3" not in content, "journals refuse Type 3 fonts"
+
+
+def test_other_files_of_figures(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"figure\.gif: must end in \.png, \.pdf, \.svg"):
+        save_figure(intervals(summarize(results(1), ["metric_0"])), tmp_path / "figure.gif")
 
 
 def test_atomic_write_leaves_the_old_file_when_interrupted(tmp_path: Path) -> None:

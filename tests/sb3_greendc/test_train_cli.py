@@ -15,8 +15,10 @@ from stable_baselines3.common.vec_env import VecNormalize
 from sb3_greendc.cli import train as command
 from sb3_greendc.cli.train import main, prepare, training_split
 from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.common.callbacks import EpisodeMetricsCallback
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import load_model
+from sb3_greendc.zoo import learns_from_data
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -103,7 +105,7 @@ def test_interrupted_run_keeps_the_model_so_far(
             raise KeyboardInterrupt
         return True
 
-    monkeypatch.setattr(command.EpisodeMetricsCallback, "_on_step", interrupted)
+    monkeypatch.setattr(EpisodeMetricsCallback, "_on_step", interrupted)
     out = tmp_path / "run"
     arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "1000", "--out", str(out)]
     assert main([*arguments, *SMALL]) == 130
@@ -118,13 +120,58 @@ def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.
     def broken(self: Any) -> bool:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(command.EpisodeMetricsCallback, "_on_step", broken)
+    monkeypatch.setattr(EpisodeMetricsCallback, "_on_step", broken)
     with pytest.raises(ValueError, match="a bug"):
         main(["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(tmp_path), *SMALL])
     assert not (tmp_path / "model.zip").exists()
 
 
-@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def weights_of(out: Path) -> np.ndarray:
+    parameters = load_model(out).model.policy.parameters()
+    return np.concatenate([parameter.detach().numpy().ravel() for parameter in parameters])
+
+
+VCC_RUN = ["--algo", "ppo", "--env", "VCC-2019", "--timesteps", "64", "--set", "days=1", *SMALL]
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_seeds(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each seed gives the model that it gives alone; seeds that are done are not trained again."""
+    seeds = [*VCC_RUN, "--checkpoint-every", "32", "--engine", engine]
+    out = ["--out", str(tmp_path / "run"), "--no-progress"]
+    assert main([*seeds, *out, "--seeds", "1", "5", "--jobs", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "2 environments, seeds 1 5" in said
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["seed_1", "seed_5"]
+    main([*VCC_RUN, "--seed", "5", "--out", str(tmp_path / "alone"), "--no-progress"])
+    np.testing.assert_array_equal(weights_of(tmp_path / "run" / "seed_5"), weights_of(tmp_path / "alone"))
+    assert not np.array_equal(weights_of(tmp_path / "run" / "seed_1"), weights_of(tmp_path / "alone"))
+    before = (tmp_path / "run" / "seed_1" / "model.zip").read_bytes()
+    capsys.readouterr()
+    assert main([*seeds, *out, "--seeds", "1", "2", "--resume"]) == 0
+    said = capsys.readouterr().out
+    assert f"done before: {tmp_path / 'run' / 'seed_1' / 'model.zip'}" in said
+    assert f"saved: {tmp_path / 'run' / 'seed_2' / 'model.zip'}" in said
+    assert (tmp_path / "run" / "seed_1" / "model.zip").read_bytes() == before
+
+
+def test_cost_limit(tmp_path: Path) -> None:
+    arguments = ["--algo", "pid_ppo", "--env", "Toy", "--timesteps", "32", *SMALL, "--no-progress"]
+    assert main([*arguments, "--cost-limit", "2.5", "--out", str(tmp_path)]) == 0
+    assert load_model(tmp_path).model.cost_limit == 2.5  # type: ignore[attr-defined]
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "64", *SMALL, "--no-progress"]
+    assert main([*arguments, "--tensorboard", "--out", str(tmp_path)]) == 0
+    events = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    log = pd.read_csv(tmp_path / "progress.csv")
+    for name in ("env/total", "rollout/ep_rew_mean"):
+        np.testing.assert_allclose([event.value for event in events.Scalars(name)], log[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if not learns_from_data(name)])
 def test_every_algorithm(algorithm: str, tmp_path: Path) -> None:
     env_id = "DiscreteToy" if algorithm in ("discrete_sac", "dqn", "qrdqn") else "Toy"
     env_id = "MaskedToy" if algorithm == "maskable_ppo" else env_id
@@ -181,6 +228,29 @@ class TestBadInput:
     def test_masks_needed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="maskable_ppo", env="DiscreteToy"), capsys)
         assert "maskable_ppo needs action masks; the environment has no action_masks()" in error
+
+    def test_cost_limit_elsewhere(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--cost-limit", "3"], capsys)
+        assert "--cost-limit: ppo knows no limit on cost; pid_ppo and recurrent_pid_ppo do" in error
+
+    def test_seed_twice(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--seeds", "1", "2", "1"], capsys)
+        assert "--seeds 1 2 1: each seed may be given once" in error
+
+    def test_one_of_the_seeds_has_a_model(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "run" / "seed_2").mkdir(parents=True)
+        (tmp_path / "run" / "seed_2" / "model.zip").touch()
+        error = fails_in_one_line([*self.arguments(tmp_path), "--seeds", "1", "2"], capsys)
+        assert "seed_2: has a model already; --overwrite replaces it" in error
+        assert not (tmp_path / "run" / "seed_1" / "model.zip").exists()
+
+    def test_engine_without_seeds(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--engine", "process"], capsys)
+        assert "--engine, --jobs and --ray-address are for several --seeds" in error
+
+    def test_offline_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, algo="crr", env="DiscreteToy"), capsys)
+        assert "crr learns from a data set: say --data FILE" in error
 
     def test_model_there_already(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "run").mkdir()

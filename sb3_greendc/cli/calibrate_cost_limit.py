@@ -1,0 +1,190 @@
+"""``scripts/calibrate_cost_limit.py``: what an episode costs without a limit, and limits worth trying."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+import greendc
+from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.train import training_split
+from sb3_greendc.common import yaml
+from sb3_greendc.common.evaluation import Evaluation
+from sb3_greendc.common.files import atomic_write, write_json
+from sb3_greendc.common.plots import save_figure
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.tables import number
+
+FRACTIONS = (0.95, 0.8, 0.65, 0.5)
+_QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="calibrate_cost_limit",
+        description="Run policies that know no limit, show the distribution of an episode's cost, and "
+        "propose values of --cost-limit (CoCoRL, section V-H).",
+    )
+    parser.add_argument("--env", required=True, metavar="ID", help="environment id: ResourcePool-10 ...")
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        required=True,
+        metavar="POLICY",
+        help="the policy trained without a limit first, then others for comparison: baselines, models",
+    )
+    parser.add_argument("--episodes", type=whole_number, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
+    add_environment_options(parser)
+    parser.add_argument(
+        "--fractions",
+        nargs="+",
+        type=float,
+        default=list(FRACTIONS),
+        metavar="F",
+        help="propose these shares of the first policy's mean cost (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, help="folder for episodes.csv, limits.csv, calibration.png and run.json"
+    )
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("calibrate_cost_limit"):
+        for fraction in options.fractions:
+            if not 0.0 < fraction < 1.0:
+                raise ValueError(f"--fractions {fraction}: must be between 0 and 1")
+        env_id = greendc.resolve_env_id(options.env)
+        chosen = yaml.parse_assignments(options.set, "--set")
+        # A limit is a setting of training: months of the test split have no say in it.
+        env_kwargs = {**training_split(env_id, chosen), **chosen}
+        evaluation = Evaluation(options.policies, env_id, options.episodes, options.seed, env_kwargs)
+    episodes = evaluation.run(not options.no_progress)
+    with one_line_errors("calibrate_cost_limit"):
+        distribution = cost_distribution(episodes)
+    limits = propose_limits(episodes, options.fractions)
+    console = Console()
+    console.print(_distribution_table(distribution, env_id))
+    console.print(_limits_table(limits, str(distribution.index[0])))
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        for name, frame in (("episodes", episodes), ("limits", limits)):
+            with atomic_write(options.out / f"{name}.csv") as file:
+                frame.to_csv(file, index=False)
+        save_figure(draw(episodes, limits), options.out / "calibration.png")
+        write_json(options.out / "run.json", {"env_id": env_id, "env_kwargs": env_kwargs, **provenance()})
+        console.print(f"written: {options.out}")
+    return 0
+
+
+def cost_distribution(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Return the distribution of the episode's cost, a row per policy in the order of ``episodes``.
+
+    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :return: columns ``mean``, ``std``, ``min``, ``p10``, ``median``, ``p90``, ``max``, ``return``
+    :raises ValueError: if the environment reports no cost
+    """
+    if episodes["cost"].isna().any():
+        raise ValueError(f'{episodes["env_id"].iloc[0]}: the environment reports no info["cost"]')
+    of_policy = episodes.groupby("policy", sort=False)
+    cost = of_policy["cost"]
+    quantiles = {name: cost.quantile(share) for name, share in _QUANTILES.items()}
+    return pd.DataFrame(
+        {
+            "mean": cost.mean(),
+            "std": cost.std(),
+            "min": cost.min(),
+            **quantiles,
+            "max": cost.max(),
+            "return": of_policy["return"].mean(),
+        }
+    )
+
+
+def propose_limits(episodes: pd.DataFrame, fractions: Sequence[float]) -> pd.DataFrame:
+    """Return limits on the mean cost of an episode, as shares of what the first policy's costs.
+
+    A limit below the lowest mean cost among the policies may be out of reach of any policy.
+
+    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :param fractions: of the first policy's mean cost
+    :return: columns ``fraction``, ``cost_limit``, ``episodes_within`` (share of the first policy's episodes
+        that cost no more), ``cheapest`` (the lowest mean among the policies), ``reached`` (whether a policy
+        costs no more)
+    """
+    means = episodes.groupby("policy", sort=False)["cost"].mean()
+    unconstrained = episodes.loc[episodes["policy"] == means.index[0], "cost"]
+    rows = []
+    for fraction in sorted(fractions, reverse=True):
+        limit = fraction * float(means.iloc[0])
+        rows.append(
+            {
+                "fraction": fraction,
+                "cost_limit": limit,
+                "episodes_within": float((unconstrained <= limit).mean()),
+                "cheapest": float(means.min()),
+                "reached": bool(means.min() <= limit),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def draw(episodes: pd.DataFrame, limits: pd.DataFrame) -> Figure:
+    """Draw the distribution of cost per policy, with the proposed limits as lines."""
+    policies = list(episodes["policy"].unique())
+    figure = Figure(figsize=(7, 1.6 + 0.5 * len(policies)), dpi=150, layout="constrained")
+    panel = figure.subplots()
+    for place, policy in enumerate(policies):
+        cost = episodes.loc[episodes["policy"] == policy, "cost"]
+        low, lower, upper, high = cost.quantile([0.05, 0.25, 0.75, 0.95])
+        panel.hlines(place, low, high, color="#333333", linewidth=1.0)
+        panel.hlines(place, lower, upper, color="#9ccbb0", linewidth=9.0)
+        panel.plot(cost.median(), place, "|", color="#333333", markersize=9)
+        panel.plot(cost.mean(), place, "D", color="#2e6b47", markersize=5)
+    panel.set_yticks(range(len(policies)), policies)
+    panel.invert_yaxis()
+    for limit, fraction in zip(limits["cost_limit"], limits["fraction"], strict=True):
+        panel.axvline(limit, color="#b03a2e", linewidth=0.9, linestyle="--")
+        panel.annotate(
+            f"{fraction:.0%}",
+            (limit, 1.01),
+            xycoords=("data", "axes fraction"),
+            rotation=45,
+            fontsize="small",
+        )
+    panel.set_xlabel("cost of an episode (thick: quartiles, thin: 5 to 95 %, bar: median, diamond: mean)")
+    panel.grid(axis="x", linewidth=0.4, alpha=0.5)
+    panel.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _distribution_table(distribution: pd.DataFrame, env_id: str) -> Table:
+    table = Table(title=f"{env_id}: cost of an episode", title_justify="left")
+    table.add_column("policy")
+    for column in distribution.columns:
+        table.add_column(str(column), justify="right")
+    for policy, row in zip(distribution.index, distribution.to_numpy(), strict=True):
+        table.add_row(str(policy), *(number(float(value)) for value in row))
+    return table
+
+
+def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
+    table = Table(title=f"limits, as shares of the mean cost of {policy}", title_justify="left")
+    for column in ("share", "--cost-limit", "episodes within it", "a policy above reaches it"):
+        table.add_column(column, justify="right")
+    for row in limits.to_dict("records"):
+        reached = "yes" if row["reached"] else "no: may be out of reach"
+        share, within = f"{row['fraction']:.0%}", f"{row['episodes_within']:.0%}"
+        table.add_row(share, number(row["cost_limit"]), within, reached)
+    return table

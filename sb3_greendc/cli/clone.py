@@ -1,0 +1,149 @@
+"""``scripts/clone.py``: clone what was done in a data set, and show how far the clone agrees with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from gymnasium import spaces
+from rich.console import Console
+from rich.table import Table
+
+from greendc import baselines, family
+from sb3_greendc.bc import Clone, Cloning, agreement
+from sb3_greendc.bc.models import ALGORITHMS, POLICIES
+from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.common import yaml
+from sb3_greendc.common.files import atomic_write
+from sb3_greendc.common.models import MODEL_FILE
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.tables import number
+from sb3_greendc.datasets import OfflineDataset
+
+CLONE = "clone"
+_SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="clone", description="Behavioral cloning: a policy that does what was done in a data set."
+    )
+    parser.add_argument("--data", required=True, type=Path, help="a file of scripts/collect.py")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the model and its record")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
+    parser.add_argument("--policy", choices=POLICIES, default="auto")
+    parser.add_argument(
+        "--algo", choices=ALGORITHMS, help="what is to go on training it; default: by the data's masks"
+    )
+    parser.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
+    parser.add_argument("--batch-size", type=whole_number, default=256)
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of the first update; falls to 0")
+    parser.add_argument(
+        "--policy-kwargs", nargs="+", default=[], metavar="KEY=VALUE", help="net_arch='[256, 256]' ..."
+    )
+    parser.add_argument("--validation", type=float, default=0.1, help="share of the episodes held out")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--mmap", action="store_true", help="leave the data on disk: for more than memory holds"
+    )
+    parser.add_argument("--episodes", type=int, default=20, help="of the agreement, for each source; 0: none")
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("clone"):
+        if (options.out / MODEL_FILE).exists() and not options.overwrite:
+            raise ValueError(f"--out {options.out}: has a model already; --overwrite replaces it")
+        data = OfflineDataset.load(options.data, mmap=options.mmap)
+        cloning = Cloning(
+            data,
+            options.policy,
+            algorithm=options.algo,
+            policy_kwargs=yaml.parse_assignments(options.policy_kwargs, "--policy-kwargs"),
+            n_epochs=options.epochs,
+            batch_size=options.batch_size,
+            learning_rate=options.learning_rate,
+            validation_fraction=options.validation,
+            seed=options.seed,
+            device=options.device,
+        )
+    clone = cloning.run(not options.no_progress)
+    path = clone.save(options.out, data=str(options.data), **provenance())
+    _write_csv(clone.history, options.out / "history.csv")
+    print(_describe(clone))
+    print(f"saved {path}")
+    heuristics = _heuristics(data)
+    if options.episodes > 0 and heuristics and isinstance(data.action_space, spaces.Discrete):
+        _show_agreement(clone, data, heuristics, options)
+    return 0
+
+
+def _heuristics(data: OfflineDataset) -> list[str]:
+    """Return the sources that can drive: baselines of the environment that the data are of."""
+    env_id = data.metadata.get("env_id")
+    known = family(env_id) if env_id else None
+    if known is None:
+        return []
+    names = baselines.names(known, hindsight=True)
+    sources = {name: str(data.metadata.get("policies", {}).get(name, name)) for name in data.sources}
+    return [source for source in sources.values() if source.partition(":")[0] in names]
+
+
+def _show_agreement(
+    clone: Clone, data: OfflineDataset, heuristics: list[str], options: argparse.Namespace
+) -> None:
+    policies: dict[str, Any] = {CLONE: clone.model, **{name: name for name in heuristics}}
+    table = agreement(
+        policies,
+        heuristics,
+        data.metadata["env_id"],
+        options.episodes,
+        env_kwargs=data.metadata.get("env_kwargs"),
+        progress=not options.no_progress,
+    )
+    _write_csv(table, options.out / "agreement.csv")
+    Console().print(
+        agreement_table(table, f"agreement on {options.episodes} fresh episodes of each heuristic")
+    )
+    print(f"wrote {options.out / 'agreement.csv'}")
+
+
+def agreement_table(table: pd.DataFrame, title: str) -> Table:
+    """Lay out what :func:`~sb3_greendc.bc.agreement` returns: a row for each heuristic and policy."""
+    shown = Table(title=title, title_justify="left")
+    shown.add_column("heuristic drives")
+    shown.add_column("policy")
+    for measure in _SHOWN:
+        shown.add_column(measure, justify="right", no_wrap=True)
+    for (heuristic, policy), rows in table.groupby(["heuristic", "policy"], sort=False):
+        cells = {
+            row["measure"]: f"{number(row['estimate'])} [dim]{number(row['low'])}…{number(row['high'])}[/dim]"
+            for row in rows.to_dict("records")
+        }
+        shown.add_row(str(heuristic), str(policy), *(cells[measure] for measure in _SHOWN))
+    return shown
+
+
+def _describe(clone: Clone) -> str:
+    best = clone.history.iloc[clone.best_epoch - 1]
+    said = (
+        f"{clone.algorithm}, epoch {clone.best_epoch} of {len(clone.history)}: loss {best['train_loss']:.4g}"
+    )
+    if best["validation_loss"] == best["validation_loss"]:
+        said += f"; held-out episodes: loss {best['validation_loss']:.4g}"
+    if best["validation_agreement"] == best["validation_agreement"]:
+        said += f", agreement {best['validation_agreement']:.1%}"
+    return said
+
+
+def _write_csv(table: pd.DataFrame, path: Path) -> None:
+    with atomic_write(path) as file:
+        table.to_csv(file, index=False)

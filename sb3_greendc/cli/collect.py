@@ -1,0 +1,113 @@
+"""``scripts/collect.py``: record a data set from baselines and trained models."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import greendc
+from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.train import training_split
+from sb3_greendc.common import yaml
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.collection import LABELS, Collection
+from sb3_greendc.datasets.minari_format import import_minari
+
+FORMATS = ("npz", "minari")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="collect", description="Record what policies do, as data for offline learning."
+    )
+    parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2019")
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        required=True,
+        metavar="POLICY",
+        help="names of baselines, and saved models: a model.zip, a run's folder, or ALGO:model.zip",
+    )
+    parser.add_argument(
+        "--transitions", type=whole_number, required=True, help="in all; every policy gets its share"
+    )
+    parser.add_argument("--out", required=True, help="the file, x.npz; with --format minari an id: mine/x-v0")
+    parser.add_argument("--format", choices=FORMATS, default="npz")
+    parser.add_argument("--overwrite", action="store_true", help="replace --out if it is there already")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first environment; the next have the next"
+    )
+    parser.add_argument("--n-envs", type=whole_number, default=16, help="environments side by side")
+    add_environment_options(parser)
+    parser.add_argument(
+        "--label", nargs="+", default=[], choices=LABELS, help="keep what planners value each action at"
+    )
+    parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
+    parser.add_argument(
+        "--scratch", type=Path, metavar="DIR", help="record into files in DIR: for more than memory holds"
+    )
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("collect"):
+        _check_out(options)
+        env_id = greendc.resolve_env_id(options.env)
+        env_kwargs = yaml.parse_assignments(options.set, "--set")
+        collection = Collection(
+            options.policies,
+            env_id,
+            options.transitions,
+            options.seed,
+            {**training_split(env_id, env_kwargs), **env_kwargs},
+            options.n_envs,
+            not options.stochastic,
+            options.label,
+            options.scratch,
+        )
+    started = time.perf_counter()
+    data = collection.run(not options.no_progress)
+    print(_describe(data, time.perf_counter() - started))
+    if options.format == "minari":
+        with one_line_errors("collect"):
+            data.to_minari(options.out)
+    else:
+        data.save(options.out)
+    print(f"wrote {options.out}")
+    return 0
+
+
+def _check_out(options: argparse.Namespace) -> None:
+    """Refuse what could not be written, before hours of recording.
+
+    :raises ValueError: if ``--out`` is there already, or is no name for the format
+    :raises ImportError: if the format needs Minari, and it is not installed
+    """
+    if options.format == "minari":
+        minari = import_minari()
+        taken = options.out in minari.list_local_datasets()
+        if taken and options.overwrite:
+            raise ValueError(f"--out {options.out}: delete the data set with `minari delete` first")
+    else:
+        if not options.out.endswith(".npz"):
+            raise ValueError(f"--out {options.out}: the name of a data set must end in .npz")
+        taken = Path(options.out).exists() and not options.overwrite
+    if taken:
+        raise ValueError(f"--out {options.out}: exists already; --overwrite replaces it")
+
+
+def _describe(data: OfflineDataset, seconds: float) -> str:
+    lines = [f"{len(data):,} transitions of {data.n_episodes:,} episodes in {seconds:.1f} s"]
+    for k, name in enumerate(data.sources):
+        rows = data.source_id == k
+        mean = float(np.mean(data.rewards[rows]))
+        lines.append(f"  {name}: {int(rows.sum()):,} transitions, mean reward {mean:.4g}")
+    return "\n".join(lines)

@@ -1,0 +1,133 @@
+"""``scripts/planners.py``: how far policies are from the best possible, and what the gap is made of."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from greendc.baselines.linear import NoBoundError
+from sb3_greendc.cli.common import BAD_INPUT, one_line_errors, whole_number
+from sb3_greendc.cli.planner_studies import distilled, figure, forecasts, loads, optimum
+from sb3_greendc.cli.planner_studies.common import ENV_ID
+from sb3_greendc.common.contestants import contestants
+from sb3_greendc.common.files import atomic_write
+from sb3_greendc.common.plots import save_figure
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="planners",
+        description="How far policies are from the best possible, and what the gap is made of.",
+    )
+    studies = parser.add_subparsers(dest="study", required=True, metavar="STUDY")
+
+    def add(name: str, help_text: str, run: Callable[[argparse.Namespace], str]) -> argparse.ArgumentParser:
+        study = studies.add_parser(name, help=help_text, description=help_text)
+        study.set_defaults(run=run)
+        return study
+
+    by_load = add("loads", "policies against load, with the share of the bound and the time taken", _loads)
+    exact = add("optimum", "the clairvoyant optimum of short episodes, and the parts of the gap", _optimum)
+    for study in (by_load, exact):
+        study.add_argument("--loads", type=float, nargs="+", default=list(loads.LOADS))
+        study.add_argument("--episodes", type=whole_number, default=20, help="of each load")
+        study.add_argument("--model", help="distilled networks: a folder, or a pattern in quotes")
+    by_load.add_argument("--policies", nargs="+", default=list(loads.POLICIES), metavar="POLICY")
+    exact.add_argument("--steps", type=whole_number, default=100, help="of an episode")
+    exact.add_argument("--time-limit", type=float, default=120.0, help="seconds for each optimum")
+    exact.add_argument("--workers", type=whole_number, default=2, help="threads of the solver")
+
+    large = add("large", "the linear programme of a pool of 300 units", _large)
+    large.add_argument("--episodes", type=whole_number, default=3)
+    large.add_argument("--steps", type=whole_number, default=500, help="of an episode")
+
+    taught = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
+    taught.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
+    taught.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
+    taught.add_argument("--futures", type=whole_number, default=32, help="of the teacher's rollouts")
+    taught.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
+    taught.add_argument(
+        "--episodes", type=whole_number, default=256, help="held-out, of each load; a quarter on 50 units"
+    )
+    taught.add_argument("--models", type=Path, required=True, help="folder of the networks")
+
+    curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
+    curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
+    for study in (by_load, exact, large, taught, curves):
+        study.add_argument("--out", type=Path, required=True, metavar="CSV")
+
+    drawn = add("figure", "draw what `loads` and `optimum` wrote", _figure)
+    drawn.add_argument("--values", type=Path, required=True, metavar="CSV", help="of `loads`")
+    drawn.add_argument("--parts", type=Path, required=True, metavar="CSV", help="of `optimum`")
+    drawn.add_argument("--out", type=Path, required=True, help="PNG, PDF or SVG")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("planners"):
+        _check(options)
+    try:
+        print(options.run(options))
+    except NoBoundError as error:
+        print(f"planners: error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be read before anything runs."""
+    if getattr(options, "policies", None):
+        contestants(options.policies, ENV_ID)
+    if getattr(options, "model", None):
+        contestants({loads.LEARNED: options.model}, ENV_ID)
+    for load in getattr(options, "loads", ()):
+        if not load >= 0:
+            raise ValueError(f"--loads {load}: must be 0 or more")
+    if options.study == "figure":
+        for path in (options.values, options.parts):
+            path.open().close()
+
+
+def _loads(options: argparse.Namespace) -> str:
+    table = loads.study(options.loads, options.policies, options.episodes, options.model)
+    return _keep(table, options.out, loads.describe)
+
+
+def _optimum(options: argparse.Namespace) -> str:
+    numbers = (options.episodes, options.steps, options.time_limit, options.workers)
+    return _keep(optimum.study(options.loads, *numbers, options.model), options.out, optimum.describe)
+
+
+def _large(options: argparse.Namespace) -> str:
+    return _keep(optimum.large(options.episodes, options.steps), options.out, optimum.describe_large)
+
+
+def _distill(options: argparse.Namespace) -> str:
+    trained = distilled.train(options.seeds, options.labels, options.futures, options.epochs, options.models)
+    print(trained.to_string(index=False, float_format="%.3g"), flush=True)
+    table = distilled.study(options.models, options.futures, options.episodes)
+    return _keep(table, options.out, distilled.describe)
+
+
+def _forecasts(options: argparse.Namespace) -> str:
+    return _keep(forecasts.study(options.episodes), options.out, forecasts.describe)
+
+
+def _figure(options: argparse.Namespace) -> str:
+    save_figure(figure.draw(pd.read_csv(options.values), pd.read_csv(options.parts)), options.out)
+    return f"wrote {options.out}"
+
+
+def _keep(table: pd.DataFrame, path: Path, describe: Callable[[Any], str]) -> str:
+    """Write a table as CSV, and return its Markdown."""
+    with atomic_write(path) as file:
+        file.write(table.to_csv(index=False, float_format="%.6g").encode())
+    return describe(table)

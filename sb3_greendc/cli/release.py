@@ -1,0 +1,221 @@
+"""``scripts/release.py``: make a trained model a release that ships, with a card that says how good it is."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+import greendc
+from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.common import yaml
+from sb3_greendc.common.bounds import SHARE, add_share_of_bound
+from sb3_greendc.common.evaluation import Evaluation
+from sb3_greendc.common.metrics import main_metrics
+from sb3_greendc.common.models import SavedModel, load_model
+from sb3_greendc.common.policy_specs import PRETRAINED
+from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.statistics import summarize
+from sb3_greendc.common.tables import number, summary_tables
+from sb3_greendc.experiments.distilled import teach
+from sb3_greendc.experiments.experiment import CHOICE, ON_TIME
+from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.pretrained import Release, pretrained_directory, write_release
+from sb3_greendc.zoo import load_hyperparameters
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="release", description="Make a release of a trained model: tensors, settings and a card."
+    )
+    made = parser.add_mutually_exclusive_group(required=True)
+    made.add_argument("--model", type=Path, help="a run's folder, or its model.zip")
+    made.add_argument(
+        "--teach", type=whole_number, metavar="N", help="teach a network with N decisions of rollouts instead"
+    )
+    parser.add_argument("--futures", type=whole_number, default=16, help="of the rollouts that teach")
+    parser.add_argument("--name", required=True, help="name of the release, as in load_pretrained(NAME)")
+    parser.add_argument(
+        "--serves", nargs="+", metavar="ID", help="ids without versions, or patterns, that it acts in"
+    )
+    parser.add_argument(
+        "--env",
+        nargs="+",
+        metavar="ID",
+        help="environments of the card's table (default: the model's own); the first one is taught",
+    )
+    parser.add_argument(
+        "--scales", action="store_true", help="the network's weights fit environments of other sizes, too"
+    )
+    add_environment_options(parser)
+    parser.add_argument("--baselines", nargs="+", default=[], metavar="POLICY", help="to stand beside it")
+    parser.add_argument("--episodes", type=whole_number, default=64)
+    parser.add_argument(
+        "--seed", type=int, default=1_000_000, help="of the first episode; none seen in training"
+    )
+    parser.add_argument("--notes", default="", help="what users must know: limits of use")
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = build_parser().parse_args(arguments)
+    with one_line_errors("release"):
+        env_kwargs = yaml.parse_assignments(options.set, "--set")
+        saved = load_model(options.model) if options.model else taught(options, env_kwargs, arguments)
+        release = replace(describe(saved, options.name, options.serves), scales=options.scales)
+        folder = pretrained_directory() / options.name
+        write_release(folder, saved.model, release, "Not judged yet.\n")
+        policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
+        parts = []
+        for env_id in options.env or [release.env_id]:
+            if release.scales:
+                policies[-1] = f"{options.name}={PRETRAINED}:{env_id}"
+            one = Evaluation(policies, env_id, options.episodes, options.seed, env_kwargs)
+            method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
+            progress = not options.no_progress
+            parts.append(add_share_of_bound(one.run(progress), method, env_kwargs, progress=progress))
+    results = pd.concat(parts)
+    write_release(
+        folder, saved.model, release, write_card(release, saved.run, results, env_kwargs, options.notes)
+    )
+    console = Console()
+    for env_id, part in results.groupby("env_id", sort=False):
+        for table in summary_tables(_summary(part), str(env_id), console.width):
+            console.print(table)
+    console.print(f"written: {folder}")
+    return 0
+
+
+def taught(
+    options: argparse.Namespace, env_kwargs: Mapping[str, Any], arguments: Sequence[str]
+) -> SavedModel:
+    """Teach a network as experiments do, and return it with its record.
+
+    :param options: of the command
+    :param env_kwargs: keyword arguments of the environment
+    :param arguments: those of the command
+    :raises ValueError: without an environment
+    """
+    if not options.env:
+        raise ValueError("--teach: needs --env, the environment that is taught")
+    problem = Problem(greendc.resolve_env_id(options.env[0]), {**env_kwargs, **CHOICE})
+    clone = teach(problem, options.teach, options.futures, epochs=10)
+    # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
+    record = {
+        **clone.record,
+        **provenance(),
+        "env_kwargs": {**env_kwargs, **ON_TIME},
+        "algorithm": clone.algorithm,
+    }
+    settings = load_hyperparameters(clone.algorithm, problem.env_id).settings
+    command = shlex.join(["scripts/release.py", *arguments])
+    return SavedModel(clone.model, None, {**record, "hyperparameters": settings, "command": command})
+
+
+def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Release:
+    """Return the description of a release of a saved model.
+
+    :param saved: the model with the record of its run
+    :param name: name of the release
+    :param serves: ids without versions; default: the environment that it was trained in
+    :raises ValueError: for a model without a record, or under ``VecNormalize`` of observations
+    """
+    run = saved.run
+    missing = [key for key in ("algorithm", "hyperparameters", "env_id", "env_kwargs") if key not in run]
+    if missing:
+        raise ValueError(f"the model's run.json lacks {', '.join(missing)}: a release is described by it")
+    if saved.normalizer is not None and saved.normalizer.norm_obs:
+        raise ValueError("the model was trained on normalized observations, whose statistics a release lacks")
+    plain = run["env_id"].rpartition("-v")[0]
+    return Release(
+        name,
+        run["algorithm"],
+        run["hyperparameters"],
+        run["env_id"],
+        run["env_kwargs"],
+        tuple(serves or [plain]),
+    )
+
+
+def write_card(
+    release: Release,
+    run: Mapping[str, Any],
+    results: pd.DataFrame,
+    env_kwargs: Mapping[str, Any],
+    notes: str,
+) -> str:
+    """Return the text of ``CARD.md``.
+
+    :param release: the description
+    :param run: the record of the training run
+    :param results: episodes of the policy and of baselines
+    :param env_kwargs: keyword arguments of the environments that they were made in
+    :param notes: limits of use
+    """
+    lines = [
+        f"# {release.name}",
+        "",
+        f"{release.algorithm}, {_training(run)} in `{release.env_id}`{_given(release.env_kwargs)}, "
+        f"seed {run.get('seed')}"
+        + (f", {number(run['seconds'])} s" if "seconds" in run else "")
+        + f". It acts in {', '.join(f'`{one}`' for one in release.serves)}.",
+        "",
+        "```python",
+        "from sb3_greendc import load_pretrained",
+        "",
+        f'model = load_pretrained("{release.name}")',
+        "```",
+        "",
+        "## Scores",
+        "",
+        f"{results['episode'].nunique()} episodes, the same for every policy, seeds from "
+        f"{results['seed'].min()}{_given(env_kwargs)}. Mean and 95 % bootstrap interval. Baselines have the "
+        "environment's own mask.",
+        "",
+    ]
+    for env_id, part in results.groupby("env_id", sort=False):
+        lines += [f"`{env_id}`", "", *_markdown(_summary(part)), ""]
+    if notes:
+        lines += ["## Limits", "", notes, ""]
+    made = provenance()
+    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    lines += ["## Origin", "", f"`{run.get('command', 'unknown command')}`", ""]
+    lines += [f"Commit {run.get('commit')}; released with {versions}.", ""]
+    return "\n".join(lines)
+
+
+def _training(run: Mapping[str, Any]) -> str:
+    if "taught" in run:
+        return f"taught {run['taught']}"
+    return f"trained for {run.get('trained_timesteps', run.get('timesteps', 0)):,} steps"
+
+
+def _summary(results: pd.DataFrame) -> pd.DataFrame:
+    metrics = [*main_metrics(results.columns), SHARE]
+    return summarize(results, [metric for metric in metrics if metric in results])
+
+
+def _markdown(summary: pd.DataFrame) -> list[str]:
+    metrics = list(summary["metric"].unique())
+    lines = ["| policy | " + " | ".join(metrics) + " |", "|---" * (1 + len(metrics)) + "|"]
+    for policy in summary["policy"].unique():
+        rows = summary[summary["policy"] == policy].set_index("metric").loc[metrics].to_dict("records")
+        cells = [f"{number(r['estimate'])} [{number(r['low'])}, {number(r['high'])}]" for r in rows]
+        lines.append(f"| {policy} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _given(env_kwargs: Mapping[str, Any]) -> str:
+    """Return the keywords of an environment in words."""
+    return f" ({', '.join(f'{key}={value}' for key, value in env_kwargs.items())})" if env_kwargs else ""

@@ -1,0 +1,183 @@
+"""``scripts/reproduce.py``: repeat the papers' experiments, and set our margins beside theirs."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.common.engine import ENGINES, TaskError, processors
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments import my_site
+from sb3_greendc.experiments.distilled import DistilledTraining
+from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, unique_tasks
+from sb3_greendc.experiments.pages import margins
+from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.runner import duration, estimate, run_tasks, write_analysis
+from sb3_greendc.experiments.store import Store
+from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.training import Training
+
+INTERRUPTED = 130
+TASKS = "tasks"
+"""Folder of finished tasks below ``--out``, shared by all experiments."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves ``my-site``, whose options are others, to a parser of its own."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """See :class:`argparse.ArgumentParser`, whose other methods come by here."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        if arguments[:1] != [my_site.NAME]:
+            return super().parse_known_args(arguments, namespace)
+        parser = argparse.ArgumentParser(
+            prog=f"reproduce {my_site.NAME}",
+            description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
+            "policies and a report.",
+        )
+        parser.set_defaults(experiment=[my_site.NAME], arguments=arguments)
+        my_site.add_options(parser)
+        _add_engine_options(parser, "--workers")
+        return parser.parse_known_args(arguments[1:], namespace)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = _Parser(
+        prog="reproduce",
+        description="Repeat an experiment of the papers. Finished tasks are kept: the same command goes on "
+        "after an interruption, and experiments share what they have in common.",
+    )
+    parser.add_argument(
+        "experiment",
+        nargs="+",
+        help=f"list, all, or some of: {', '.join(experiment_names())}; {my_site.NAME} has options of its own",
+    )
+    parser.add_argument("--quick", action="store_true", help="small budgets: the right shape within minutes")
+    parser.add_argument(
+        "--seeds", type=whole_number, help="training seeds, in place of the form's own number"
+    )
+    parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
+    _add_engine_options(parser, "--jobs", "--workers")
+    return parser
+
+
+def _add_engine_options(parser: argparse.ArgumentParser, *workers: str) -> None:
+    parser.add_argument("--engine", choices=ENGINES, default="process")
+    parser.add_argument(
+        *workers, dest="workers", type=whole_number, help="tasks at once (default: all processors)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/reproduce"), help="default: %(default)s")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    if options.experiment == [my_site.NAME]:
+        return _my_site(options)
+    form = Form(options.quick, options.seeds, options.job_log)
+    console = Console()
+    if options.experiment == ["list"]:
+        console.print(_listing(options.workers or processors()))
+        return 0
+    with one_line_errors("reproduce"):
+        names = experiment_names() if options.experiment == ["all"] else options.experiment
+        experiments = [load_experiment(name) for name in dict.fromkeys(names)]
+        if form.job_log is not None and not Path(form.job_log).is_file():
+            raise ValueError(f"--job-log {form.job_log}: no such file")
+        items = [item for experiment in experiments for item in experiment.items(form)]
+    store = Store(options.out / TASKS)
+    said = ", ".join(experiment.name for experiment in experiments)
+    console.print(f"[bold]{said}[/bold], {form.name} form")
+    failed = _run(items, store, options, console)
+    if failed is not None:
+        return failed
+    for experiment in experiments:
+        _show(experiment, form, store, options.out / experiment.name, console)
+    return 0
+
+
+def _my_site(options: argparse.Namespace) -> int:
+    """Run ``reproduce my-site``, whose inputs are the user's."""
+    form, console = Form(options.quick, options.seeds), Console()
+    folder = options.out / my_site.NAME
+    with one_line_errors("reproduce"):
+        site = my_site.prepare_site(options, folder / "inputs")
+        experiment = my_site.site_experiment(site)
+        items = experiment.items(form)
+        make_vec_env(site.problem.env_id, 1, **site.problem.env_kwargs).close()
+    for name, fact in site.facts.items():
+        console.print(f"{name}: {fact}")
+    store = Store(options.out / TASKS)
+    failed = _run(items, store, options, console)
+    if failed is not None:
+        return failed
+    analysis = _show(experiment, form, store, folder, console)
+    models = [item.task for item in items if isinstance(item.task, Training | DistilledTraining)]
+    best = max(models, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
+    command = shlex.join(["python", "scripts/reproduce.py", *options.arguments])
+    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(best), command)}")
+    return 0
+
+
+def _run(items: Sequence[Item], store: Store, options: argparse.Namespace, console: Console) -> int | None:
+    """Run the tasks; return an exit code if they did not all end well."""
+    try:
+        run_tasks(items, store, options.engine, options.workers, console)
+    except TaskError as error:
+        print(f"reproduce: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command goes on from here")
+        return INTERRUPTED
+    return None
+
+
+def _show(experiment: Experiment, form: Form, store: Store, folder: Path, console: Console) -> Analysis:
+    analysis = write_analysis(experiment, form, store, folder)
+    if "comparison" in analysis.tables:
+        console.print(
+            _table(margins(analysis.tables["comparison"]), f"{experiment.name}: {experiment.title}")
+        )
+    for note in analysis.notes:
+        console.print(f"- {note}")
+    console.print(f"wrote {folder}")
+    return analysis
+
+
+def _table(frame: pd.DataFrame, title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in frame.columns:
+        table.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _listing(workers: int) -> Table:
+    table = Table(title=f"experiments, and about how long they take with {workers} processes")
+    for column in ("name", "what it shows", "quick", "full"):
+        table.add_column(column)
+    for name in experiment_names():
+        experiment = load_experiment(name)
+        times = [
+            duration(estimate(unique_tasks(experiment.items(Form(quick))), workers))
+            for quick in (True, False)
+        ]
+        table.add_row(name, experiment.title, *times)
+    return table

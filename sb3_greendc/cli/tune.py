@@ -1,0 +1,231 @@
+"""``scripts/tune.py``: search for hyperparameters with Optuna, on any number of processes and machines."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from optuna.exceptions import StorageInternalError
+from optuna.trial import TrialState
+from rich.console import Console
+
+from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.common import yaml
+from sb3_greendc.common.engine import ENGINES, TaskError
+from sb3_greendc.common.tables import summary_tables
+from sb3_greendc.tuning import leases
+from sb3_greendc.tuning.asking import make_problem
+from sb3_greendc.tuning.plots import draw
+from sb3_greendc.tuning.problem import PRUNERS, Problem
+from sb3_greendc.tuning.report import provenance_comments, report
+from sb3_greendc.tuning.search import run_search
+from sb3_greendc.tuning.spaces import SPACES
+from sb3_greendc.tuning.storage import JOURNAL, absolute, without_password
+from sb3_greendc.tuning.study import Search, create_or_load
+from sb3_greendc.tuning.worker import Order, Outcome
+from sb3_greendc.tuning.zoo_block import write_block
+from sb3_greendc.zoo import zoo_file
+
+INTERRUPTED = 130
+FAILED = 1
+_NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
+"""Errors of a trial that are the storage's: a full disk, a server that is gone."""
+DEFAULT_TRIALS = 30
+_FOLDER = Path("runs") / "tuning"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog="tune",
+        description="Search for hyperparameters. Killed at any time, the same command goes on where it was.",
+    )
+    parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2021")
+    parser.add_argument("--algo", help=f"one of {', '.join(SPACES)}; default: by the action space")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="data set that crr learns from, x.npz")
+    parser.add_argument(
+        "--trials", type=whole_number, default=DEFAULT_TRIALS, help="the study's total (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timesteps", type=whole_number, help="of a trial; default: a quarter of the file's n_timesteps"
+    )
+    parser.add_argument("--study", metavar="NAME", help="default: ENV_ALGO")
+    parser.add_argument(
+        "--storage",
+        metavar="URL",
+        help="journal:///PATH, sqlite:///PATH, postgresql://USER@HOST/DATABASE, grpc://HOST:PORT; "
+        f"default: a journal file under {_FOLDER}",
+    )
+    parser.add_argument("--jobs", type=whole_number, default=1, help="trials at once (default: 1)")
+    parser.add_argument("--engine", choices=ENGINES, help="default: process with several jobs, else serial")
+    parser.add_argument("--ray-address", metavar="ADDR", help="a running Ray cluster: auto or HOST:PORT")
+    parser.add_argument("--seed", type=int, default=0, help="of every training, and of the sampler")
+    parser.add_argument("--pruner", choices=PRUNERS, help="default: median, none with a cost_limit")
+    parser.add_argument("--evaluations", type=whole_number, default=10, help="of a trial (default: 10)")
+    parser.add_argument("--episodes", type=whole_number, default=16, help="of an evaluation (default: 16)")
+    add_environment_options(parser)
+    parser.add_argument(
+        "--hparams",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="hyperparameters that are not searched, in place of the file's (gamma=0.985 n_envs=16)",
+    )
+    parser.add_argument(
+        "--lease",
+        type=float,
+        default=leases.SECONDS,
+        metavar="SECONDS",
+        help="trials of a worker that is silent for so long are queued again (default: %(default)g)",
+    )
+    parser.add_argument("--out", type=Path, help=f"folder of report and figures; default: {_FOLDER}/STUDY")
+    parser.add_argument(
+        "--write-zoo",
+        action="store_true",
+        help="write the best block into the hyperparameter file, if it beats the settings there",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("tune"):
+        if options.ray_address is not None and options.engine != "ray":
+            raise ValueError("--ray-address: needs --engine ray")
+        if options.lease < 1:
+            raise ValueError(f"--lease {options.lease:g}: must be 1 second or more")
+        problem = _problem(options)
+        name = options.study or f"{problem.env_id}_{problem.algorithm}"
+        out = options.out or _FOLDER / name
+        shown = options.storage or f"{JOURNAL}{_FOLDER / name / 'journal.log'}"
+        url = absolute(shown)
+        if options.write_zoo:
+            zoo_file(problem.algorithm)
+        search = create_or_load(problem, name, url)
+        out.mkdir(parents=True, exist_ok=True)
+        engine = options.engine or ("process" if options.jobs > 1 else "serial")
+    _describe(search, shown, options.trials, engine, options.jobs)
+    order = Order(url, name, options.trials, options.lease)
+    try:
+        run_search(
+            search,
+            order,
+            engine,
+            options.jobs,
+            options.ray_address,
+            _Progress(search, options.trials, options.jobs),
+            lambda n: print(f"waiting for {n} trials that run elsewhere", flush=True),
+        )
+        _finish(search, out, options.write_zoo)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on")
+        return INTERRUPTED
+    except (OSError, StorageInternalError, TaskError) as error:
+        reason = error.reason if isinstance(error, TaskError) else str(error)
+        if isinstance(error, TaskError) and not reason.startswith(_NOT_OURS):
+            raise
+        print(f"tune: error: {' '.join(reason.split())}; the same command goes on", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _problem(options: argparse.Namespace) -> Problem:
+    return make_problem(
+        options.env,
+        options.algo,
+        options.timesteps,
+        yaml.parse_assignments(options.set, "--set"),
+        yaml.parse_assignments(options.hparams, "--hparams"),
+        seed=options.seed,
+        pruner=options.pruner,
+        data=options.data,
+        evaluations=options.evaluations,
+        episodes=options.episodes,
+    )
+
+
+def _describe(search: Search, url: str, trials: int, engine: str, jobs: int) -> None:
+    problem = search.problem
+    done = len(search.finished())
+    steps = problem.timesteps * max(0, trials - done)
+    validation = problem.validation_kwargs.get("month")
+    where = f" of {', '.join(validation)}" if validation else ""
+    kind = "steps" if problem.data is None else f"gradient steps on {Path(problem.data).name}"
+    print(
+        f"{problem.algorithm} on {problem.env_id}: {trials} trials of {problem.timesteps:,} {kind} "
+        f"({done} done; at most {steps:,} steps to go, less what is pruned), {jobs} at once ({engine})\n"
+        f"judged by the mean return of {problem.episodes} validation episodes{where}, "
+        f"{problem.evaluations} times a trial; pruner: {problem.pruner}\n"
+        f"{len(search.space)} parameters: {', '.join(search.space)}\n"
+        f"study {search.study.study_name!r} in {without_password(url)}",
+        flush=True,
+    )
+
+
+class _Progress:
+    """Print a line for every trial that ends."""
+
+    def __init__(self, search: Search, total: int, jobs: int) -> None:
+        self.search, self.total, self.jobs = search, total, jobs
+        self.started = time.perf_counter()
+        self.seen = 0
+
+    def __call__(self, outcome: Outcome) -> None:
+        done = len(self.search.finished())
+        self.seen += 1
+        value = "no value" if outcome.score is None else str(outcome.score)
+        state = outcome.state
+        if state in ("pruned", "diverged"):
+            state += f" at {100 * outcome.share:.0f} %"
+        best = self.search.best()
+        so_far = f"best {best.value:.6g} (trial {best.number})" if best else "none completed yet"
+        left = (time.perf_counter() - self.started) / self.seen * max(0, self.total - done)
+        this = f"trial {outcome.number}: {value}, {state}, {outcome.seconds:.1f} s"
+        to_go = f"; about {_duration(left)} left" if left else ""
+        print(f"[{done}/{self.total}] {this}; {so_far}{to_go}", flush=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _finish(search: Search, out: Path, write_zoo: bool) -> None:
+    files, missing = draw(search.study, search.space, out)
+    for reason in missing:
+        print(reason)
+    if files:
+        print(f"wrote {', '.join(path.name for path in files)} in {out}")
+    best = search.best()
+    if best is None:
+        failed = len(search.trials(TrialState.PRUNED))
+        print(f"no trial was completed ({failed} pruned or diverged)")
+        return
+    print(f"training trial {best.number} again, and the settings of the file, for their test", flush=True)
+    made = report(search, out)
+    print(
+        f"validation return of trial {made.best}: {made.score}, trained again: {made.retrained}, "
+        f"of the settings of the file: {made.base or 'diverged'}"
+    )
+    for name, value in made.settings.items():
+        print(f"  {name}: {value}")
+    console = Console(width=max(80, shutil.get_terminal_size((110, 20)).columns))
+    title = f"Test: {search.problem.env_id}, {search.problem.episodes} episodes, 95 % interval"
+    for table in summary_tables(made.table(), title, console.width):
+        console.print(table)
+    print(f"model and record: {out / 'best'}")
+    if write_zoo and made.base is not None and made.base.rank >= made.score.rank:
+        print("wrote no block: the settings of the file are better")
+    elif write_zoo:
+        path = zoo_file(search.problem.algorithm)
+        write_block(path, search.problem.env_id, made.settings, provenance_comments(search, made))
+        print(f"wrote block {search.problem.env_id} into {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

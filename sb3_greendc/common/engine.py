@@ -1,0 +1,261 @@
+"""Independent tasks run one after the other, in a pool of processes, or on a Ray cluster: the same results.
+
+A task is whatever a function takes: a seed, a configuration, a pair of both. Function, tasks and results
+must be picklable, and the function must be importable in the workers: a module's function, not a lambda.
+Each task computes with the same number of torch threads wherever it runs, since the order of sums, and
+so their last bits, depend on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import textwrap
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+import torch as th
+
+from greendc.config import require, require_one_of
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+ENGINES = ("serial", "process", "ray")
+"""In this process; in a pool of spawned processes on this machine; on a local or remote Ray cluster."""
+
+
+class TaskError(RuntimeError):
+    """A task failed. The message names it and ends with the traceback of the process that it ran in.
+
+    :param index: place of the task in the list
+    :param task: the task
+    :param reason: the exception's class and message
+    :param remote_traceback: traceback as text, empty where the exception itself is chained
+    """
+
+    def __init__(self, index: int, task: object, reason: str, remote_traceback: str = "") -> None:
+        shown = textwrap.shorten(repr(task), 160, placeholder="…")
+        super().__init__(f"task {index} ({shown}): {reason}\n{remote_traceback}".rstrip())
+        self.index = index
+        self.task = task
+        self.reason = reason
+
+
+def map_tasks(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    engine: str = "serial",
+    jobs: int | None = None,
+    ray_address: str | None = None,
+    on_result: Callable[[int, Result], None] | None = None,
+    threads: int = 1,
+) -> list[Result]:
+    """Call ``function`` on every task and return the results in the order of the tasks.
+
+    The first task that fails ends the others, as Ctrl-C does; workers never outlive the call, nor a
+    caller that is killed.
+
+    :param function: picklable; what it returns must depend on the task alone
+    :param tasks: picklable
+    :param engine: one of :data:`ENGINES`
+    :param jobs: tasks that run at once at most; default: the processors of this machine for
+        ``"process"``, those of the cluster for ``"ray"``. ``"serial"`` runs one whatever it says.
+    :param ray_address: a running cluster (``"auto"``, ``"HOST:PORT"``, ``"ray://HOST:PORT"``), whose
+        machines have this package installed; default: one on this machine, for this call
+    :param on_result: called in this process with index and result of each task as it ends, in any order
+    :param threads: torch threads of each task
+    :raises TaskError: if a task raises or its process dies
+    :raises ValueError: for an unknown engine, or options that do not fit it
+    :raises ImportError: if Ray is asked for and missing
+    :raises ConnectionError: if there is no Ray cluster at the address
+    """
+    require_one_of("engine", engine, ENGINES)
+    require(jobs is None or jobs >= 1, "jobs", jobs, "1 or more")
+    require(threads >= 1, "threads", threads, "1 or more")
+    require(ray_address is None or engine == "ray", "ray_address", ray_address, "left out without Ray")
+    outcomes: Iterator[tuple[int, Result]]
+    match engine:
+        case "serial":
+            outcomes = _run_serial(function, tasks, threads)
+        case "process":
+            outcomes = _run_processes(function, tasks, threads, jobs or processors())
+        case _:
+            outcomes = _run_ray(function, tasks, threads, jobs, ray_address)
+    results: dict[int, Result] = {}
+    with contextlib.closing(outcomes):  # type: ignore[type-var]  # generators; close() ends their workers
+        for index, result in outcomes:
+            results[index] = result
+            if on_result is not None:
+                on_result(index, result)
+    return [results[index] for index in range(len(tasks))]
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class _Outcome(Generic[Result]):
+    """What comes back from a worker: a result, or the reason and the traceback of a failure."""
+
+    result: Result | None = None
+    reason: str | None = None
+    traceback: str = ""
+
+    def unpack(self, index: int, task: object) -> Result:
+        if self.reason is not None:
+            raise TaskError(index, task, self.reason, self.traceback)
+        return self.result  # type: ignore[return-value]  # a task may return None, too
+
+
+def _attempt(function: Callable[[Task], Result], task: Task, threads: int) -> _Outcome[Result]:
+    """Run a task in a worker. Exceptions are sent as text: not all of them can be pickled."""
+    th.set_num_threads(threads)
+    try:
+        return _Outcome(function(task))
+    except Exception as error:
+        return _Outcome(reason=_reason(error), traceback=traceback.format_exc())
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _run_serial(
+    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int
+) -> Iterator[tuple[int, Result]]:
+    before = th.get_num_threads()
+    th.set_num_threads(threads)
+    try:
+        for index, task in enumerate(tasks):
+            try:
+                result = function(task)
+            except Exception as error:
+                raise TaskError(index, task, _reason(error)) from error
+            yield index, result
+    finally:
+        th.set_num_threads(before)
+
+
+def _run_processes(
+    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int, jobs: int
+) -> Iterator[tuple[int, Result]]:
+    """Run tasks in spawned processes, which start clean: forked ones would inherit torch's dead threads."""
+    if not tasks:
+        return
+    context = multiprocessing.get_context("spawn")
+    alive, our_end = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _start_worker, (alive,))
+    try:
+        pending = {pool.submit(_attempt, function, task, threads): i for i, task in enumerate(tasks)}
+        while pending:
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                index = pending.pop(future)
+                yield index, _outcome_of(future, index, tasks[index]).unpack(index, tasks[index])
+    finally:
+        our_end.close()
+        pool.shutdown(cancel_futures=True)
+        alive.close()
+
+
+def _outcome_of(future: Future[_Outcome[Result]], index: int, task: object) -> _Outcome[Result]:
+    try:
+        return future.result()
+    except Exception as error:  # a dead worker, or something that cannot be pickled
+        raise TaskError(index, task, _reason(error)) from error
+
+
+def _start_worker(alive: Connection) -> None:
+    """Make a worker end as soon as the other end of ``alive`` is closed, by the pool or by its death.
+
+    Ctrl-C reaches every process of a terminal; what it means is the parent's business alone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+
+
+def _end_with(alive: Connection) -> None:
+    alive.poll(None)
+    os._exit(1)
+
+
+def _run_ray(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    threads: int,
+    jobs: int | None,
+    ray_address: str | None,
+) -> Iterator[tuple[int, Result]]:
+    ray = _import_ray()
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(ray, jobs, ray_address)
+    waiting = list(enumerate(tasks))[::-1]
+    pending: dict[Any, int] = {}
+    try:
+        attempt = ray.remote(num_cpus=1)(_attempt)
+        in_flight = jobs or len(tasks)
+        while waiting or pending:
+            while waiting and len(pending) < in_flight:
+                index, task = waiting.pop()
+                pending[attempt.remote(function, task, threads)] = index
+            for reference in ray.wait(list(pending))[0]:
+                index = pending.pop(reference)
+                try:
+                    outcome: _Outcome[Result] = ray.get(reference)
+                except ray.exceptions.RayError as error:  # a lost worker or machine
+                    raise TaskError(index, tasks[index], _reason(error)) from error
+                yield index, outcome.unpack(index, tasks[index])
+    finally:
+        for reference in pending:
+            ray.cancel(reference, force=True)
+        if ours:
+            ray.shutdown()
+
+
+def _import_ray() -> ModuleType:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise ImportError("engine 'ray' needs Ray: pip install ray") from error
+    module: ModuleType = ray
+    return module
+
+
+def _connect(ray: ModuleType, jobs: int | None, ray_address: str | None) -> None:
+    if ray_address is None:
+        # Workers look for modules where this process does; those of a cluster have their own installation.
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        runtime = {"env_vars": environment}
+        ray.init(num_cpus=jobs, include_dashboard=False, logging_level="ERROR", runtime_env=runtime)
+        return
+    try:
+        if ray_address != "auto":
+            _knock(ray_address)  # Ray itself would try for minutes
+        ray.init(address=ray_address, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConnectionError(f"ray_address {ray_address!r}: no Ray cluster there: {reason}") from error
+
+
+def _knock(ray_address: str) -> None:
+    host, separator, port = ray_address.rpartition("//")[2].rpartition(":")
+    if not separator or not port.isdigit():
+        raise ValueError("must be auto, HOST:PORT or ray://HOST:PORT")
+    socket.create_connection((host, int(port)), timeout=10).close()

@@ -1,0 +1,74 @@
+"""What commands show of each family's metrics: which first, in what unit, and whether more is better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAIN_METRICS = {
+    "vcc": ("return", "carbon_kg", "carbon_per_work", "overdue_work", "mean_delay", "p97_delay"),
+    "resource_pool": (
+        "return",
+        "total_job_value_ratio",
+        "on_time_ratio",
+        "completion_ratio",
+        "utilization",
+        "accrued_cost",
+    ),
+}
+"""What tables and figures show by default; result files have every metric."""
+
+OTHER_METRICS = ("return", "cost", "length")
+"""The same for environments of other packages."""
+
+TRADE_OFFS = {"vcc": ("carbon_kg", "overdue_work"), "resource_pool": ("total_job_value", "cost")}
+"""Objective and constraint of each family."""
+
+LOWER_IS_BETTER = frozenset(
+    {
+        *("cost", "accrued_cost", "accrued_cost_per_step", "total_cost", "page_shortfall"),
+        *("carbon_kg", "carbon_per_work", "carbon_change", "brown_kwh", "curtailed_kwh"),
+        *("critical_unserved_kwh", "overdue_work", "days_violated", "mean_delay", "p97_delay"),
+        *("evictions", "lost_work", "queued_work", "outside_jobs", "qos_violations", "mean_slowdown"),
+        *("mean_wait", "left_jobs", "invalid_actions", "power_suspensions", "broken_reservations"),
+    }
+)
+"""Metrics of which less is better; of all others more is."""
+
+UNITS = {
+    "carbon_kg": "kg CO₂",
+    "carbon_no_delay_kg": "kg CO₂",
+    "carbon_per_work": "kg CO₂ / unit-hour",
+    "carbon_change": "%",
+    "overdue_work": "unit-hours",
+    "page_shortfall": "unit-hours",
+    "queued_work": "unit-hours",
+    "lost_work": "unit-hours",
+    "mean_delay": "h",
+    "p97_delay": "h",
+    "mean_wait": "steps",
+}
+
+
+def main_metrics(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the metrics that are shown by default of a table with these columns."""
+    family = _family(columns)
+    return OTHER_METRICS if family is None else MAIN_METRICS[family]
+
+
+def trade_off(columns: Iterable[str]) -> tuple[str, str]:
+    """Return the objective and the constraint that policies of a table trade against each other."""
+    family = _family(columns)
+    return ("return", "cost") if family is None else TRADE_OFFS[family]
+
+
+def label(metric: str) -> str:
+    """Return a metric's name as axes show it, with its unit."""
+    words = metric.replace("_kwh", "").replace("_kg", "").replace("_", " ")
+    unit = UNITS.get(metric, "kWh" if metric.endswith("_kwh") else None)
+    return words if unit is None else f"{words} ({unit})"
+
+
+def _family(columns: Iterable[str]) -> str | None:
+    """Return the family whose objective and constraint are there: ids may have been replaced by titles."""
+    present = set(columns)
+    return next((family for family, pair in TRADE_OFFS.items() if present.issuperset(pair)), None)

@@ -1,0 +1,8 @@
+"""Propose limits on cost; see ``--help`` and :mod:`sb3_greendc.cli.calibrate_cost_limit`."""
+
+import sys
+
+from sb3_greendc.cli.calibrate_cost_limit import main
+
+if __name__ == "__main__":
+    sys.exit(main())

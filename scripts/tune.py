@@ -1,0 +1,8 @@
+"""Search for hyperparameters; see ``--help`` and :mod:`sb3_greendc.cli.tune`."""
+
+import sys
+
+from sb3_greendc.cli.tune import main
+
+if __name__ == "__main__":
+    sys.exit(main())

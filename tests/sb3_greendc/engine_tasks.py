@@ -1,0 +1,36 @@
+"""Tasks that workers of the engine tests import."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch as th
+
+
+def draw(seed: int) -> float:
+    """Return a number that depends on the seed alone."""
+    return float(np.random.default_rng(seed).normal())
+
+
+def torch_threads(task: int) -> int:
+    return th.get_num_threads()
+
+
+def refuse_odd(task: int) -> int:
+    if task % 2:
+        raise LookupError(f"{task} is odd")
+    return task
+
+
+def die(task: int) -> int:
+    os._exit(3)
+
+
+def tick(folder: Path) -> None:
+    """Touch a file again and again, for a minute."""
+    for _ in range(600):
+        (folder / f"{os.getpid()}").touch()
+        time.sleep(0.1)

@@ -1,0 +1,114 @@
+"""Shares of the bound beside results: at most one, cached by the sequence, and left out with one message."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+import pytest
+
+from greendc.baselines.linear import NoBoundError
+from sb3_greendc.cli import evaluate as command
+from sb3_greendc.common import bounds
+from sb3_greendc.common.evaluation import evaluate
+
+SHORT = {"episode_steps": 60, "offered_load": 0.8}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GREENDC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "bounds"
+
+
+@pytest.fixture(scope="module")
+def results():
+    return evaluate(["sjf", "deadline_never"], "ResourcePool-10", 3, seed=5, env_kwargs=SHORT)
+
+
+@pytest.mark.parametrize("method", ["lp", "cpsat"])
+def test_every_policy_gets_its_share(results, method):
+    if method == "cpsat":
+        pytest.importorskip("ortools", reason="the extra 'oracle' is not installed")
+    table = bounds.add_share_of_bound(results, method, SHORT)
+    assert table["policy"].tolist() == results["policy"].tolist()
+    assert (table["share_of_bound"] == table["total_job_value"] / table["bound"]).all()
+    assert table["share_of_bound"].between(0, 1 + 1e-6).all()
+    assert table.groupby("seed")["bound"].nunique().eq(1).all()
+    if method == "cpsat":
+        lp = bounds.add_share_of_bound(results, "lp", SHORT)
+        assert (table["bound"] <= lp["bound"] + 1e-4).all()
+
+
+def test_none_adds_nothing(results):
+    assert list(bounds.add_share_of_bound(results, "none", SHORT).columns) == list(results.columns)
+
+
+def test_bounds_are_kept_by_the_sequence(results, own_cache, monkeypatch):
+    first = bounds.episode_bounds("ResourcePool-10", [5, 6, 5], "lp", SHORT)
+    assert len(list(own_cache.iterdir())) == 2
+    monkeypatch.setattr(bounds, "lp_bound", lambda *_: pytest.fail("computed again"))
+    # The rules for late jobs change neither jobs nor power.
+    again = bounds.episode_bounds("ResourcePool-10", [5, 6], "lp", {**SHORT, "late_jobs": "leave"})
+    assert again.equals(first)
+    monkeypatch.undo()
+    for path in own_cache.iterdir() if own_cache.exists() else ():
+        path.write_text("{")
+    assert bounds.episode_bounds("ResourcePool-10", [5, 6], "lp", SHORT, cache=own_cache).equals(first)
+    assert all(json.loads(path.read_text())["value"] > 0 for path in own_cache.iterdir())
+
+
+def test_without_a_bound_the_results_stand(results, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.warns(UserWarning, match="pip install") as caught:
+        table = bounds.add_share_of_bound(results, "cpsat", SHORT)
+    assert len(caught) == 1
+    assert table.equals(results)
+
+
+def test_episodes_without_a_bound_leave_the_others_theirs(results, monkeypatch):
+    solve, calls = bounds.lp_bound, []
+
+    def sometimes(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise NoBoundError("the linear programme was not solved: time limit reached")
+        return solve(*arguments)
+
+    monkeypatch.setattr(bounds, "lp_bound", sometimes)
+    with pytest.warns(UserWarning, match="time limit reached") as caught:
+        table = bounds.add_share_of_bound(results, "lp", SHORT)
+    assert len(caught) == 1
+    assert table["share_of_bound"].isna().tolist() == (table["seed"] == 6).tolist()
+    assert table["total_job_value"].tolist() == results["total_job_value"].tolist()
+
+
+def test_of_a_capacity_curve_it_is_the_share_of_the_saving(monkeypatch):
+    problem = {"days": 3, "forecast": "oracle", "carbon_weight": 2.0}
+    costs = evaluate(["always_on", "rolling"], "VCC-2019", 2, env_kwargs=problem)
+    table = bounds.add_share_of_bound(costs, "lp", problem)
+    shares = table.groupby("policy")["share_of_bound"].mean()
+    assert shares["always_on"] == pytest.approx(0.0, abs=0.02)
+    assert 0.1 < shares["rolling"] < 1.0
+    assert (table["bound"] <= table["total_cost"]).all()
+    monkeypatch.setattr(bounds, "cost_bound", lambda *_, **__: pytest.fail("computed again"))
+    assert bounds.add_share_of_bound(costs, "lp", problem).equals(table)
+    with pytest.warns(UserWarning, match="'lp' alone"):
+        assert bounds.add_share_of_bound(costs, "cpsat", problem).equals(costs)
+
+
+def test_unknown_methods_are_named():
+    with pytest.raises(ValueError, match="bound='simplex'"):
+        bounds.episode_bounds("ResourcePool-10", [0], "simplex")
+
+
+def test_the_command_shows_the_share(capsys, tmp_path):
+    out = tmp_path / "results.csv"
+    arguments = ["--env", "ResourcePool-10", "--policies", "sjf", "rollout:futures=4", "--episodes", "2"]
+    arguments += ["--set", "episode_steps=60", "--bound", "lp", "--out", str(out), "--no-progress"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert command.main(arguments) == 0
+    assert "share_of_bound" in out.read_text().splitlines()[0]
+    assert "share" in capsys.readouterr().out

@@ -1,0 +1,74 @@
+"""Limits that are proposed from what policies cost."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sb3_greendc.cli.calibrate_cost_limit import cost_distribution, main, propose_limits
+
+
+def episodes(**costs: list[float]) -> pd.DataFrame:
+    rows = [
+        {"policy": policy, "env_id": "E-v0", "cost": cost, "return": 1.0}
+        for policy, values in costs.items()
+        for cost in values
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_distribution_keeps_the_order_of_the_policies_and_their_costs():
+    distribution = cost_distribution(episodes(trained=[10.0, 20.0, 30.0], hvf=[5.0, 5.0, 8.0]))
+    assert list(distribution.index) == ["trained", "hvf"]
+    assert distribution.loc["trained", ["mean", "std", "min", "median", "max"]].tolist() == [
+        20,
+        10,
+        10,
+        20,
+        30,
+    ]
+    assert distribution.loc["hvf", "mean"] == 6.0
+
+
+def test_limits_are_shares_of_the_first_policys_mean():
+    limits = propose_limits(episodes(trained=[10.0, 20.0, 30.0], hvf=[12.0, 12.0, 12.0]), [0.5, 0.9])
+    assert limits["fraction"].tolist() == [0.9, 0.5]
+    assert limits["cost_limit"].tolist() == [18.0, 10.0]
+    assert limits["episodes_within"].tolist() == [1 / 3, 1 / 3]
+    assert limits["reached"].tolist() == [True, False]  # the cheapest policy costs 12
+
+
+def test_an_environment_without_cost_is_an_error():
+    with pytest.raises(ValueError, match=r'E-v0: the environment reports no info\["cost"\]'):
+        cost_distribution(episodes(trained=[1.0, float("nan")]))
+
+
+@pytest.mark.default_row
+def test_command_writes_what_it_prints(tmp_path, capsys):
+    arguments = ["--env", "ResourcePool-10", "--policies", "hvf", "edf", "--episodes", "3", "--no-progress"]
+    arguments += ["--set", "episode_steps=60", "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    written = pd.read_csv(tmp_path / "out" / "episodes.csv")
+    limits = pd.read_csv(tmp_path / "out" / "limits.csv")
+    mean = written.loc[written["policy"] == "hvf", "cost"].mean()
+    assert limits["cost_limit"].tolist() == pytest.approx([share * mean for share in (0.95, 0.8, 0.65, 0.5)])
+    assert (tmp_path / "out" / "calibration.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "run.json").exists()
+    assert "--cost-limit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env", "ResourcePool-10", "--policies", "hvf", "--fractions", "1.5"], "--fractions 1.5"),
+        (["--env", "ResourcePool-10", "--policies", "hfv"], "hfv"),
+        (["--env", "ResourcePool-11", "--policies", "hvf"], "ResourcePool-11"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,339 @@
+"""Checkpoint files: whole or absent, checked, two of them kept; and what ``scripts/train.py`` says of it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.utils import EzPickle
+from resume_cases import ON, VCC, Case, LossOfPowerError, cut_off, die_at, same, tensors_of
+from stable_baselines3 import SAC
+from stable_baselines3.common.buffers import ReplayBuffer
+
+from sb3_greendc.cli.train import main
+from sb3_greendc.common import checkpoints
+from sb3_greendc.common.checkpoints import CheckpointError, CheckpointFolder, Pickled
+from sb3_greendc.common.chunk_store import ChunkStore
+from sb3_greendc.common.models import load_model
+from sb3_greendc.common.training_state import Resumption, pickle_state
+
+WHO = {"algorithm": "ppo", "hyperparameters": {"gamma": 0.9}}
+
+
+def state(value: int, size: int = 1000) -> Pickled:
+    return Pickled(bytes([value]) * 100, [memoryview(bytearray([value]) * size)])
+
+
+def content(folder: CheckpointFolder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckpointFolder:
+    """Three checkpoints, the first of which is no longer kept; arrays over 500 bytes lie in chunks."""
+    monkeypatch.setattr(checkpoints, "IN_CHUNKS", 500)
+    folder = CheckpointFolder(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        folder.write(step, WHO, {}, state(step))
+    return folder
+
+
+class TestFolder:
+    def test_the_last_two_are_kept(self, folder: CheckpointFolder) -> None:
+        assert [path.name for path in folder.paths()] == ["step_000000000003.ckpt", "step_000000000002.ckpt"]
+        assert len(list(folder.chunks.folder.iterdir())) == 2
+
+    @pytest.mark.parametrize("in_chunks", [500, 5000])
+    def test_round_trip(self, tmp_path: Path, in_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(checkpoints, "IN_CHUNKS", in_chunks)
+        folder = CheckpointFolder(tmp_path)
+        noise = np.random.default_rng(0).bytes(3000)
+        arrays = [memoryview(noise), memoryview(b""), memoryview(bytearray(2000)), memoryview(b"few")]
+        folder.write(7, WHO, {"torch": "2"}, Pickled(b"pickle", arrays))
+        read = folder.latest(WHO, pytest.fail)
+        assert read is not None
+        assert (read.step, read.identity, read.versions) == (7, WHO, {"torch": "2"})
+        assert read.state.data == b"pickle"
+        assert [bytes(array) for array in read.state.arrays] == [bytes(array) for array in arrays]
+        assert not any(array.readonly for array in read.state.arrays)
+
+    @pytest.mark.parametrize("damage", ["short", "empty", "bit", "header", "chunk", "no chunk"])
+    def test_a_damaged_one_falls_back_and_says_so(self, folder: CheckpointFolder, damage: str) -> None:
+        newest = folder.paths()[0]
+        whole = newest.read_bytes()
+        chunk = folder.chunks.folder / json.loads(whole.partition(b"\n")[0])["arrays"][0]["chunks"][0]
+        match damage:
+            case "short":
+                newest.write_bytes(whole[:-7])
+            case "empty":
+                newest.write_bytes(b"")
+            case "bit":
+                middle = len(whole) // 2
+                newest.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+            case "header":
+                newest.write_bytes(b"x" + whole[1:])
+            case "chunk":
+                chunk.write_bytes(chunk.read_bytes()[:-3])
+            case "no chunk":
+                chunk.unlink()
+        said: list[str] = []
+        read = folder.latest(WHO, said.append)
+        assert read is not None
+        assert read.step == 2
+        assert said[0].startswith(f"checkpoint {newest} is damaged: ")
+        assert said[1] == "going back to the checkpoint before it, step_000000000002.ckpt"
+
+    def test_all_damaged(self, folder: CheckpointFolder) -> None:
+        for path in folder.paths():
+            path.write_bytes(b"")
+        with pytest.raises(ValueError, match=r"no checkpoint in .* is whole \(2 damaged\)"):
+            folder.latest(WHO, lambda line: None)
+
+    def test_none(self, tmp_path: Path) -> None:
+        assert CheckpointFolder(tmp_path / "nowhere").latest(WHO, pytest.fail) is None
+
+    def test_another_run(self, folder: CheckpointFolder) -> None:
+        other = {"algorithm": "a2c", "hyperparameters": {"gamma": 0.9, "n_steps": 5}}
+        with pytest.raises(ValueError) as error:
+            folder.latest(other, pytest.fail)
+        assert str(error.value).endswith(
+            "is of another run: algorithm: 'ppo' there, 'a2c' here; "
+            "hyperparameters.n_steps: not given there, 5 here"
+        )
+
+    @pytest.mark.parametrize("fails_at", [1, 2])
+    def test_disk_full(
+        self, folder: CheckpointFolder, fails_at: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While the chunk is written, or the file itself."""
+        before = content(folder)
+        calls: list[int] = []
+
+        def fsync(descriptor: int) -> None:
+            calls.append(descriptor)
+            if len(calls) == fails_at:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(CheckpointError, match="No space left on device; the checkpoints before it are"):
+            folder.write(4, WHO, {}, state(4))
+        assert content(folder) == before
+        assert folder.write(5, WHO, {}, state(5)).exists()
+
+    def test_what_has_not_changed_is_not_written_again(self, tmp_path: Path) -> None:
+        store = ChunkStore(tmp_path)
+        array = np.random.default_rng(0).bytes(3 << 23)
+        names = store.put(memoryview(array))
+        times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+        assert len(times) == 3
+        changed = array[:-5] + b"12345"
+        more = store.put(memoryview(changed))
+        assert more[:2] == names[:2]
+        assert len(list(tmp_path.iterdir())) == 4
+        assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+        assert store.get(more, len(changed)) == changed
+
+    def test_clear(self, folder: CheckpointFolder) -> None:
+        (folder.folder / ".step_000000000009.ckpt.torn").touch()
+        folder.clear()
+        assert not folder.folder.exists()
+
+
+def test_replay_buffer_is_written_as_far_as_it_is_filled() -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", buffer_size=100_000, device="cpu")
+    model.learn(50)
+    buffer = model.replay_buffer
+    assert buffer is not None
+    assert buffer.observations.nbytes > 1_000_000
+    assert sum(map(len, pickle_state(model).arrays)) < 100_000
+
+
+@pytest.mark.parametrize("pos", [0, 3, 9])
+def test_buffer_keeps_what_is_behind_its_position(pos: int) -> None:
+    """Rows that are not zeros are kept, whatever the position says."""
+    model = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
+    model.learn(5)
+    buffer = model.replay_buffer
+    assert isinstance(buffer, ReplayBuffer)
+    buffer.rewards[:] = np.arange(10)[:, None]
+    buffer.pos = pos
+    pickled = pickle_state(model)
+    other = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
+    other.set_logger(model.logger)
+    Resumption(other, pickled)
+    np.testing.assert_array_equal(other.replay_buffer.rewards, buffer.rewards)
+    np.testing.assert_array_equal(other.replay_buffer.observations, buffer.observations)
+
+
+class Forgetful(EzPickle):
+    """An object that pickles as its constructor's arguments."""
+
+    def __init__(self, size: int) -> None:
+        EzPickle.__init__(self, size)
+        self.size, self.steps = size, 0
+
+
+def test_ez_pickle_objects_keep_their_state() -> None:
+    thing = Forgetful(3)
+    thing.steps = 17
+    assert pickle.loads(pickle.dumps(thing)).steps == 0
+    model = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
+    model.learn(3)
+    model.thing = thing  # type: ignore[attr-defined]
+    Resumption(model, pickle_state(model))
+    assert (model.thing.size, model.thing.steps) == (3, 17)  # type: ignore[attr-defined]
+
+
+SMALL = ["--hparams", *(f"{key}={value}" for key, value in ON.items()), "--n-envs", "4", "--no-progress"]
+RUN = ["--algo", "ppo", "--env", "VCC-2019", "--timesteps", "256", *SMALL, "--set", f"days={VCC['days']}"]
+RUN += ["--checkpoint-every", "64"]
+
+
+class TestCommand:
+    def cut(self, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Leave checkpoints at 64 and 128."""
+        with monkeypatch.context() as patch:
+            die_at(190, cut_off, patch)
+            with pytest.raises(LossOfPowerError):
+                main([*RUN, "--out", str(out)])
+
+    def error(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+        with pytest.raises(SystemExit) as error:
+            main(arguments)
+        assert error.value.code == 2
+        err = capsys.readouterr().err
+        assert err.startswith("train: error: ")
+        assert err.count("\n") == 1
+        return err
+
+    def test_resume(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        whole, cut = tmp_path / "whole", tmp_path / "cut"
+        assert main([*RUN, "--out", str(whole), "--resume"]) == 0  # where there is nothing to resume
+        assert "no checkpoint in" in capsys.readouterr().out
+        self.cut(cut, monkeypatch)
+        newest = CheckpointFolder(cut / "checkpoints").paths()[0]
+        newest.write_bytes(newest.read_bytes()[:-1])
+        assert main([*RUN, "--out", str(cut), "--resume"]) == 0
+        said = capsys.readouterr().out
+        assert "step_000000000128.ckpt is damaged: its checksum does not match" in said
+        assert "going back to the checkpoint before it, step_000000000064.ckpt" in said
+        assert "going on from step 64" in said
+        weights = [tensors_of(load_model(out).model) for out in (whole, cut)]
+        assert same(*weights)
+        record = json.loads((cut / "run.json").read_text())
+        assert (record["completed"], record["trained_timesteps"]) == (True, 256)
+        # The same command once more has nothing to do, and does nothing.
+        model = (cut / "model.zip").read_bytes()
+        assert main([*RUN, "--out", str(cut), "--resume"]) == 0
+        assert "done before" in capsys.readouterr().out
+        assert (cut / "model.zip").read_bytes() == model
+
+    def test_not_another_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.cut(tmp_path, monkeypatch)
+        before = content(CheckpointFolder(tmp_path))
+        resume = [*RUN, "--out", str(tmp_path), "--resume"]
+        said = self.error([*resume, "--hparams", "gamma=0.5", "--seed", "4"], capsys)
+        assert "seed: 0 there, 4 here; hyperparameters.gamma: 0.985 there, 0.5 here" in said
+        assert "algorithm: 'ppo' there, 'a2c' here" in self.error(
+            ["--algo", "a2c", *RUN[2:6], "--out", str(tmp_path), "--resume", "--checkpoint-every", "64"],
+            capsys,
+        )
+        elsewhere = [argument.replace("VCC-2019", "VCC-2021") for argument in resume]
+        assert "env_id: 'VCC-2019-v1' there, 'VCC-2021-v1' here" in self.error(elsewhere, capsys)
+        assert "env_kwargs.days: 1 there, 3 here" in self.error([*resume, "--set", "days=3"], capsys)
+        assert "--resume goes on from them, --overwrite starts anew" in self.error(
+            [*RUN, "--out", str(tmp_path)], capsys
+        )
+        assert content(CheckpointFolder(tmp_path)) == before
+
+    def test_overwrite_starts_anew(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cut(tmp_path / "run", monkeypatch)
+        assert main([*RUN, "--out", str(tmp_path / "run"), "--overwrite", "--seed", "4"]) == 0
+        assert main([*RUN, "--out", str(tmp_path / "new"), "--seed", "4"]) == 0
+        logs = [(tmp_path / name / "progress.csv").read_text().count("\n") for name in ("run", "new")]
+        assert logs[0] == logs[1]
+
+    def test_interrupted_run_goes_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def interrupt(callback: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            die_at(190, interrupt, patch)
+            assert main([*RUN, "--out", str(tmp_path)]) == 130
+        assert json.loads((tmp_path / "run.json").read_text())["completed"] is False
+        assert main([*RUN, "--out", str(tmp_path), "--resume"]) == 0
+        assert "going on from step 128" in capsys.readouterr().out
+
+    def test_disk_full(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def full(callback: Any) -> None:
+            monkeypatch.setattr(os, "fsync", fails)
+
+        def fails(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            die_at(150, full, patch)
+            assert main([*RUN, "--out", str(tmp_path)]) == 1
+        monkeypatch.undo()
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "step_000000000192.ckpt: No space left on device; the checkpoints before it are intact" in said
+        assert main([*RUN, "--out", str(tmp_path), "--resume"]) == 0
+        assert "going on from step 128" in capsys.readouterr().out
+
+    def test_algorithm_without_checkpoints(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["--algo", "ars", "--env", "VCC-2019", "--out", str(tmp_path), "--checkpoint-every", "9"]
+        assert "ARS cannot be checkpointed" in self.error(arguments, capsys)
+
+    def test_environment_that_cannot_be_pickled(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def reset(self: Any, **kwargs: Any) -> Any:
+            self.lock = threading.Lock()
+            return original(self, **kwargs)
+
+        original = CartPoleEnv.reset
+        monkeypatch.setattr(CartPoleEnv, "reset", reset)
+        job = Case("ppo", "CartPole-v1", ON).job(tmp_path)
+        with pytest.raises(CheckpointError, match="the run cannot be checkpointed: "):
+            job.carry_out()
+        assert not list(tmp_path.rglob("*.ckpt"))
+
+    def test_resume_needs_its_other_option(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "--resume: needs --checkpoint-every N" in self.error(
+            [*RUN[:-2], "--out", str(tmp_path), "--resume"], capsys
+        )
+        assert "--resume and --overwrite contradict each other" in self.error(
+            [*RUN, "--out", str(tmp_path), "--resume", "--overwrite"], capsys
+        )
+
+
+def test_tensorboard_forgets_what_came_after_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    arguments = [*RUN, "--tensorboard", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        die_at(250, cut_off, patch)
+        with pytest.raises(LossOfPowerError):
+            main(arguments)
+    CheckpointFolder(tmp_path / "checkpoints").paths()[0].unlink()
+    main([*arguments, "--resume"])
+    events = accumulator.EventAccumulator(str(tmp_path), purge_orphaned_data=True).Reload()
+    assert [event.step for event in events.Scalars("time/fps")] == [64, 128, 192, 256]

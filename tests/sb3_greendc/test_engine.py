@@ -1,0 +1,116 @@
+"""Tasks give the same results in every engine; failures are told, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from importlib.util import find_spec
+from pathlib import Path
+
+import engine_tasks
+import pytest
+import torch as th
+
+from sb3_greendc.common.engine import TaskError, map_tasks
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+RAY = pytest.param("ray", marks=[pytest.mark.default_row, needs_ray])
+EVERY_ENGINE = pytest.mark.parametrize("engine", ["serial", "process", RAY])
+
+
+@EVERY_ENGINE
+def test_results_are_those_of_a_loop_in_the_order_of_the_tasks(engine: str) -> None:
+    seen: dict[int, float] = {}
+    results = map_tasks(engine_tasks.draw, [3, 1, 2, 0], engine, jobs=2, on_result=seen.__setitem__)
+    assert results == [engine_tasks.draw(seed) for seed in (3, 1, 2, 0)]
+    assert seen == dict(enumerate(results))
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_tasks_have_the_same_number_of_torch_threads_everywhere(engine: str) -> None:
+    before = th.get_num_threads()
+    assert map_tasks(engine_tasks.torch_threads, [0], engine, threads=3) == [3]
+    assert th.get_num_threads() == before
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_failed_task_is_named_with_its_traceback(engine: str) -> None:
+    with pytest.raises(TaskError, match=r"task 1 \(5\): LookupError: '?5 is odd") as caught:
+        map_tasks(engine_tasks.refuse_odd, [4, 5, 6], engine, jobs=1)
+    assert caught.value.index == 1
+    assert caught.value.task == 5
+    assert "in refuse_odd" in "".join(traceback.format_exception(caught.value))
+
+
+def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
+    with pytest.raises(TaskError, match="task 0"):
+        map_tasks(engine_tasks.die, [0], "process")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_caller(sent: signal.Signals, tmp_path: Path) -> None:
+    program = f"""
+from pathlib import Path
+import engine_tasks
+from sb3_greendc.common.engine import map_tasks
+if __name__ == "__main__":
+    map_tasks(engine_tasks.tick, [Path({str(tmp_path)!r})] * 2, "process", 2)
+"""
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    caller = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=subprocess.DEVNULL)
+    workers = _wait_for_workers(tmp_path, 2)
+    caller.send_signal(sent)
+    assert caller.wait(10) != 0
+    deadline = time.monotonic() + 10
+    while any(_is_running(pid) for pid in workers):
+        assert time.monotonic() < deadline, "workers outlived their caller"
+        time.sleep(0.05)
+
+
+def test_options_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"engine='proces'.*did you mean 'process'"):
+        map_tasks(engine_tasks.draw, [0], "proces")
+    with pytest.raises(ValueError, match="jobs=0"):
+        map_tasks(engine_tasks.draw, [0], jobs=0)
+    with pytest.raises(ValueError, match="ray_address"):
+        map_tasks(engine_tasks.draw, [0], ray_address="auto")
+
+
+def test_missing_ray_gives_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="pip install ray"):
+        map_tasks(engine_tasks.draw, [0], "ray")
+
+
+@needs_ray
+@pytest.mark.default_row
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:{port}"])
+def test_address_without_a_cluster_is_an_error(address: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionError, match="ray_address"):
+        map_tasks(engine_tasks.draw, [0], "ray", ray_address=address.format(port=port))
+
+
+def _wait_for_workers(folder: Path, number: int) -> list[int]:
+    deadline = time.monotonic() + 60
+    while len(found := [int(path.name) for path in folder.iterdir() if path.name.isdigit()]) < number:
+        assert time.monotonic() < deadline, "no workers"
+        time.sleep(0.05)
+    return found
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,132 @@
+"""The studies of planners: tables that add up, bounds on top, a figure, and errors in one line."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sb3_greendc.bc.distill import distill
+from sb3_greendc.cli import planners
+from sb3_greendc.cli.planner_studies import distilled, forecasts
+from sb3_greendc.cli.planner_studies.common import STUDENT, estimates
+from sb3_greendc.datasets import collect
+
+needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GREENDC_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    data = collect(["rollout:futures=4"], "ResourcePool-10", 600, env_kwargs=STUDENT, labels=["advantages"])
+    for seed in (0, 1):
+        distill(data, n_epochs=1, seed=seed).save(folder / f"seed_{seed}")
+    return folder
+
+
+def run(study, out, *arguments):
+    assert planners.main([study, "--out", str(out), *map(str, arguments)]) == 0
+    return pd.read_csv(out)
+
+
+def test_gains_are_paired_and_in_per_cent():
+    results = pd.DataFrame(
+        {
+            "env_id": "x",
+            "policy": ["a"] * 3 + ["b"] * 3,
+            "seed": [0, 1, 2] * 2,
+            "run": 0,
+            "value": [1.0, 2.0, 3.0, 1.1, 2.1, 3.1],
+        }
+    )
+    table = estimates(results, "value", "a").set_index("policy")
+    assert table.loc["b", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx([5.0, 5.0, 5.0])
+    assert table.loc["a", "low"] < table.loc["a", "high"]
+
+
+@needs_cpsat
+def test_tables_and_figure(models, tmp_path, capsys):
+    some = ["--loads", 0.6, 0.8, "--episodes", 2, "--model", f"{models}/seed_*"]
+    policies = ["--policies", "sjf", "rollout"]
+    values = run("loads", tmp_path / "values.csv", *some, *policies)
+    assert "| `sjf` |" in capsys.readouterr().out
+    for _, rows in values.groupby("load"):
+        table = rows.set_index("policy")
+        assert set(table.index) == {"sjf", "rollout", "deadline_never", "distilled", "bound (lp)"}
+        assert (table["mean"] <= table.loc["bound (lp)", "mean"] + 1e-9).all()
+        assert table["share"].between(0, 1 + 1e-6).all()
+        assert table.loc["deadline_never", "gain"] == 0.0
+        assert (table.drop("bound (lp)")["milliseconds"] > 0).all()
+    parts = run("optimum", tmp_path / "parts.csv", *some, "--steps", 60)
+    assert "information" in capsys.readouterr().out
+    assert parts["proved"].all()
+    assert (parts["lp"] >= parts["bound"] - 1e-4).all()
+    for policy in ("deadline_never", "rollout", "distilled"):
+        assert (parts["bound"] >= parts[policy] - 1e-6).all()
+    picture = tmp_path / "figure.png"
+    arguments = ["--values", tmp_path / "values.csv", "--parts", tmp_path / "parts.csv"]
+    assert planners.main(["figure", "--out", str(picture), *map(str, arguments)]) == 0
+    assert picture.stat().st_size > 10_000
+
+
+def test_teaching_and_judging(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(distilled, "TEST_LOADS", (1.0,))
+    few = ["--seeds", 3, 4, "--labels", 600, "--futures", 4, "--epochs", 1, "--episodes", 2]
+    table = run("distill", tmp_path / "taught.csv", *few, "--models", tmp_path / "models")
+    assert sorted(path.name for path in (tmp_path / "models").glob("seed_*")) == ["seed_3", "seed_4"]
+    assert "record_seconds" in capsys.readouterr().out
+    assert table["env_id"].unique().tolist() == ["ResourcePool-10", "ResourcePool-50"]
+    of_teacher = table[table["policy"] == "rollout:futures=4"]
+    assert (of_teacher["of_teacher"] == 0.0).all()
+    taught = table[table["policy"] == "distilled"]
+    assert len(taught) == 2
+    assert taught["mean"].between(0.1, 1.0).all()
+
+
+def test_a_large_pool(tmp_path):
+    table = run("large", tmp_path / "large.csv", "--episodes", 1, "--steps", 60)
+    assert table["seconds"].between(0, 60).all()
+
+
+def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecasts, "ENV_IDS", ("VCC-2019",))
+    monkeypatch.setattr(forecasts, "FORECASTS", ("oracle", "persistence"))
+    table = run("forecasts", tmp_path / "forecasts.csv", "--episodes", 1).set_index("forecast")
+    assert table.loc["oracle", "worth"] == 0.0
+    assert table.loc["persistence", "worth"] > 0.0
+    assert table.loc["persistence", "share"] < table.loc["oracle", "share"] < 1.0
+    difference = np.diff(table.loc[["oracle", "persistence"], "saving"])[0]
+    assert table.loc["persistence", "worth"] == pytest.approx(-difference, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["loads", "--policies", "sjff"], "sjff"),
+        (["loads", "--model", "nowhere/seed_*"], "nowhere"),
+        (["optimum", "--loads", "-1"], "--loads -1"),
+        (["figure", "--values", "missing.csv", "--parts", "missing.csv"], "missing.csv"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        planners.main([*arguments, "--out", str(tmp_path / "out.csv")])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_without_a_solver_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    arguments = ["optimum", "--loads", "0.8", "--episodes", "1", "--out", str(tmp_path / "out.csv")]
+    assert planners.main(arguments) == 2
+    assert "pip install 'sb3-greendc[oracle]'" in capsys.readouterr().err

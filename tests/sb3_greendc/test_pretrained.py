@@ -1,0 +1,151 @@
+"""Releases: what is written is what is loaded, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sb3_greendc.cli import release as command
+from sb3_greendc.cli.train import main as train
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.common.models import load_model
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.pretrained import (
+    CARD_FILE,
+    CONFIG_FILE,
+    TENSORS_FILE,
+    load_pretrained,
+    release_for,
+    releases,
+)
+
+ENV = "VCC-2021"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A short run, and its release."""
+    folder = tmp_path_factory.mktemp("release")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GREENDC_PRETRAINED", str(folder / "pretrained"))
+        run = ["--algo", "ppo", "--env", ENV, "--timesteps", "256", "--n-envs", "2", "--no-progress"]
+        run += ["--hparams", "n_steps=64", "batch_size=64", "--out", str(folder / "run")]
+        assert train(run) == 0
+        make = ["--model", str(folder / "run"), "--name", "vcc-test", "--serves", "VCC-20*", "--no-progress"]
+        assert (
+            command.main([*make, "--baselines", "always_on", "--episodes", "2", "--notes", "For tests."]) == 0
+        )
+    return folder
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(made / "pretrained"))
+    return made
+
+
+@pytest.mark.parametrize("name", ["vcc-test", "VCC-2021", "VCC-2019-v1"])
+def test_the_released_policy_acts_as_the_trained_one(folder, name):
+    trained, released = load_model(folder / "run").model, load_pretrained(name)
+    env = make_vec_env(ENV, 4, seed=3)
+    observations = env.reset()
+    for _ in range(5):
+        actions, _ = released.predict(observations, deterministic=True)
+        np.testing.assert_array_equal(actions, trained.predict(observations, deterministic=True)[0])
+        observations = env.step(actions)[0]
+
+
+def test_evaluations_know_it_by_one_word(folder):
+    trained = evaluate({"ppo": str(folder / "run")}, ENV, 2, 5)
+    released = evaluate(["always_on", "pretrained", "other=pretrained:vcc-test"], ENV, 2, 5)
+    for name in ("pretrained", "other"):
+        found = released[released["policy"] == name]
+        assert found["return"].tolist() == trained["return"].tolist()
+    with pytest.raises(ValueError, match=r"pretrained 'ResourcePool-50-v0': no such policy.*VCC-20\*"):
+        evaluate(["pretrained"], "ResourcePool-50", 1)
+
+
+def test_a_shipped_scheduler_chooses_from_what_it_chose_from_in_training():
+    plain = evaluate(["pretrained", "hvf"], "ResourcePool-10", 2, 5, env_kwargs={"episode_steps": 60})
+    own = release_for("ResourcePool-10").env_kwargs
+    masked = evaluate(["pretrained", "hvf"], "ResourcePool-10", 2, 5, env_kwargs={"episode_steps": 60, **own})
+    value = "total_job_value"
+    rows = (plain["policy"] == "pretrained").to_numpy()
+    assert plain[value][rows].tolist() == masked[value][rows].tolist()
+    assert plain[value][~rows].tolist() != masked[value][~rows].tolist()
+
+
+def test_a_released_model_goes_on_training(folder):
+    model = load_pretrained("VCC-2021")
+    before = [parameter.clone() for parameter in model.policy.parameters()]
+    model.set_env(make_vec_env(ENV, model.n_envs, seed=0, split="train"))
+    model.learn(192)
+    assert any((a != b).any() for a, b in zip(before, model.policy.parameters(), strict=True))
+
+
+def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
+    card = (folder / "pretrained" / "vcc-test" / CARD_FILE).read_text()
+    assert "| vcc-test |" in card
+    assert "| always_on |" in card
+    assert "For tests." in card
+    assert "256 steps" in card
+
+
+def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
+    make = ["--teach", "1000", "--futures", "2", "--name", "pool", "--scales", "--no-progress"]
+    make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-?0"]
+    make += ["--episodes", "2", "--baselines", "hvf"]
+    assert command.main(make) == 0
+    weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
+    assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
+    larger = make_vec_env("ResourcePool-50", 1)
+    assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
+    card = (tmp_path / "pool" / CARD_FILE).read_text()
+    for part in ("taught by rollout:futures=2 on 1,000 decisions", "`ResourcePool-20-v0`", "share_of_bound"):
+        assert part in card
+    with pytest.raises(SystemExit):
+        command.main(["--teach", "1000", "--name", "pool"])
+
+
+def test_no_code_is_pickled(folder):
+    names = {path.name for path in (folder / "pretrained" / "vcc-test").iterdir()}
+    assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE}
+    with np.load(folder / "pretrained" / "vcc-test" / TENSORS_FILE, allow_pickle=False) as arrays:
+        assert all(arrays[key].dtype == np.float32 for key in arrays.files)
+
+
+def test_an_unknown_name_lists_what_there_is(folder):
+    with pytest.raises(ValueError, match=r"pretrained 'ResourcePool-77': no such policy.*VCC-20\*"):
+        load_pretrained("ResourcePool-77")
+
+
+def test_damaged_tensors_are_refused(folder, tmp_path, monkeypatch):
+    copy = tmp_path / "pretrained" / "vcc-test"
+    copy.mkdir(parents=True)
+    for path in (folder / "pretrained" / "vcc-test").iterdir():
+        data = bytearray(path.read_bytes())
+        if path.name == TENSORS_FILE:
+            data[len(data) // 2] ^= 1
+        (copy / path.name).write_bytes(data)
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
+    with pytest.raises(ValueError, match=r"policy.npz: damaged"):
+        load_pretrained("vcc-test")
+    config = json.loads((copy / CONFIG_FILE).read_text())
+    (copy / CONFIG_FILE).write_text(json.dumps({**config, "code": "import os"}))
+    with pytest.raises(ValueError, match=r"config.json: keys .*'code'"):
+        load_pretrained("vcc-test")
+
+
+def test_every_shipped_release_loads_and_acts():
+    for name, release in releases().items():
+        env = make_vec_env(release.env_id, 2, seed=0, **release.env_kwargs)
+        masks = (
+            {"action_masks": np.array(env.env_method("action_masks"))}
+            if "maskable" in release.algorithm
+            else {}
+        )
+        actions, _ = load_pretrained(name).predict(env.reset(), deterministic=True, **masks)
+        assert len(actions) == 2

@@ -1,0 +1,87 @@
+"""What the README and the documentation show is true: code runs, commands parse, pages build."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.default_row
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SCRIPT = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\S*/)?python scripts/(\w+)\.py ?(.*)$")
+
+# Training that a reader would wait for is cut short here; nothing else of a block is changed.
+_LEARN = re.compile(r"learn\(((?:\w+, )?)([\d_]+)")
+MOST_STEPS = 512
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """Return the code blocks of a page in some languages."""
+    return [
+        code for language, code in _BLOCK.findall(page.read_text(encoding="utf-8")) if language in languages
+    ]
+
+
+def _shortened(call: re.Match[str]) -> str:
+    return f"learn({call[1]}{min(int(call[2]), MOST_STEPS)}"
+
+
+def commands() -> list[tuple[str, str, str]]:
+    """Return page, script and arguments of each command line that the pages show."""
+    found = []
+    for page in PAGES:
+        for block in blocks(page, "console", "bash", "sh"):
+            for line in block.replace("\\\n", " ").splitlines():
+                match = _SCRIPT.match(line.strip())
+                if match:
+                    found.append((page.name, *match.groups()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+    code = "\n".join(blocks(page, "python"))
+    code = _LEARN.sub(_shortened, code)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize(("page", "script", "arguments"), commands())
+def test_commands_of_the_pages_have_these_options(page, script, arguments):
+    assert (ROOT / "scripts" / f"{script}.py").exists(), f"{page}: scripts/{script}.py does not exist"
+    module = "train_offline" if script == "train" and "--data" in arguments else script
+    parser = importlib.import_module(f"sb3_greendc.cli.{module}").build_parser()
+    try:
+        parser.parse_args(shlex.split(arguments, comments=True))
+    except SystemExit as stop:
+        if stop.code:  # other than the 0 of --help: an option is unknown
+            pytest.fail(f"{page}: python scripts/{script}.py {arguments}")
+
+
+def test_the_pages_build_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(ROOT / "docs")]
+    run = subprocess.run([*build, str(tmp_path)], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr
+
+
+def test_links_between_files_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
