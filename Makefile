@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench clean
+.PHONY: venv demo test test-all lint bench docs clean
 
 venv: $(VENV)/.installed
 
@@ -31,5 +31,8 @@ lint: venv
 bench: venv
 	$(BIN)/python scripts/benchmark.py envs
 
+docs: venv
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 clean:
-	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
