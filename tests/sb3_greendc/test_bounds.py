@@ -63,7 +63,7 @@ def test_without_a_bound_the_results_stand(results, monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     with pytest.warns(UserWarning, match="pip install") as caught:
         table = bounds.add_share_of_bound(results, "cpsat", SHORT)
-    assert len(caught) == 1
+    assert [w.category for w in caught].count(UserWarning) == 1
     assert table.equals(results)
 
 
@@ -79,7 +79,7 @@ def test_episodes_without_a_bound_leave_the_others_theirs(results, monkeypatch):
     monkeypatch.setattr(bounds, "lp_bound", sometimes)
     with pytest.warns(UserWarning, match="time limit reached") as caught:
         table = bounds.add_share_of_bound(results, "lp", SHORT)
-    assert len(caught) == 1
+    assert [w.category for w in caught].count(UserWarning) == 1
     assert table["share_of_bound"].isna().tolist() == (table["seed"] == 6).tolist()
     assert table["total_job_value"].tolist() == results["total_job_value"].tolist()
 
