@@ -230,21 +230,9 @@ class BoxCnnPolicy(BoxCRRPolicy):
     """:class:`BoxCRRPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
 
     def __init__(
-        self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Box,
-        lr_schedule: Schedule,
-        *,
-        features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN,
-        **kwargs: Any,
+        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
 
 
 class BoxMultiInputPolicy(BoxCRRPolicy):
@@ -252,20 +240,11 @@ class BoxMultiInputPolicy(BoxCRRPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Box,
-        lr_schedule: Schedule,
-        *,
+        *args: Any,
         features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
 
 
 def check_box(action_space: spaces.Space[Any]) -> None:

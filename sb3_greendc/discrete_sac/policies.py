@@ -195,21 +195,9 @@ class CnnPolicy(DiscreteSACPolicy):
     """:class:`DiscreteSACPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
 
     def __init__(
-        self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Discrete,
-        lr_schedule: Schedule,
-        *,
-        features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN,
-        **kwargs: Any,
+        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
 
 
 class MultiInputPolicy(DiscreteSACPolicy):
@@ -217,20 +205,11 @@ class MultiInputPolicy(DiscreteSACPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Discrete,
-        lr_schedule: Schedule,
-        *,
+        *args: Any,
         features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            features_extractor_class=features_extractor_class,
-            **kwargs,
-        )
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
 
 
 MlpPolicy = DiscreteSACPolicy
