@@ -43,6 +43,19 @@ def test_it_lets_a_job_wait_that_can():
     assert pool.episode_metrics(0)["total_job_value"] == pytest.approx(16 * 0.3 + 16 * 0.9)
 
 
+def test_it_plans_on_the_units_that_are_left():
+    waiting = (0, 4, (4,), 0.9), (0, 10, (1,), 0.3)
+    for taken in (0, 3):
+        running = [(0, 6, (taken,), 0.9)] if taken else []
+        pool, observations = quiet_pool(*running, *waiting)
+        if taken:
+            pool.step(np.array([0]), observations)
+        policy = RollingPlan(pool)
+        policy.predict(observations)
+        # Only now would the first be on time; a plan may split it.
+        assert policy._plans[0].shares[0, 0] == pytest.approx(1 - taken / 4)
+
+
 def test_it_keeps_room_for_what_it_expects():
     worthless = (0, 20, (4,), 0.2)
     pool, observations = pool_with(worthless, resource_types=1, horizon=24, offered_load=1.5)

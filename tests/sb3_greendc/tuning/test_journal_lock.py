@@ -56,6 +56,15 @@ def test_holder_that_may_live_is_waited_for(journal: Path, elsewhere: dict[str, 
     assert 0.3 < time.monotonic() - started < 5
 
 
+def test_lock_of_a_later_holder_stays(journal: Path) -> None:
+    hold(journal, pid=dead_pid())
+    lock = JournalLock(journal)
+    seen = lock._holder()
+    assert JournalLock(journal).acquire()  # between this look and the removal
+    lock._take_away(seen)
+    assert os.path.lexists(f"{journal}.lock")
+
+
 def test_lock_of_optuna_is_waited_for(journal: Path) -> None:
     os.symlink(journal, f"{journal}.lock")
     started = time.monotonic()
