@@ -32,7 +32,7 @@ def pid_ppo(limit: float, name: str = "PID-PPO", **settings: Any) -> Learner:
         choice=CHOICE,
         deterministic=False,
         decisions=600_000,
-        quick_decisions=200_000,
+        quick_decisions=120_000,
         quick_seeds=1,
         speed=3_500.0,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
@@ -53,6 +54,19 @@ class Learner:
     quick_seeds: int = 2
     speed: float = 10_000.0
 
+    def start(self, model: BaseAlgorithm, problem: Problem, seed: int) -> list[BaseCallback]:
+        """Prepare a new model for training, and return what else is to be called in it.
+
+        :param model: not yet trained
+        :param problem: as the learner acts in it
+        :param seed: number of the run
+        """
+        return []
+
+    def starting_seconds(self, problem: Problem) -> float:
+        """Return about how long :meth:`start` takes."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class Training(Task):
@@ -94,7 +108,8 @@ class Training(Task):
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         units = self.problem.env_kwargs.get("units") or _units_of(self.env_id)
         size = 1.0 + units / 60.0
-        return 6.0 + size * self.decisions / self.learner.speed + 1.5 * self.checkpoints
+        training = self.learner.starting_seconds(self.problem) + size * self.decisions / self.learner.speed
+        return 6.0 + training + 1.5 * self.checkpoints
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the learner's file has today to the fields."""
@@ -125,7 +140,8 @@ class Training(Task):
         with tempfile.TemporaryDirectory() as folder:
             run.model.set_logger(configure(folder, ["csv"]))
             started = time.perf_counter()
-            run.model.learn(self.decisions, callback=[EpisodeMetricsCallback(), judge])
+            callbacks = [EpisodeMetricsCallback(), *self.learner.start(run.model, acting, self.seed), judge]
+            run.model.learn(self.decisions, callback=callbacks)
             seconds = time.perf_counter() - started - judge.seconds
             judge.judge(self.tests or {"": self.problem}, run.model.num_timesteps, seconds)
             run.model.logger.close()

@@ -14,6 +14,7 @@ from stable_baselines3.ppo import PPO
 
 from greendc.config import require
 from sb3_greendc.pid_ppo.buffers import CostDictRolloutBuffer, CostRolloutBuffer, CostRolloutBufferSamples
+from sb3_greendc.pid_ppo.job_set import CostJobSetPolicy
 from sb3_greendc.pid_ppo.lagrangian import CostValueFunction, PIDLagrangian
 from sb3_greendc.pid_ppo.policies import CnnPolicy, CostActorCriticPolicy, MlpPolicy, MultiInputPolicy
 
@@ -60,6 +61,7 @@ class PIDLagrangianPPO(PIDLagrangian, PPO):
         "MlpPolicy": MlpPolicy,
         "CnnPolicy": CnnPolicy,
         "MultiInputPolicy": MultiInputPolicy,
+        "CostJobSetPolicy": CostJobSetPolicy,
     }
     policy: CostActorCriticPolicy
     rollout_buffer: CostRolloutBuffer

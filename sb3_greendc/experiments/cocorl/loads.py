@@ -12,6 +12,8 @@ from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Resul
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.training import Learner
 
 LIMITS = {0.2: 0.1, 0.4: 0.8, 0.6: 4.0, 0.8: 20.0, 1.0: 55.0, 1.2: 110.0}
 """Loads, and the limit on delay at each: about three quarters of what ``hvf`` costs there."""
@@ -27,14 +29,19 @@ STEPS = 500
 
 
 def points(form: Form, workload: str = "synthetic") -> list[Point]:
-    """Return the loads on ten units with full power, each with the learner that keeps its limit."""
+    """Return the loads on ten units with full power, each with the learners that keep its limit."""
     hpc = workload == form.hpc_workload
     name = f"HPC log ({form.hpc_name})" if hpc else workload
     return [
-        Point(name, load, Problem("ResourcePool-10", _settings(load, workload)), [pid_ppo(limit)])
+        Point(name, load, Problem("ResourcePool-10", _settings(load, workload)), _keepers(form, limit))
         for load, limit in LIMITS.items()
         if load in form.pick(QUICK_HPC_LOADS if hpc else QUICK_LOADS, tuple(LIMITS))
     ]
+
+
+def _keepers(form: Form, limit: float) -> list[Learner]:
+    """Return the learners that keep a limit, in the quick form that from a taught network alone."""
+    return [taught_pid_ppo(limit, form.quick), *form.pick([], [pid_ppo(limit)])]
 
 
 def _settings(load: float, workload: str) -> dict[str, object]:
