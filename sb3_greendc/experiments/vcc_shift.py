@@ -28,7 +28,7 @@ REFERENCE = "always_on"
 FULL_SEEDS = 5
 
 LEARNERS = (
-    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=300_000, speed=9_000.0),
+    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=400_000, speed=9_000.0),
     Learner(
         "DiscreteSAC",
         "discrete_sac",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from sb3_greendc.experiments.claims import Claim
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import SC20_A2C, pool_learners
 from sb3_greendc.experiments.sc20.training import CHECKPOINTS, FULL_SEEDS, QUICK_ARRIVALS, problem
@@ -11,6 +12,9 @@ from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
 
 ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+CLAIMS = (Claim("hvf", 38.0, "SC20: 38 to 70 % above HVF beyond half load", points=ARRIVALS[5:]),)
+"""The lower end of what is printed."""
 
 
 def points(form: Form) -> list[Point]:
@@ -34,6 +38,7 @@ EXPERIMENT = Sweep(
     "arrivals (probability of a job in a step)",
     style="lines",
     papers=("fcfs", "hvf"),
+    claims=CLAIMS,
     checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
     taught={"suspend": False},
