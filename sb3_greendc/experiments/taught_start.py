@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -80,14 +81,16 @@ class TaughtLearner(Learner):
         return distill(data, n_epochs=self.epochs, seed=seed, logit_scale=min(4.0, SPREAD / spread))
 
 
-def taught_pid_ppo(limit: float, quick: bool) -> TaughtLearner:
+def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> TaughtLearner:
     """Return PIDLagrangianPPO with a limit on the cost of an episode, from a taught network.
 
     :param limit: in units of :data:`~sb3_greendc.experiments.constrained.DELAY`
     :param quick: whether a minute has to do
+    :param name: name in tables and figures
+    :param settings: further hyperparameters, such as gains
     """
     return TaughtLearner(
-        NAME,
+        name,
         "pid_ppo",
         hyperparameters={
             "policy": "CostJobSetPolicy",
@@ -97,6 +100,7 @@ def taught_pid_ppo(limit: float, quick: bool) -> TaughtLearner:
             "init": 1.0,
             "min_episodes": 16,
             "policy_kwargs": {"features_extractor": "job_set"},
+            **settings,
         },
         choice=CHOICE,
         deterministic=False,

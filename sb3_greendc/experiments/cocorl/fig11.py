@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.cocorl.control import ends, runs, training_figure
+from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
 from sb3_greendc.experiments.cocorl.loads import LIMITS
-from sb3_greendc.experiments.constrained import pid_ppo
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
 from sb3_greendc.experiments.tasks import Item
 
 LOAD = 1.0
 LIMIT = LIMITS[LOAD]
 GAINS = {
-    "P, I and D (1, .2, .5)": {},
-    "I alone (0, .2, 0)": {"kp": 0.0, "kd": 0.0},
+    "P, I and D (1, .4, .5)": {},
+    "I alone (0, .4, 0)": {"kp": 0.0, "kd": 0.0},
     "P alone (1, 0, 0)": {"ki": 0.0, "kd": 0.0},
     "CoCoRL's (2, 1, 1)": {"kp": 2.0, "ki": 1.0, "kd": 1.0},
 }
@@ -20,7 +19,7 @@ GAINS = {
 
 def items(form: Form) -> list[Item]:
     """Return the runs with each set of gains."""
-    return runs(form, [pid_ppo(LIMIT, name, **gains) for name, gains in GAINS.items()], LOAD)
+    return runs(form, [keeper(form, LIMIT, name, **gains) for name, gains in GAINS.items()], LOAD)
 
 
 def analyze(results: Results, form: Form) -> Analysis:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.cocorl.control import ends, runs, training_figure
-from sb3_greendc.experiments.constrained import UNLIMITED, pid_ppo
+import math
+
+from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
 from sb3_greendc.experiments.tasks import Item
 
@@ -14,7 +15,8 @@ LIMITS = {"limit 20": 20.0, "limit 40": 40.0, "limit 55": 55.0, "limit 70": 70.0
 
 def items(form: Form) -> list[Item]:
     """Return the runs at each limit, and those without one."""
-    return runs(form, [*(pid_ppo(limit, name) for name, limit in LIMITS.items()), UNLIMITED], LOAD)
+    limits = {**LIMITS, "no limit": math.inf}
+    return runs(form, [keeper(form, limit, name) for name, limit in limits.items()], LOAD)
 
 
 def analyze(results: Results, form: Form) -> Analysis:
