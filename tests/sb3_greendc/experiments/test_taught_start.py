@@ -1,0 +1,58 @@
+"""PID-PPO from a taught network: late jobs are started for their bonus, and the run is like any other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from greendc.resource_pool.observation import JOB_FEATURES
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.constrained import CHOICE, DELAY
+from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.training import Training
+
+PROBLEM = Problem("ResourcePool-10", {"offered_load": 1.5, "episode_steps": 60, **DELAY})
+LEARNER = dataclasses.replace(taught_pid_ppo(5.0, True), labels=1000, futures=2, epochs=3)
+
+
+def share_of_late_starts(late_start):
+    """Return how often the taught network starts a late job where it can start nothing else."""
+    acting = PROBLEM.with_kwargs(**CHOICE)
+    model = dataclasses.replace(LEARNER, late_start=late_start).teach(acting, 0).model
+    env = make_vec_env(acting.env_id, 16, 7, **acting.env_kwargs)
+    observations = env.reset()
+    started = []
+    for _ in range(60):
+        masks = np.asarray(observations["action_mask"]).astype(bool)
+        actions, _ = model.predict(observations, deterministic=True, action_masks=masks)
+        on_time = observations["jobs"][:, :, JOB_FEATURES.index("on_time")] > 0.5
+        starts = masks[:, : on_time.shape[1]]
+        only_late = starts.any(axis=1) & ~(starts & on_time).any(axis=1)
+        started += list(actions[only_late] < on_time.shape[1])
+        observations, _, _, _ = env.step(actions)
+    return np.mean(started)
+
+
+def test_late_jobs_are_started_for_the_bonus_alone():
+    assert share_of_late_starts(0.0) < 0.2
+    assert share_of_late_starts(2.0) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:No episode finished")
+def test_the_run_is_judged_and_saved():
+    learner = dataclasses.replace(LEARNER, hyperparameters={**LEARNER.hyperparameters, "n_steps": 32})
+    task = Training(PROBLEM, learner, 1024, 0, 3)
+    outcome = task.compute()
+    assert len(outcome.tables["episodes"]) == 3
+    assert outcome.tables["progress"]["train/lagrange_multiplier"].notna().any()
+    assert "model.zip" in outcome.files
+
+
+def test_the_teaching_is_a_part_of_the_key_and_of_the_time():
+    task = Training(PROBLEM, LEARNER, 1024, 0, 3)
+    longer = dataclasses.replace(task, learner=dataclasses.replace(LEARNER, labels=3000))
+    assert longer.key != task.key
+    assert longer.seconds() > task.seconds()
