@@ -10,7 +10,15 @@ import pandas as pd
 from sb3_greendc.experiments.claims import Claim
 from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import (
+    LONG_QUEUES,
+    Analysis,
+    Experiment,
+    Form,
+    Results,
+    labelled,
+    taught_choice,
+)
 from sb3_greendc.experiments.figures import grouped_bars, lines
 from sb3_greendc.experiments.tasks import Item, Problem
 from sb3_greendc.experiments.training import Learner
@@ -110,7 +118,19 @@ class Sweep:
         ]
         draw = _STYLES[self.style]
         figure = draw(table, self.shown, policies, self.xlabel, self.ylabel)
-        return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, self.notes)
+        notes = [*self.notes, *wider_choices(self.points(form))]
+        return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)
+
+
+def wider_choices(points: Sequence[Point]) -> list[str]:
+    """Return a note on the points whose taught network chooses among more jobs than the ready pool has."""
+    wider = {point.series for point in points if set(LONG_QUEUES) <= set(taught_choice(point.problem))}
+    seen = f"the first {LONG_QUEUES['ready_pool_size']} jobs"
+    return [
+        f"{series}: the taught network chooses among {seen}, heuristics among the first ten or "
+        "the whole queue, in whichever they are better. Jobs and power are the same."
+        for series in sorted(wider)
+    ]
 
 
 def show_best_forms(

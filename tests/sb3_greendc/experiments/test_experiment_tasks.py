@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 
 import pytest
@@ -14,6 +15,7 @@ from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.sc20.training import problem as sc20_problem
 from sb3_greendc.experiments.store import Store
+from sb3_greendc.experiments.sweep import wider_choices
 from sb3_greendc.experiments.tasks import Problem, compute
 from sb3_greendc.experiments.training import Training
 
@@ -63,6 +65,28 @@ def test_seeds_replace_the_forms_own_number():
     tasks = [item.task for item in experiment.items(Form(quick=True, seeds=3))]
     seeds = {task.seed for task in tasks if isinstance(task, Training)}
     assert seeds == {0, 1, 2}
+
+
+def taught(name):
+    items = load_experiment(name).items(Form(quick=True))
+    return [item for item in items if isinstance(item.task, DistilledTraining)]
+
+
+def test_networks_see_more_jobs_where_queues_are_long():
+    seen = {item.labels["series"]: item.task.choice.get("ready_pool_size") for item in taught("rare-fig7")}
+    assert seen == {"synthetic": None, "HPC log (modelled)": 32}
+
+
+def test_the_figure_about_the_ready_pool_keeps_its_sizes():
+    assert not any("ready_pool_size" in item.task.choice for item in taught("rare-fig8"))
+
+
+@pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
+def test_a_note_says_where_networks_see_more_jobs(name, series):
+    points = importlib.import_module(f"sb3_greendc.experiments.rare.{name[5:]}").points(Form(quick=True))
+    notes = wider_choices(points)
+    assert [note.split(":")[0] for note in notes] == series
+    assert all("first 32 jobs" in note for note in notes)
 
 
 def test_figures_of_the_same_runs_share_their_tasks():
