@@ -20,10 +20,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from tqdm.auto import tqdm
 
-from greendc.config import require
-from sb3_greendc.bc.batches import Batches, split_episodes
+from sb3_greendc.bc.batches import Batches
 from sb3_greendc.bc.loss import MaskedLoss, log_prob_and_entropy, most_likely_actions
-from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
+from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
+from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.common.models import save_model
 from sb3_greendc.datasets import OfflineDataset
 
@@ -87,7 +87,7 @@ def behavioral_clone(
     return Cloning(dataset, policy, **options).run(progress)
 
 
-class Cloning:
+class Cloning(Supervised):
     """What to clone and how, checked when built, so that nothing is trained before all of it fits.
 
     ``imitation.algorithms.bc.BC`` trains, with Adam and a learning rate that falls linearly to 0, on the
@@ -126,23 +126,25 @@ class Cloning:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        require(n_epochs >= 1, "n_epochs", n_epochs, "1 or more")
-        require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
-        require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")
         bc = import_bc()
-        data = dataset if isinstance(dataset, OfflineDataset) else OfflineDataset.load(dataset)
-        rng = np.random.default_rng(seed)
-        rows, self.held_out = split_episodes(data, validation_fraction, rng)
-        self.batches = Batches(data, rows, batch_size, rng)
-        self.model = make_model(
-            data.observation_space, data.action_space, policy, algorithm, policy_kwargs, seed, device
+        super().__init__(
+            dataset,
+            policy,
+            algorithm=algorithm,
+            policy_kwargs=policy_kwargs,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            validation_fraction=validation_fraction,
+            seed=seed,
+            device=device,
         )
-        self.data, self.n_epochs, self.learning_rate, self.seed = data, n_epochs, learning_rate, seed
+        self.batches = Batches(self.data, self.rows, batch_size, self.rng)
         self.loss = _Remembered(MaskedLoss(ent_weight, l2_weight))
         self.trainer = bc.BC(
-            observation_space=data.observation_space,
-            action_space=data.action_space,
-            rng=rng,
+            observation_space=self.data.observation_space,
+            action_space=self.data.action_space,
+            rng=self.rng,
             policy=self.model.policy,
             demonstrations=self.batches,
             batch_size=batch_size,
@@ -184,20 +186,7 @@ class Cloning:
         self.model.policy.set_training_mode(False)
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         history = pd.DataFrame(keeper.history)
-        return Clone(self.model, name, history, keeper.best_epoch, self._record())
-
-    def _record(self) -> dict[str, Any]:
-        return {
-            "env_id": self.data.metadata.get("env_id"),
-            "env_kwargs": self.data.metadata.get("env_kwargs", {}),
-            "cloned_from": list(self.data.sources),
-            "transitions": len(self.batches.rows),
-            "held_out": len(self.held_out),
-            "seed": self.seed,
-            "n_epochs": self.n_epochs,
-            "batch_size": self.batches.batch_size,
-            "learning_rate": self.learning_rate,
-        }
+        return Clone(self.model, name, history, keeper.best_epoch, self.record("cloned_from"))
 
 
 def import_bc() -> Any:

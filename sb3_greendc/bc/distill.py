@@ -15,13 +15,15 @@ from stable_baselines3 import PPO
 from tqdm.auto import tqdm
 
 from greendc.config import require
-from sb3_greendc.bc.batches import split_episodes
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
+from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.datasets import OfflineDataset
 
 LABEL = "advantages"
+LOGIT_SCALE = 4.0
+"""How far apart logits are, for actions that differ by a mean job value."""
 HISTORY = ("epoch", "train_loss", "validation_loss", "validation_agreement", "validation_regret")
 
 
@@ -43,7 +45,7 @@ def distill(
     return Distillation(dataset, policy, **options).run(progress)
 
 
-class Distillation:
+class Distillation(Supervised):
     """What to distill and how, checked when built.
 
     The logits of the valid actions, less their mean, are regressed on ``logit_scale`` times the planner's
@@ -79,28 +81,28 @@ class Distillation:
         n_epochs: int = 10,
         batch_size: int = 512,
         learning_rate: float = 2e-3,
-        logit_scale: float = 4.0,
+        logit_scale: float = LOGIT_SCALE,
         validation_fraction: float = 0.05,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        require(n_epochs >= 1, "n_epochs", n_epochs, "1 or more")
-        require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
         require(logit_scale > 0, "logit_scale", logit_scale, "above 0")
-        require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")
-        data = dataset if isinstance(dataset, OfflineDataset) else OfflineDataset.load(dataset)
-        self._check_labels(data)
-        self.rng = np.random.default_rng(seed)
-        self.rows, self.held_out = split_episodes(data, validation_fraction, self.rng)
-        require(1 <= batch_size <= len(self.rows), "batch_size", batch_size, f"from 1 to {len(self.rows):,}")
-        self.model = make_model(
-            data.observation_space, data.action_space, policy, algorithm, policy_kwargs, seed, device
+        super().__init__(
+            dataset,
+            policy,
+            algorithm=algorithm,
+            policy_kwargs=policy_kwargs,
+            n_epochs=n_epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            validation_fraction=validation_fraction,
+            seed=seed,
+            device=device,
         )
-        self.data, self.n_epochs, self.batch_size, self.seed = data, n_epochs, batch_size, seed
-        self.learning_rate, self.logit_scale = learning_rate, logit_scale
+        self.logit_scale = logit_scale
 
-    @staticmethod
-    def _check_labels(data: OfflineDataset) -> None:
+    def check_data(self, data: OfflineDataset) -> None:
+        """See :class:`~sb3_greendc.bc.supervised.Supervised`; every row must have advantages."""
         if LABEL not in data.labels:
             found = ", ".join(data.labels) or "none"
             raise ValueError(
@@ -153,7 +155,8 @@ class Distillation:
         policy.set_training_mode(False)
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         table = pd.DataFrame(history, columns=list(HISTORY))
-        return Clone(self.model, name, table, self.n_epochs, self._record())
+        record = {**self.record("distilled_from"), "logit_scale": self.logit_scale}
+        return Clone(self.model, name, table, self.n_epochs, record)
 
     def _logits_and_targets(self, rows: Any) -> tuple[th.Tensor, th.Tensor]:
         """Return logits and scaled advantages ``(B, n_actions)``, the latter NaN for invalid actions."""
@@ -182,20 +185,6 @@ class Distillation:
         policy.set_training_mode(True)
         loss, agreement, regret = (sums / len(self.held_out)).tolist()
         return loss, agreement, regret
-
-    def _record(self) -> dict[str, Any]:
-        return {
-            "env_id": self.data.metadata.get("env_id"),
-            "env_kwargs": self.data.metadata.get("env_kwargs", {}),
-            "distilled_from": list(self.data.sources),
-            "transitions": len(self.rows),
-            "held_out": len(self.held_out),
-            "seed": self.seed,
-            "n_epochs": self.n_epochs,
-            "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate,
-            "logit_scale": self.logit_scale,
-        }
 
 
 def resize(

@@ -24,7 +24,7 @@ from sb3_greendc.common.policy_specs import PRETRAINED
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
-from sb3_greendc.experiments.distilled import teach
+from sb3_greendc.experiments.distilled import FLOORS, teach
 from sb3_greendc.experiments.experiment import CHOICE, ON_TIME
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.pretrained import Release, pretrained_directory, write_release
@@ -42,6 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--teach", type=whole_number, metavar="N", help="teach a network with N decisions of rollouts instead"
     )
     parser.add_argument("--futures", type=whole_number, default=16, help="of the rollouts that teach")
+    parser.add_argument(
+        "--floors",
+        type=float,
+        nargs="+",
+        default=list(FLOORS),
+        help="of those rollouts: QoS values below which their heuristic starts no job; the best one is taken",
+    )
     parser.add_argument("--name", required=True, help="name of the release, as in load_pretrained(NAME)")
     parser.add_argument(
         "--serves", nargs="+", metavar="ID", help="ids without versions, or patterns, that it acts in"
@@ -110,7 +117,7 @@ def taught(
     if not options.env:
         raise ValueError("--teach: needs --env, the environment that is taught")
     problem = Problem(greendc.resolve_env_id(options.env[0]), {**env_kwargs, **CHOICE})
-    clone = teach(problem, options.teach, options.futures, epochs=10)
+    clone = teach(problem, options.teach, options.futures, epochs=10, floors=options.floors)
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
     record = {
         **clone.record,

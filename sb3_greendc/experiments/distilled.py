@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pandas as pd
 
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
+from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import MODEL_FILE, RUN_FILE
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.datasets import collect
@@ -22,6 +23,14 @@ from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
 RECORDING_SEED = 20_000
 NAME = "distilled rollouts"
+
+FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
+"""QoS values below which the heuristic inside the rollouts starts no job, of which the best is found by trial
+before a network is taught. At a load of 0.8 it is about 0.15, at 1.0 about 0.2."""
+
+FLOOR_SEED, FLOOR_FUTURES = 10_000, 4
+FLOOR_EPISODES, FLOOR_EPISODES_LONG = 64, 12
+"""How floors are tried; the fewer episodes where long queues make each decision slow."""
 
 RESERVE = 0.02
 """By how much, in mean job values, waiting has to be better than it is worth to the planner. Where a start
@@ -45,6 +54,7 @@ class DistilledTraining(Task):
     :param seed: number of the run: another one has other data, too
     :param episodes: test episodes
     :param test_kwargs: keyword arguments of the environment in tests only
+    :param floors: of the rollouts that teach; the best one is found by trial
     """
 
     problem: Problem
@@ -55,6 +65,7 @@ class DistilledTraining(Task):
     seed: int
     episodes: int
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    floors: tuple[float, ...] = FLOORS
 
     @property
     def title(self) -> str:
@@ -64,13 +75,14 @@ class DistilledTraining(Task):
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         longer = 12.0 if self.problem.has_long_queues else 1.0
-        return 6.0 + self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
+        trials = 0.0 if len(self.floors) == 1 else 1.0 * len(self.floors)
+        return 6.0 + trials + self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         acting = self.problem.with_kwargs(**self.choice)
         started = time.perf_counter()
-        clone = teach(acting, self.labels, self.futures, self.epochs, self.seed)
+        clone = teach(acting, self.labels, self.futures, self.epochs, self.seed, self.floors)
         seconds = time.perf_counter() - started
         head = {"policy": NAME, "train_seed": self.seed, "trained_decisions": self.labels}
         tested = acting.with_kwargs(**self.test_kwargs)
@@ -84,7 +96,14 @@ class DistilledTraining(Task):
         return Outcome({"episodes": pd.DataFrame(rows)}, files)
 
 
-def teach(problem: Problem, labels: int, futures: int, epochs: int, seed: int = 0) -> Clone:
+def teach(
+    problem: Problem,
+    labels: int,
+    futures: int,
+    epochs: int,
+    seed: int = 0,
+    floors: Sequence[float] = (0.0,),
+) -> Clone:
     """Return a network that has learned what rollouts think of every action.
 
     :param problem: as the network acts in it
@@ -92,9 +111,12 @@ def teach(problem: Problem, labels: int, futures: int, epochs: int, seed: int = 
     :param futures: of each rollout
     :param epochs: passes over the data
     :param seed: of the data and of the network
+    :param floors: of the rollouts; of several the best one is found by trial (:func:`best_floor`)
     """
+    floor = best_floor(problem, floors, seed)
+    teacher = f"rollout:futures={futures}" + (f",floor={floor:g}" if floor else "")
     data = collect(
-        {"rollout": f"rollout:futures={futures}"},
+        {"rollout": teacher},
         problem.env_id,
         labels,
         RECORDING_SEED + 100 * seed,
@@ -106,5 +128,25 @@ def teach(problem: Problem, labels: int, futures: int, epochs: int, seed: int = 
     advantages[:, -1] -= RESERVE
     scale = SCALE / max(1.0, SCALE / SPREAD * float(np.sqrt(np.nanmean(np.square(advantages)))))
     clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=scale)
-    taught = f"by rollout:futures={futures} on {labels:,} decisions, in {epochs} passes"
+    taught = f"by {teacher} on {labels:,} decisions, in {epochs} passes"
     return replace(clone, record={**clone.record, "taught": taught})
+
+
+def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0) -> float:
+    """Return the floor with which rollouts over few futures earn most in training episodes.
+
+    :param problem: that they act in
+    :param floors: to choose from; the first of equals
+    :param seed: of the episodes
+    """
+    if len(floors) == 1:
+        return floors[0]
+    results = evaluate(
+        {f"{floor:g}": f"rollout:futures={FLOOR_FUTURES},floor={floor:g}" for floor in floors},
+        problem.env_id,
+        FLOOR_EPISODES_LONG if problem.has_long_queues else FLOOR_EPISODES,
+        FLOOR_SEED + 100 * seed,
+        env_kwargs=problem.env_kwargs,
+    )
+    earned = results.groupby("policy")["total_job_value_ratio"].mean()
+    return max(floors, key=lambda floor: earned[f"{floor:g}"])

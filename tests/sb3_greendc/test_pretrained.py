@@ -95,7 +95,7 @@ def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
 
 def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
-    make = ["--teach", "1000", "--futures", "2", "--name", "pool", "--scales", "--no-progress"]
+    make = "--teach 1000 --futures 2 --floors 0.2 --name pool --scales --no-progress".split()
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-?0"]
     make += ["--episodes", "2", "--baselines", "hvf"]
     assert command.main(make) == 0
@@ -104,7 +104,11 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     larger = make_vec_env("ResourcePool-50", 1)
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
-    for part in ("taught by rollout:futures=2 on 1,000 decisions", "`ResourcePool-20-v0`", "share_of_bound"):
+    for part in (
+        "taught by rollout:futures=2,floor=0.2 on 1,000 decisions",
+        "`ResourcePool-20-v0`",
+        "share_of_bound",
+    ):
         assert part in card
     with pytest.raises(SystemExit):
         command.main(["--teach", "1000", "--name", "pool"])

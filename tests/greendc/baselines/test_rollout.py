@@ -209,6 +209,71 @@ def test_it_holds_units_back_for_what_is_likely_to_come():
     assert Rollout(pool, futures=4, depth=int(rng.integers(30, 40))).predict(observations)[0] == 11
 
 
+def test_below_the_floor_the_heuristic_starts_no_job():
+    rng = np.random.default_rng(1)
+    compared = 0
+    for _ in range(20):
+        simulator = random_pool(rng, suspend=False)
+        wander(simulator, rng, int(rng.integers(1, 25)))
+        masks = simulator.action_masks()
+        if masks.sum() == 1:
+            continue
+        lowest = Rollout(simulator, futures=2, depth=DEPTH)._values(masks)
+        np.testing.assert_array_equal(Rollout(simulator, 2, DEPTH, floor=0.1)._values(masks), lowest)
+        highest = Rollout(simulator, futures=2, depth=DEPTH, floor=0.95)._values(masks)
+        assert highest[0, -1] == 0.0  # no job that waits or comes is started
+        assert (highest <= lowest)[masks].all()
+        compared += int(lowest[0, -1] > 0.0)
+    assert compared > 5
+
+
+def test_units_are_held_back_only_for_jobs_above_the_floor():
+    steady = JobArrays(
+        np.arange(0, 60), np.full(60, 1, np.int64), np.full((60, 1), 4, np.int64), np.full(60, 0.95)
+    )
+    pool, observations = pool_with(
+        (0, 20, (4,), 0.2), resource_types=1, horizon=24, workload=KnownJobs(steady), step_hours=0.1
+    )
+    actions = [Rollout(pool, 4, floor=floor).predict(observations)[0] for floor in (0.0, 0.5, 0.96)]
+    assert actions == [11, 11, 0]
+
+
+def test_a_prior_counts_as_so_many_futures():
+    env = ResourcePoolVectorEnv(8, offered_load=1.5, mask="now_on_time")
+    rng = np.random.default_rng(0)
+    opinions = rng.normal(size=(8, 12))
+    plain = make_policy("rollout", env, futures=8)
+    mixed = make_policy("rollout", env, futures=8, prior=lambda _: opinions, trust=24)
+    sure = make_policy("rollout", env, futures=8, prior=lambda _: opinions, trust=10**9)
+    observations, _ = env.reset(seed=0)
+    differ = 0
+    for _ in range(60):
+        masks = env.action_masks()
+        centered = np.where(masks, opinions, np.nan)
+        centered -= np.nanmean(centered, axis=1, keepdims=True)
+        expected = 0.25 * plain.advantages(observations) + 0.75 * centered
+        np.testing.assert_allclose(mixed.advantages(observations), expected, atol=1e-5)
+        actions = mixed.predict(observations)[0]
+        np.testing.assert_array_equal(actions, np.nanargmax(expected, axis=1))
+        np.testing.assert_array_equal(sure.predict(observations)[0], np.nanargmax(centered, axis=1))
+        differ += (actions != plain.predict(observations)[0]).sum()
+        observations = env.step(actions)[0]
+    assert differ > 20
+
+
+def test_a_prior_does_not_make_an_action_a_candidate():
+    env = ResourcePoolVectorEnv(4, offered_load=1.5)
+    observations, _ = env.reset(seed=0)
+    policy = make_policy("rollout", env, futures=2, prior=lambda _: np.eye(12)[[0] * 4] * 1e6)
+    refused = 0
+    for _ in range(80):
+        actions = policy.predict(observations)[0]
+        assert policy._candidates()[np.arange(4), actions].all()
+        refused += (env.action_masks()[:, 0] & (actions != 0)).sum()
+        observations = env.step(actions)[0]
+    assert refused > 5
+
+
 def test_it_beats_its_base():
     ratios = {}
     for name, options in (("deadline_never", {}), ("rollout", {"futures": 40})):
@@ -227,7 +292,8 @@ def test_it_beats_its_base():
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("futures", 0), ("depth", 0), ("seed", -1), ("base", "deadline_never")]
+    ("option", "value"),
+    [("futures", 0), ("depth", 0), ("seed", -1), ("base", "deadline_never"), ("floor", -0.1), ("trust", 0)],
 )
 def test_bad_options_are_named(option, value):
     with pytest.raises(ValueError, match=option):

@@ -161,14 +161,16 @@ def test_no_heuristic_exceeds_the_bound():
 def test_a_taught_network_does_not_put_off_what_can_start_now():
     # To rollouts, starting now and in the next step are worth the same on an idle pool.
     problem = Problem("ResourcePool-10", {"offered_load": 0.2})
-    task = DistilledTraining(problem, CHOICE, 3000, 4, 8, 0, 8, {"episode_steps": 100})
+    task = DistilledTraining(problem, CHOICE, 3000, 4, 8, 0, 8, {"episode_steps": 100}, (0.0,))
     rival = Baselines(problem.with_kwargs(episode_steps=100), (Variant("deadline_never"),), 8)
     ours, theirs = (one.compute().tables["episodes"]["total_job_value"].mean() for one in (task, rival))
     assert ours > 0.95 * theirs
 
 
 def test_a_network_is_taught_by_rollouts():
-    task = DistilledTraining(Problem("ResourcePool-10"), CHOICE, 1200, 2, 2, 0, 2, {"episode_steps": 60})
+    task = DistilledTraining(
+        Problem("ResourcePool-10"), CHOICE, 1200, 2, 2, 0, 2, {"episode_steps": 60}, (0.0,)
+    )
     outcome = task.compute()
     episodes = outcome.tables["episodes"]
     assert episodes["episode"].tolist() == [0, 1]

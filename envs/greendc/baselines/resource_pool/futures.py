@@ -21,6 +21,7 @@ class FutureBank:
     :param steps: how many steps a planner looks ahead
     :param order: code of the order that sorts the jobs (:mod:`greendc.baselines.resource_pool.orders`)
     :param rng: fixes the futures
+    :param floor: jobs of a lesser QoS value get an infinite key
     """
 
     first: NDArray[np.int64]
@@ -31,7 +32,13 @@ class FutureBank:
     """``(jobs, 2)``: key and value."""
 
     def __init__(
-        self, simulator: ResourcePoolSimulator, size: int, steps: int, order: int, rng: np.random.Generator
+        self,
+        simulator: ResourcePoolSimulator,
+        size: int,
+        steps: int,
+        order: int,
+        rng: np.random.Generator,
+        floor: float = 0.0,
     ) -> None:
         config = simulator.config
         self.day_steps = max(round(24.0 / config.step_hours), 1)
@@ -49,7 +56,7 @@ class FutureBank:
         self.first = np.cumsum([0, *map(len, drawn)])
         self.table = np.column_stack([arrival, latest, length, qos > brown_above, units]).astype(np.int64)
         self.worth = np.column_stack([value, value])
-        kr.sort_jobs(order, self.table, duration, qos, self.worth)
+        kr.sort_jobs(order, floor, self.table, duration, qos, self.worth)
 
     def next_step(self, now: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the step of a future, within its first day, that follows each step of an episode."""

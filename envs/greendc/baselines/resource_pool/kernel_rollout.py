@@ -15,7 +15,8 @@ array       shape                                holds
                                                  Kind 0: free and powered; kind 1, only where jobs may use
                                                  brown energy: not occupied. The last row is scratch
 ``table``   ``(jobs, NEEDS + R)``                a row a job: the jobs of all futures, then the waiting ones
-``worth``   ``(jobs, 2)``                        the key that the order sorts by, least first; the value
+``worth``   ``(jobs, 2)``                        the key that the order sorts by, least first (infinite: the
+                                                 heuristic never starts the job); the value
 ==========  ===================================  =========================================================
 """
 
@@ -69,6 +70,7 @@ def value_actions(
     candidates: NDArray[np.bool_],
     shape: Ints,
     order: int,
+    floor: float,
     futures: Ints,
     bank: Ints,
     config: Ints,
@@ -90,6 +92,7 @@ def value_actions(
 
     :param values: ``(B, n + 2)``
     :param candidates: ``(B, n + 2)``, valid actions; ``no_op`` is always one
+    :param floor: the heuristic starts no job of a lesser QoS value
     :param futures: ``(B, F, 2)``: which future of the bank, and the step of it that comes next
     :param bank: ``(K + 1,)``: future ``k``'s jobs are rows ``bank[k] .. bank[k + 1] - 1`` of ``table``
     :param plans: scratch, as are ``queue`` ``(jobs,)`` and the rows of ``table`` and ``worth`` behind the
@@ -105,7 +108,9 @@ def value_actions(
             values[b, n_actions - 1] = 0.0
             continue
         read_plan(shape, config, env, rows, b, plans)
-        waiting = read_waiting(shape, order, config, config_f, env, jobs, jobs_f, lists, b, table, worth)
+        waiting = read_waiting(
+            shape, order, floor, config, config_f, env, jobs, jobs_f, lists, b, table, worth
+        )
         for a in range(n_actions):
             if not candidates[b, a]:
                 continue
@@ -117,7 +122,20 @@ def value_actions(
             elif a == config[at.READY]:
                 left_out = shape[SAMPLED] + env[b, at.SWAP_SLOT]
                 gained = swap(
-                    shape, order, config, config_f, env, jobs, jobs_f, rows, b, waiting, plans, table, worth
+                    shape,
+                    order,
+                    floor,
+                    config,
+                    config_f,
+                    env,
+                    jobs,
+                    jobs_f,
+                    rows,
+                    b,
+                    waiting,
+                    plans,
+                    table,
+                    worth,
                 )
                 count = waiting + 1
             else:
@@ -177,6 +195,7 @@ def read_plan(shape: Ints, config: Ints, env: Ints, rows: Ints, b: int, plans: I
 def read_waiting(
     shape: Ints,
     order: int,
+    floor: float,
     config: Ints,
     config_f: Floats,
     env: Ints,
@@ -193,6 +212,7 @@ def read_waiting(
         write_job(
             shape,
             order,
+            floor,
             config,
             config_f,
             env,
@@ -211,6 +231,7 @@ def read_waiting(
 def write_job(
     shape: Ints,
     order: int,
+    floor: float,
     config: Ints,
     config_f: Floats,
     env: Ints,
@@ -243,10 +264,12 @@ def write_job(
         width,
         0.0,
     )
+    if jobs_f[b, job, at.QOS] < floor:
+        worth[i, KEY] = np.inf
 
 
 @compiled
-def sort_jobs(order: int, table: Ints, duration: Ints, qos: Floats, worth: Floats) -> None:
+def sort_jobs(order: int, floor: float, table: Ints, duration: Ints, qos: Floats, worth: Floats) -> None:
     """Write the keys of sampled jobs, whose table and values are there; now is step 0 of their future."""
     for i in range(table.shape[0]):
         width = 0
@@ -263,6 +286,8 @@ def sort_jobs(order: int, table: Ints, duration: Ints, qos: Floats, worth: Float
             width,
             0.0,
         )
+        if qos[i] < floor:
+            worth[i, KEY] = np.inf
 
 
 # --- the first action --------------------------------------------------------------------------------------
@@ -296,6 +321,7 @@ def place_slot(
 def swap(
     shape: Ints,
     order: int,
+    floor: float,
     config: Ints,
     config_f: Floats,
     env: Ints,
@@ -315,7 +341,7 @@ def swap(
         gained -= jobs_f[b, victim, at.VALUE]
     give_back(shape, config, env, jobs, rows, b, victim, plans)
     i = shape[SAMPLED] + waiting
-    write_job(shape, order, config, config_f, env, jobs, jobs_f, b, victim, i, table, worth)
+    write_job(shape, order, floor, config, config_f, env, jobs, jobs_f, b, victim, i, table, worth)
     worked = max(env[b, at.NOW] - jobs[b, victim, at.START] - config[at.START_DELAY], 0)
     table[i, LENGTH] -= min(worked, jobs[b, victim, at.REMAINING])
     table[i, ARRIVAL] = 1
@@ -446,7 +472,12 @@ def roll_out(
 
 @inlined
 def queue_up(queue: Ints, count: int, i: int, worth: Floats) -> int:
-    """Insert a job behind all whose key is not greater, and return the new number of jobs."""
+    """Insert a job behind all whose key is not greater, and return the new number of jobs.
+
+    The heuristic starts no job of an infinite key.
+    """
+    if worth[i, KEY] == np.inf:
+        return count
     place = count
     while place > 0 and worth[queue[place - 1], KEY] > worth[i, KEY]:
         queue[place] = queue[place - 1]

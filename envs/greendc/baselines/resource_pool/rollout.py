@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ BASES = {
     "fcfs": orders.FCFS,
 }
 """Orders in which the heuristic inside a rollout starts jobs."""
+
+Prior: TypeAlias = Callable[[Observation], NDArray[np.float64]]
+"""What is thought of each action before it is tried: values ``(n, n_actions)``, in mean job values."""
 
 LEAST_BANK = 1024
 MARGIN = 0.01
@@ -50,13 +54,23 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     workload, of which it draws futures of its own. The true future arrivals play no part. It does not know
     that an episode ends. It takes the forecast to be exact.
 
+    With a ``prior`` it is a short search on top of a network that rollouts have taught: the few futures of a
+    decision are noisy, and the network has averaged over those of thousands. Both valuations are averaged,
+    the network's with the weight of ``trust`` futures.
+
     :param simulator: the simulator to act on
     :param futures: sampled futures of each decision
     :param depth: steps that a rollout looks ahead, this one included
     :param base: the heuristic inside a rollout starts the waiting jobs in this order (:data:`BASES`), as soon
         as they fit, those that would be late not at all; ``"qos"`` is ``deadline_never``
+    :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
+        them earns more, and rollouts with it
     :param seed: fixes the futures
-    :raises ValueError: for a number below 1, or another base
+    :param prior: the path of a distilled model, ``"pretrained"``, ``"pretrained:NAME"``, or a function; a
+        model judges under the mask that it was trained with alone
+    :param trust: how many futures the prior counts as
+    :raises ValueError: for a number below 1, another base, or a prior that does not fit
+    :raises ImportError: for a model without torch
     """
 
     reads_state = True
@@ -68,17 +82,24 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         depth: int = 40,
         base: str = "qos",
         seed: int = 0,
+        floor: float = 0.0,
+        prior: str | Prior | None = None,
+        trust: int = 32,
     ) -> None:
         super().__init__(simulator)
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
         require(seed >= 0, "seed", seed, "at least 0")
+        require(floor >= 0, "floor", floor, "at least 0")
+        require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
+        self.floor, self.trust = float(floor), trust
+        self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
         config = simulator.config
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
-        self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed))
+        self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
         brown = config.power == "trace" and config.site_config.grid == "qos_above"
         words = -(-config.units // at.WORD_BITS)
         shape = np.zeros(kr.SHAPE, np.int64)
@@ -101,7 +122,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the best candidate in each environment."""
-        best: NDArray[Any] = np.nanargmax(self._values(self._candidates()), axis=1)
+        best: NDArray[Any] = np.nanargmax(self._judge(self._candidates(), observations), axis=1)
         return best
 
     def advantages(self, observations: Observation) -> NDArray[np.float32]:
@@ -113,7 +134,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         :param observations: a batch, one row for each environment of the simulator; the state itself is read
         :return: ``(n, ready_pool_size + 2)``, NaN for invalid actions
         """
-        values = self._values(self.simulator.action_masks()) / self.simulator.mean_value
+        values = self._judge(self.simulator.action_masks(), observations) / self.simulator.mean_value
         dominated = ~self._candidates()
         values[dominated] = np.minimum(values, values[:, -1:] - MARGIN)[dominated]
         advantages: NDArray[np.float32] = values - np.nanmean(values, axis=1, keepdims=True)
@@ -126,6 +147,17 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         kernel_rollout.keep_candidates(masks, config, env, jobs, lists)
         return masks
 
+    def _judge(self, actions: NDArray[np.bool_], observations: Observation) -> NDArray[np.float64]:
+        """Return the values of actions; those of candidates averaged with the prior's, if there is one."""
+        values = self._values(actions)
+        if self.prior is None:
+            return values
+        judged = self._candidates() & np.isfinite(values)
+        surplus = np.where(judged, self.prior(observations) * self.simulator.mean_value - values, 0.0)
+        # Only differences between actions matter: the means of both valuations are made the same.
+        surplus -= surplus.sum(axis=1, keepdims=True) / judged.sum(axis=1, keepdims=True)
+        return np.where(judged, values + self.trust / (self.trust + self.futures) * surplus, values)
+
     def _values(self, candidates: NDArray[np.bool_]) -> NDArray[np.float64]:
         config, config_f, env, _, jobs, jobs_f, lists, rows, _ = self.simulator.state
         waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
@@ -137,6 +169,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
             candidates,
             self._shape,
             self._order,
+            self.floor,
             self._chosen_futures(env),
             self._bank.first,
             config,
@@ -165,3 +198,12 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         chosen[:, :, 0] = (first[:, None] + np.arange(self.futures)) % size
         chosen[:, :, 1] = self._bank.next_step(env[:, at.NOW])[:, None]
         return chosen
+
+
+def _read(source: str, simulator: ResourcePoolSimulator) -> Prior:
+    """Load a network: the one place at which this package, which runs without torch, may need it."""
+    try:
+        from sb3_greendc.bc.prior import read_prior
+    except ImportError as error:
+        raise ImportError(f"prior={source!r} needs torch and SB3: pip install sb3-greendc") from error
+    return read_prior(source, simulator)

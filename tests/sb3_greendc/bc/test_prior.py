@@ -1,0 +1,79 @@
+"""A distilled network as the prior of rollouts: its scale, other sizes, its mask, rollouts that use it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from greendc.baselines import make_policy
+from sb3_greendc.bc.distill import distill
+from sb3_greendc.bc.prior import NetworkPrior, read_prior
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.datasets import collect
+from sb3_greendc.pretrained import load_pretrained
+
+PROBLEM = {"mask": "now_on_time", "skip_forced": True, "offered_load": 1.0, "episode_steps": 60}
+
+
+@pytest.fixture(scope="module")
+def data():
+    spec = "rollout:futures=4"
+    return collect([spec], "ResourcePool-10", 600, env_kwargs=PROBLEM, labels=["advantages"], n_envs=4)
+
+
+@pytest.fixture(scope="module")
+def path(data, tmp_path_factory):
+    return str(distill(data, n_epochs=2, batch_size=64, logit_scale=2.0).save(tmp_path_factory.mktemp("m")))
+
+
+def centered(values, masks):
+    values = np.where(masks, values, np.nan)
+    return values - np.nanmean(values, axis=1, keepdims=True)
+
+
+def test_its_values_are_the_logits_in_mean_job_values(data, path):
+    env = make_vec_env("ResourcePool-10", 4, **PROBLEM)
+    observations = data.batch(np.arange(64), ["observations"])["observations"]
+    prior = read_prior(path, env.simulator)
+    tensors, _ = prior.model.policy.obs_to_tensor(observations)
+    masks = observations["action_mask"].astype(bool)
+    logits = prior.model.policy.get_distribution(tensors, masks).distribution.logits.detach().numpy()
+    found = centered(prior(observations), masks)
+    np.testing.assert_allclose(found, centered(logits, masks) / 2.0, atol=1e-5)
+
+
+def test_rollouts_with_it_can_be_judged_and_recorded(path):
+    spec = f"rollout:futures=2,prior={path}"
+    table = evaluate([spec], "ResourcePool-20", 2, env_kwargs=PROBLEM)  # of another size
+    assert table["total_job_value_ratio"].between(0, 1).all()
+    env = make_vec_env("ResourcePool-10", 4, **PROBLEM)
+    env.seed(0)
+    observations = env.reset()
+    masks = observations["action_mask"].astype(bool)
+    sure = make_policy("rollout", env, futures=2, prior=path, trust=10**9)
+    prior = centered(read_prior(path, env.simulator)(observations), masks)
+    judged = masks.sum(axis=1) > 1
+    np.testing.assert_allclose(sure.advantages(observations)[judged], prior[judged], atol=1e-4)
+    recorded = collect([spec], "ResourcePool-10", 40, env_kwargs=PROBLEM, labels=["advantages"], n_envs=4)
+    assert np.isfinite(recorded.labels["advantages"]).any(axis=1).all()
+
+
+def test_what_ships_is_a_prior(path):
+    env = make_vec_env("ResourcePool-10", 1, **PROBLEM)
+    shipped = make_policy("rollout", env, prior="pretrained").prior
+    model = load_pretrained("ResourcePool")
+    for name, weights in shipped.model.policy.state_dict().items():
+        assert (weights == model.policy.state_dict()[name]).all()
+
+
+def test_another_mask_than_in_training_is_refused(path):
+    env = make_vec_env("ResourcePool-10", 1)
+    with pytest.raises(ValueError, match=r"trained with mask='now_on_time'; the environment has 'valid'"):
+        make_policy("rollout", env, prior=path)
+
+
+def test_a_scale_of_zero_is_refused(path):
+    env = make_vec_env("ResourcePool-10", 1, **PROBLEM)
+    with pytest.raises(ValueError, match="logit_scale"):
+        NetworkPrior(read_prior(path, env.simulator).model, 0.0)
