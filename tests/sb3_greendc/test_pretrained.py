@@ -95,7 +95,8 @@ def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
 
 def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
-    make = "--teach 1000 --futures 2 --floors 0.2 --name pool --scales --no-progress".split()
+    make = ["--teach", "1000", "--futures", "2", "--floors", "0.2"]
+    make += ["--name", "pool", "--scales", "--no-progress"]
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-?0"]
     make += ["--episodes", "2", "--baselines", "hvf"]
     assert command.main(make) == 0
