@@ -14,6 +14,7 @@ import pandas as pd
 
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
+from sb3_greendc.common.contestants import Policy
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import MODEL_FILE, RUN_FILE
 from sb3_greendc.common.provenance import provenance
@@ -23,6 +24,7 @@ from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
 RECORDING_SEED = 20_000
 NAME = "distilled rollouts"
+SEARCHED = f"{NAME}, searching"
 
 FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
 """QoS values below which the heuristic inside the rollouts starts no job, of which the best is found by trial
@@ -55,6 +57,8 @@ class DistilledTraining(Task):
     :param episodes: test episodes
     :param test_kwargs: keyword arguments of the environment in tests only
     :param floors: of the rollouts that teach; the best one is found by trial
+    :param search: futures of each decision of a second policy, :data:`SEARCHED`: rollouts with the network as
+        their prior; 0 for none
     """
 
     problem: Problem
@@ -66,6 +70,7 @@ class DistilledTraining(Task):
     episodes: int
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
     floors: tuple[float, ...] = FLOORS
+    search: int = 0
 
     @property
     def title(self) -> str:
@@ -76,7 +81,9 @@ class DistilledTraining(Task):
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         longer = 12.0 if self.problem.has_long_queues else 1.0
         trials = 0.0 if len(self.floors) == 1 else 1.0 * len(self.floors)
-        return 6.0 + trials + self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
+        searched = self.episodes * self.test_kwargs.get("episode_steps", 500) * self.search
+        labelled = self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
+        return 6.0 + trials + labelled + 5e-6 * longer * searched
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -84,14 +91,23 @@ class DistilledTraining(Task):
         started = time.perf_counter()
         clone = teach(acting, self.labels, self.futures, self.epochs, self.seed, self.floors)
         seconds = time.perf_counter() - started
-        head = {"policy": NAME, "train_seed": self.seed, "trained_decisions": self.labels}
+        head = {
+            "train_seed": self.seed,
+            "trained_decisions": self.labels,
+            "trained_seconds": round(seconds, 2),
+        }
         tested = acting.with_kwargs(**self.test_kwargs)
-        rows = [
-            {**head, "trained_seconds": round(seconds, 2), **row}
-            for row in play(clone.model, tested, self.episodes)
-        ]
         with tempfile.TemporaryDirectory() as folder:
             clone.save(folder, **provenance())
+            policies: dict[str, Policy] = {NAME: clone.model}
+            if self.search:
+                floor = clone.record["floor"]
+                policies[SEARCHED] = f"rollout:futures={self.search},floor={floor:g},prior={folder}"
+            rows = [
+                {"policy": name, **head, **row}
+                for name, policy in policies.items()
+                for row in play(policy, tested, self.episodes)
+            ]
             files = {name: (Path(folder) / name).read_bytes() for name in (MODEL_FILE, RUN_FILE)}
         return Outcome({"episodes": pd.DataFrame(rows)}, files)
 
@@ -129,7 +145,7 @@ def teach(
     scale = SCALE / max(1.0, SCALE / SPREAD * float(np.sqrt(np.nanmean(np.square(advantages)))))
     clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=scale)
     taught = f"by {teacher} on {labels:,} decisions, in {epochs} passes"
-    return replace(clone, record={**clone.record, "taught": taught})
+    return replace(clone, record={**clone.record, "taught": taught, "floor": floor})
 
 
 def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0) -> float:

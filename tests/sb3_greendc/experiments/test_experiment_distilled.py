@@ -6,7 +6,7 @@ import pytest
 import torch as th
 
 from sb3_greendc.experiments import distilled
-from sb3_greendc.experiments.distilled import best_floor, teach
+from sb3_greendc.experiments.distilled import NAME, SEARCHED, DistilledTraining, best_floor, teach
 from sb3_greendc.experiments.experiment import CHOICE
 from sb3_greendc.experiments.tasks import Problem
 
@@ -35,3 +35,15 @@ def test_the_record_names_the_teacher_and_the_floor_matters():
     assert floored.record["taught"] == "by rollout:futures=2,floor=0.5 on 600 decisions, in 1 passes"
     weights = [clone.model.policy.state_dict() for clone in (plain, floored)]
     assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_the_network_and_the_search_on_top_play_the_same_episodes():
+    steps = {"episode_steps": 60}
+    task = DistilledTraining(Problem(POOL.env_id), CHOICE, 600, 4, 4, 0, 2, steps, (0.2,), search=4)
+    episodes = task.compute().tables["episodes"]
+    assert episodes["policy"].tolist() == [NAME, NAME, SEARCHED, SEARCHED]
+    assert episodes["episode"].tolist() == [0, 1, 0, 1]
+    jobs = episodes.pivot(index="episode", columns="policy", values="arrived_jobs")
+    assert (jobs[NAME] == jobs[SEARCHED]).all()
+    searched = episodes[episodes["policy"] == SEARCHED]
+    assert (searched["total_job_value_ratio"] > 0.2).all()
