@@ -49,8 +49,8 @@ LEARNERS = (
         speed=8_000.0,
     ),
 )
-"""Hyperparameters are those of ``zoo_hparams/``, but for PID-PPO's bound on the multiplier: with 40 it has not
-come back from there after 200,000 hours, and saves nothing; with 15 the cost ends at nine times the limit."""
+"""Hyperparameters are those of ``zoo_hparams/`` but for the bound on PID-PPO's multiplier: from 40 it has not
+come back after 200,000 hours, and nothing is saved; with 15 the cost ends at nine times the limit."""
 
 LEARNER_NAMES = (*(learner.name for learner in LEARNERS), "CRR from day_ahead")
 
