@@ -34,10 +34,10 @@ LEARNERS = (
         "discrete_sac",
         env_id=DISCRETE,
         decisions=200_000,
-        quick_decisions=32_000,
+        quick_decisions=64_000,
         speed=1_500.0,
     ),
-    Learner("SAC", "sac", decisions=200_000, quick_decisions=20_000, speed=600.0),
+    Learner("SAC", "sac", decisions=200_000, quick_decisions=60_000, speed=500.0),
     Learner(
         "PID-PPO",
         "pid_ppo",
