@@ -231,7 +231,7 @@ def write_report(site: Site, analysis: Analysis, folder: Path, model: Path, comm
         markdown(rounded),
         "![value earned by policy](figure.png)",
         "## Trained policies",
-        "\n".join(margins),
+        "\n".join([*margins, *(f"- {note}" for note in analysis.notes)]),
         _keep_model(model, folder),
     ]
     path = folder / "report.md"

@@ -83,6 +83,7 @@ def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
         "laid onto the power's calendar",
         "mean 0.300 kg/kWh",
         "deadline_never",
+        "chooses among the first 32 jobs",
     ):
         assert part in report
     assert (out / "my-site" / "model" / "model.zip").is_file()
