@@ -83,7 +83,7 @@ class DistilledTraining(Task):
         trials = 0.0 if len(self.floors) == 1 else 1.0 * len(self.floors)
         searched = self.episodes * self.test_kwargs.get("episode_steps", 500) * self.search
         labelled = self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
-        return 6.0 + trials + labelled + 5e-6 * longer * searched
+        return float(6.0 + trials + labelled + 5e-6 * longer * searched)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
