@@ -86,6 +86,8 @@ def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
         "chooses among the first 32 jobs",
     ):
         assert part in report
+    margins = [line.split("(`")[1].split("`")[0] for line in report.splitlines() if " against " in line]
+    assert len(margins) == 2 * len(set(margins))  # each rival once, for each of both learners
     assert (out / "my-site" / "model" / "model.zip").is_file()
     assert (out / "my-site" / "figure.png").is_file()
 
