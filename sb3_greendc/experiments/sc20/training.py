@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.comparison import summary
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
-from sb3_greendc.experiments.figures import curves, panels
+from sb3_greendc.experiments.figures import curves, outer_legend, panels
 from sb3_greendc.experiments.learners import SC20_A2C
 from sb3_greendc.experiments.sweep import METRICS
 from sb3_greendc.experiments.tasks import Item, Problem
@@ -48,8 +48,9 @@ def figure_of(results: Results, metrics: tuple[str, ...]) -> Figure:
     rows = results.table()
     figure, axes = panels([TITLES[metric] for metric in metrics])
     for panel, metric in zip(axes, metrics, strict=True):
-        curves(rows, metric, "trained_decisions", panel, by="arrivals")
-        panel.set_ylabel(metric)
+        curves(rows, metric, "trained_decisions", panel, by="arrivals", legend=False)
+        panel.set_ylabel(metric.replace("_", " "))
+    outer_legend(figure, axes[0])
     return figure
 
 
