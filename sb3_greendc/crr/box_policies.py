@@ -229,22 +229,15 @@ class BoxCRRPolicy(BasePolicy):
 class BoxCnnPolicy(BoxCRRPolicy):
     """:class:`BoxCRRPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
 
-    def __init__(
-        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class BoxMultiInputPolicy(BoxCRRPolicy):
     """:class:`BoxCRRPolicy` with SB3's combined extractor by default: for ``Dict``."""
 
-    def __init__(
-        self,
-        *args: Any,
-        features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": MaskedCombinedExtractor, **kwargs})
 
 
 def check_box(action_space: spaces.Space[Any]) -> None:

@@ -133,22 +133,15 @@ class CRRPolicy(DiscreteSACPolicy):
 class CnnPolicy(CRRPolicy):
     """:class:`CRRPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
 
-    def __init__(
-        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class MultiInputPolicy(CRRPolicy):
     """:class:`CRRPolicy` with SB3's combined extractor, less the mask, by default: for ``Dict``."""
 
-    def __init__(
-        self,
-        *args: Any,
-        features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": MaskedCombinedExtractor, **kwargs})
 
 
 MlpPolicy = CRRPolicy

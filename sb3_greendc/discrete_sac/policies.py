@@ -194,22 +194,15 @@ class DiscreteSACPolicy(BasePolicy):
 class CnnPolicy(DiscreteSACPolicy):
     """:class:`DiscreteSACPolicy` with SB3's ``NatureCNN`` as encoder by default, for images."""
 
-    def __init__(
-        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": NatureCNN, **kwargs})
 
 
 class MultiInputPolicy(DiscreteSACPolicy):
     """:class:`DiscreteSACPolicy` with SB3's combined extractor, less the mask, by default: for ``Dict``."""
 
-    def __init__(
-        self,
-        *args: Any,
-        features_extractor_class: type[BaseFeaturesExtractor] = MaskedCombinedExtractor,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"features_extractor_class": MaskedCombinedExtractor, **kwargs})
 
 
 MlpPolicy = DiscreteSACPolicy

@@ -307,3 +307,31 @@ def test_every_base_runs(base):
     observations, _ = env.reset(seed=0)
     for _ in range(30):
         observations = env.step(policy.predict(observations)[0])[0]
+
+
+@pytest.mark.parametrize("units", [4, 70])  # one word of bits, and two
+def test_backfilling_keeps_the_place_of_the_first_that_has_none(units):
+    # Half the pool is free now, all of it in four steps; who wants all of it is worth more than a long half.
+    half = units // 2
+    nothing = JobArrays(*[np.zeros(0, np.int64)] * 2, np.zeros((0, 1), np.int64), np.zeros(0))
+    pool, observations = pool_with(
+        (0, 4, (half,), 0.95),
+        (0, 6, (units,), 0.55),
+        (0, 12, (half,), 0.1),
+        (0, 3, (half,), 0.1),
+        resource_types=1,
+        units=units,
+        horizon=24,
+        workload=KnownJobs(nothing),
+        step_hours=0.1,
+    )
+    pool.step(np.array([0]), observations)
+    value = pool.view().job_table()["value"]
+    passing, keeping = (
+        Rollout(pool, 1, 20, dispatch=dispatch)._values(pool.action_masks())[0]
+        for dispatch in ("skip", "easy")
+    )
+    # Now: the long half keeps the large one out for as long as it could be on time; the short one does not.
+    assert passing[-1] == value[2] + value[3]
+    assert keeping[-1] == pytest.approx(value[1] + value[2] * 10 / 12 + value[3])
+    assert keeping[1] < keeping[2] == pytest.approx(keeping[-1])

@@ -5,8 +5,10 @@ The simulator's state carries more than a rollout needs (cells, energies, metric
 alone: for each row from now on and each resource type the units that are not taken, first as the simulator's
 rows have them, then without those of each job that is placed. Time goes on by looking at the next row.
 The heuristic starts jobs in the order of their keys, now or not at all, and never late, so whatever it
-places will pay its value. Of a placement that goes on beyond the rollout, the share within it counts:
-without that, whatever starts last looks cheap, since nobody sees what it keeps out.
+places will pay its value. With backfilling the first that has no place now holds the earliest one in
+which it is on time, while others are looked at. Of a placement that goes on beyond the rollout, the
+share within it counts: without that, whatever starts last looks cheap, since nobody sees what it keeps
+out.
 
 ==========  ===================================  =========================================================
 array       shape                                holds
@@ -59,7 +61,8 @@ DEPTH = 4
 ROWS = 5
 SAMPLED = 6  # jobs in all futures together
 DAY = 7  # rows after which power is taken to repeat, beyond the forecast
-SHAPE = 8
+BACKFILL = 8  # whether a job without a place holds one for later, and others only start around it
+SHAPE = 9
 
 NOW, CHANGED, WORK = 0, 1, 2  # the plans
 
@@ -439,7 +442,7 @@ def roll_out(
     """
     sampled, count = shape[SAMPLED], 0
     for i in range(sampled, sampled + waiting):
-        if i != left_out:
+        if i != left_out and table[i, LENGTH] <= table[i, LATEST]:
             count = queue_up(queue, count, i, worth)
     shift = step - 1
     arriving, last = bank[future], bank[future + 1]
@@ -455,18 +458,24 @@ def roll_out(
             look = True
         if not look:
             continue
-        kept = 0
+        kept, holder, held = 0, -1, -1
         for q in range(count):
             i = queue[q]
             clock = t + shift if i < sampled else t
-            if clock + table[i, LENGTH] > table[i, LATEST]:
+            slack = table[i, LATEST] - table[i, LENGTH] - clock
+            if slack < 0:
                 continue
-            if clock >= table[i, ARRIVAL] and try_start(shape, t, steady, plans, WORK, table, i):
+            # Behind the row that is held nothing becomes taken that is not yet, as behind the steady one.
+            if clock >= table[i, ARRIVAL] and try_start(shape, t, max(steady, held), plans, WORK, table, i):
                 total += worth[i, VALUE] * share_inside(shape, t, table[i, LENGTH])
                 continue
+            if shape[BACKFILL] and held < 0 and not table[i, IS_BROWN]:
+                holder, held = i, hold(shape, t, t + slack, steady, plans, table, i)
             queue[kept] = i
             kept += 1
         count = kept
+        if held >= 0:
+            release(shape, held, plans, table, holder)
     return total
 
 
@@ -484,6 +493,47 @@ def queue_up(queue: Ints, count: int, i: int, worth: Floats) -> int:
         place -= 1
     queue[place] = i
     return count + 1
+
+
+@compiled
+def hold(shape: Ints, t: int, last: int, steady: int, plans: Ints, table: Ints, i: int) -> int:
+    """Take a job's blocks from the first row after ``t`` in which it fits, and return that row.
+
+    The blocks are noted in the scratch row of plan ``NOW``.
+
+    :param last: the last row in which it would be on time
+    :return: -1, and nothing taken, if there is none
+    """
+    note = plans.shape[1] - 1
+    for row in range(t + 1, min(last + 1, shape[DEPTH])):
+        if not more_free(plans, WORK, row, row - 1):
+            continue
+        fits = True
+        for k in range(shape[TYPES]):
+            if fits and table[i, NEEDS + k] > 0:
+                plans[NOW, note, k] = lowest_block(shape, row, steady, plans, WORK, table, i, k)
+                fits = plans[NOW, note, k] >= 0
+        if fits:
+            for k in range(shape[TYPES]):
+                need, block = table[i, NEEDS + k], plans[NOW, note, k]
+                if need > 0:
+                    take(shape, plans, WORK, k, block, need, row, row + table[i, LENGTH])
+            return row
+    return -1
+
+
+@compiled
+def release(shape: Ints, row: int, plans: Ints, table: Ints, i: int) -> None:
+    """Give back what :func:`hold` has taken from ``row`` on: units that were free on green power."""
+    words, kinds, note = shape[WORDS], shape[KINDS], plans.shape[1] - 1
+    for k in range(shape[TYPES]):
+        need, block = table[i, NEEDS + k], plans[NOW, note, k]
+        for w in range(words):
+            units = span(block, block + need, w) if need > 0 else 0
+            for kind in range(kinds):
+                column = (k * kinds + kind) * words + w
+                for h in range(row, row + table[i, LENGTH]):
+                    plans[WORK, h, column] |= units
 
 
 @compiled

@@ -27,6 +27,9 @@ BASES = {
 }
 """Orders in which the heuristic inside a rollout starts jobs."""
 
+DISPATCHES = ("skip", "easy")
+"""What it does about a job that does not fit: pass over it, or keep the earliest place for it."""
+
 Prior: TypeAlias = Callable[[Observation], NDArray[np.float64]]
 """What is thought of each action before it is tried: values ``(n, n_actions)``, in mean job values."""
 
@@ -63,6 +66,8 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     :param depth: steps that a rollout looks ahead, this one included
     :param base: the heuristic inside a rollout starts the waiting jobs in this order (:data:`BASES`), as soon
         as they fit, those that would be late not at all; ``"qos"`` is ``deadline_never``
+    :param dispatch: what it does about a job that does not fit: ``"skip"`` passes over it; ``"easy"`` starts
+        others only where they do not delay the first such job that can still be on time (backfilling)
     :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
         them earns more, and rollouts with it
     :param seed: fixes the futures
@@ -82,6 +87,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         depth: int = 40,
         base: str = "qos",
         seed: int = 0,
+        dispatch: str = "skip",
         floor: float = 0.0,
         prior: str | Prior | None = None,
         trust: int = 32,
@@ -93,6 +99,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         require(floor >= 0, "floor", floor, "at least 0")
         require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
+        require_one_of("dispatch", dispatch, DISPATCHES)
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
         self.floor, self.trust = float(floor), trust
         self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
@@ -108,6 +115,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         shape[kr.SAMPLED] = len(self._bank.table)
         day = self._bank.day_steps
         shape[kr.DAY] = day if day <= config.horizon else 1
+        shape[kr.BACKFILL] = dispatch == "easy"
         self._shape = shape
         self._plans = np.zeros((3, shape[kr.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
         self._make_room(64)
