@@ -30,6 +30,9 @@ FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3)
 """QoS values below which the heuristic inside the rollouts starts no job, of which the best is found by trial
 before a network is taught. At a load of 0.8 it is about 0.15, at 1.0 about 0.2."""
 
+LONG_FLOORS = (0.0, 0.2)
+"""Those that are tried where long queues make each decision slow."""
+
 FLOOR_SEED, FLOOR_FUTURES = 10_000, 4
 FLOOR_EPISODES, FLOOR_EPISODES_LONG = 64, 12
 """How floors are tried; the fewer episodes where long queues make each decision slow."""
@@ -79,10 +82,10 @@ class DistilledTraining(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        longer = 12.0 if self.problem.has_long_queues else 1.0
-        trials = 0.0 if len(self.floors) == 1 else 1.0 * len(self.floors)
+        longer, wider, trial = (12.0, 3.0, 15.0) if self.problem.has_long_queues else (1.0, 1.0, 1.0)
+        trials = trial * len(self.floors) if len(self.floors) > 1 else 0.0
         searched = self.episodes * self.test_kwargs.get("episode_steps", 500) * self.search
-        labelled = self.labels * (1.6e-5 * longer * self.futures + 4e-5 * self.epochs)
+        labelled = self.labels * (1.6e-5 * longer * self.futures + 4e-5 * wider * self.epochs)
         return float(6.0 + trials + labelled + 5e-6 * longer * searched)
 
     def compute(self) -> Outcome:
@@ -130,7 +133,7 @@ def teach(
     :param floors: of the rollouts; of several the best one is found by trial (:func:`best_floor`)
     """
     floor = best_floor(problem, floors, seed)
-    teacher = f"rollout:futures={futures}" + (f",floor={floor:g}" if floor else "")
+    teacher = rollouts(problem, futures, floor)
     data = collect(
         {"rollout": teacher},
         problem.env_id,
@@ -148,6 +151,17 @@ def teach(
     return replace(clone, record={**clone.record, "taught": taught, "floor": floor})
 
 
+def rollouts(problem: Problem, futures: int, floor: float) -> str:
+    """Return the teacher of a problem; where many jobs wait, its rollouts keep places for those without one.
+
+    :param problem: that it acts in
+    :param futures: of each decision
+    :param floor: QoS value below which the heuristic inside starts no job
+    """
+    kept = f",floor={floor:g}" if floor else ""
+    return f"rollout:futures={futures}{kept}" + (",dispatch=easy" if problem.has_long_queues else "")
+
+
 def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0) -> float:
     """Return the floor with which rollouts over few futures earn most in training episodes.
 
@@ -158,7 +172,7 @@ def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0) -> floa
     if len(floors) == 1:
         return floors[0]
     results = evaluate(
-        {f"{floor:g}": f"rollout:futures={FLOOR_FUTURES},floor={floor:g}" for floor in floors},
+        {f"{floor:g}": rollouts(problem, FLOOR_FUTURES, floor) for floor in floors},
         problem.env_id,
         FLOOR_EPISODES_LONG if problem.has_long_queues else FLOOR_EPISODES,
         FLOOR_SEED + 100 * seed,

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.distilled import DistilledTraining
+from sb3_greendc.experiments.distilled import FLOORS, LONG_FLOORS, DistilledTraining
 from sb3_greendc.experiments.episodes import Baselines, Variant, all_variants, likely_variants
 from sb3_greendc.experiments.tasks import Item, Problem, Task
 from sb3_greendc.experiments.training import Learner, Training
@@ -82,8 +82,11 @@ class Form:
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes)]
         if marks:
-            planner = Variant("rollout", {"futures": self.pick(32, 100)})
-            found.append(Baselines(tested, (planner,), self.episodes))
+            planners = (
+                Variant("rollout", {"futures": self.pick(32, 100)}),
+                Variant("rollout", {"futures": self.pick(32, 100), "floor": 0.2}),
+            )
+            found.append(Baselines(tested, planners, self.episodes))
             found.append(Bounds(tested, self.pick(16, 64)))
         return found
 
@@ -115,7 +118,11 @@ class Form:
         ]
 
     def distilled(
-        self, problem: Problem, steps: int | None = None, choice: Mapping[str, object] | None = None
+        self,
+        problem: Problem,
+        steps: int | None = None,
+        choice: Mapping[str, object] | None = None,
+        search: int = 0,
     ) -> list[DistilledTraining]:
         """Return the networks that are taught by rollouts on a problem of the resource pool, one per seed.
 
@@ -133,6 +140,8 @@ class Form:
                 seed=seed,
                 episodes=self.episodes,
                 test_kwargs={"episode_steps": steps or self.test_steps},
+                floors=LONG_FLOORS if problem.has_long_queues else FLOORS,
+                search=search,
             )
             for seed in range(self.seeds or self.pick(1, 10))
         ]

@@ -67,7 +67,8 @@ class Sweep:
     :param checkpoints: how often learners are judged in training
     :param test_steps: steps of a test episode, in place of the form's own number
     :param full_seeds: training seeds of the full form
-    :param marks: whether rollouts themselves compete, and the bound is shown
+    :param marks: whether rollouts compete, by themselves and on top of the taught network, and the bound is
+        shown
     :param taught: further keyword arguments of the environment, for the network that rollouts teach
     :param papers: heuristics that the paper has
     :param notes: for the results page
@@ -103,7 +104,8 @@ class Sweep:
             for learner in (*self.learners(form), *point.learners):
                 runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            items += labelled(form.distilled(point.problem, steps, self.taught), **labels)
+            search = form.pick(32, 100) if self.marks else 0
+            items += labelled(form.distilled(point.problem, steps, self.taught, search), **labels)
         return items
 
     def analyze(self, results: Results, form: Form) -> Analysis:
