@@ -25,7 +25,7 @@ from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
 from sb3_greendc.experiments.distilled import FLOORS, teach
-from sb3_greendc.experiments.experiment import CHOICE, ON_TIME
+from sb3_greendc.experiments.experiment import taught_choice
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.pretrained import Release, pretrained_directory, write_release
 from sb3_greendc.zoo import load_hyperparameters
@@ -116,13 +116,17 @@ def taught(
     """
     if not options.env:
         raise ValueError("--teach: needs --env, the environment that is taught")
-    problem = Problem(greendc.resolve_env_id(options.env[0]), {**env_kwargs, **CHOICE})
-    clone = teach(problem, options.teach, options.futures, epochs=10, floors=options.floors)
+    problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
+    choice = taught_choice(problem)
+    clone = teach(
+        problem.with_kwargs(**choice), options.teach, options.futures, epochs=10, floors=options.floors
+    )
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
+    del choice["skip_forced"]
     record = {
         **clone.record,
         **provenance(),
-        "env_kwargs": {**env_kwargs, **ON_TIME},
+        "env_kwargs": {**env_kwargs, **choice},
         "algorithm": clone.algorithm,
     }
     settings = load_hyperparameters(clone.algorithm, problem.env_id).settings

@@ -15,7 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium as gym
 import pandas as pd
+
+import greendc
 
 FORMAT = 1
 """Part of every key; to be raised when tasks of the same settings would give other results."""
@@ -49,7 +52,8 @@ class Problem:
     @property
     def has_long_queues(self) -> bool:
         """Whether hundreds of jobs wait at times, as on logs and where more arrives than the pool can do."""
-        return bool(self.env_kwargs.get("workload", "synthetic") != "synthetic")
+        preset = gym.spec(greendc.resolve_env_id(self.env_id)).kwargs
+        return bool({**preset, **self.env_kwargs}.get("workload", "synthetic") != "synthetic")
 
     def with_kwargs(self, **env_kwargs: Any) -> Problem:
         """Return the same problem with other or further keyword arguments."""
