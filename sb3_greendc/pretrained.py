@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -86,7 +87,9 @@ class Release:
         env_id = greendc.resolve_env_id(env_id or self.env_id)
         settings = load_hyperparameters(self.algorithm, env_id, self.hyperparameters)
         env = settings.wrap(make_vec_env(env_id, 1, **self.env_kwargs))
-        return settings.build(env, device=device)
+        with warnings.catch_warnings():  # of batches that the single environment does not fill
+            warnings.filterwarnings("ignore", "You have specified a mini-batch size")
+            return settings.build(env, device=device)
 
 
 def pretrained_directory() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -152,5 +153,8 @@ def test_every_shipped_release_loads_and_acts():
             if "maskable" in release.algorithm
             else {}
         )
-        actions, _ = load_pretrained(name).predict(env.reset(), deterministic=True, **masks)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            model = load_pretrained(name)
+        actions, _ = model.predict(env.reset(), deterministic=True, **masks)
         assert len(actions) == 2
