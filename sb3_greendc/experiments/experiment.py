@@ -222,8 +222,11 @@ class Experiment:
 
 
 def unique_tasks(items: Sequence[Item]) -> list[Task]:
-    """Return each task once, the longest first, so that no long one is left for the end."""
-    tasks = {item.task.key: item.task for item in items}
+    """Return each task once, the longest first, so that no long one is left for the end.
+
+    Runs of one key under two titles are two tasks: their tables name the learner.
+    """
+    tasks = {(item.task.title, item.task.key): item.task for item in items}
     return sorted(tasks.values(), key=lambda task: -task.seconds())
 
 

@@ -10,7 +10,7 @@ from experiment_cases import Toy
 from sb3_greendc.experiments.bounds import Bounds
 from sb3_greendc.experiments.distilled import DistilledTraining
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import CHOICE, Form
+from sb3_greendc.experiments.experiment import CHOICE, Form, unique_tasks
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.sc20.training import problem as sc20_problem
@@ -95,6 +95,15 @@ def test_figures_of_the_same_runs_share_their_tasks():
         for name in ("cocorl-fig5", "cocorl-fig6", "cocorl-fig10")
     ]
     assert keys[0] == keys[1] == keys[2]
+
+
+def test_runs_of_one_key_under_two_names_are_two_tasks(tmp_path):
+    names = ("cocorl-fig5", "cocorl-fig11", "cocorl-fig12")
+    items = [item for name in names for item in load_experiment(name).items(Form(quick=True))]
+    store = Store(tmp_path)
+    run = {store.folder(task) for task in unique_tasks(items)}
+    assert run == {store.folder(item.task) for item in items}
+    assert len({folder.name.rpartition("-")[2] for folder in run}) < len(run)
 
 
 def test_the_store_keeps_outcomes_and_nothing_unfinished(tmp_path):
