@@ -24,11 +24,13 @@ COLORS = {
     "rollouts": "#a04a00",
     "rollout": "#a04a00",
     "distilled rollouts": "#c0392b",
+    "distilled rollouts, searching": "#6b0f1a",
+    "PID-PPO, taught start": "#2a9d5c",
     "MaskablePPO": "#2a9d5c",
     "DiscreteSAC": "#7b3fa0",
     "DQN": "#c2569f",
 }
-"""Heuristics in blue and grey, those beyond the papers in orange, learners in green and violet."""
+"""Heuristics in blue and grey, those beyond the papers in orange, learners in red, green and violet."""
 
 _OTHERS = (
     *("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#444444", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),
