@@ -7,6 +7,7 @@ and one with changed settings is another task.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import hashlib
 import json
@@ -60,21 +61,21 @@ class Problem:
         return Problem(self.env_id, {**self.env_kwargs, **env_kwargs})
 
 
-class Task:
+class Task(abc.ABC):
     """Base of all tasks; subclasses are frozen dataclasses."""
 
     @property
+    @abc.abstractmethod
     def title(self) -> str:
         """A few words for progress displays and file names."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def seconds(self) -> float:
         """Return about how long the task takes on one core of 2024."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def compute(self) -> Outcome:
         """Do the work."""
-        raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the result depends on, as plain values."""
