@@ -27,7 +27,7 @@ class FutureBank:
     first: NDArray[np.int64]
     """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
     table: NDArray[np.int64]
-    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_rollout`."""
+    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`."""
     worth: NDArray[np.float64]
     """``(jobs, 2)``: key and value."""
 

@@ -1,25 +1,12 @@
 # mypy: warn-return-any=False
 """Compiled rollouts: what each action is worth if a heuristic goes on from there, in sampled futures.
 
-The simulator's state carries more than a rollout needs (cells, energies, metrics). Here a pool is its *plan*
-alone: for each row from now on and each resource type the units that are not taken, first as the simulator's
-rows have them, then without those of each job that is placed. Time goes on by looking at the next row.
-The heuristic starts jobs in the order of their keys, now or not at all, and never late, so whatever it
-places will pay its value. With backfilling the first that has no place now holds the earliest one in
-which it is on time, while others are looked at. Of a placement that goes on beyond the rollout, the
-share within it counts: without that, whatever starts last looks cheap, since nobody sees what it keeps
-out.
-
-==========  ===================================  =========================================================
-array       shape                                holds
-==========  ===================================  =========================================================
-``plans``   ``(3, D + H + 1, R*kinds*words)``    bitmaps: as it is, after the first action, in a rollout.
-                                                 Kind 0: free and powered; kind 1, only where jobs may use
-                                                 brown energy: not occupied. The last row is scratch
-``table``   ``(jobs, NEEDS + R)``                a row a job: the jobs of all futures, then the waiting ones
-``worth``   ``(jobs, 2)``                        the key that the order sorts by, least first (infinite: the
-                                                 heuristic never starts the job); the value
-==========  ===================================  =========================================================
+On plans (:mod:`~greendc.baselines.resource_pool.kernel_plan`), first as the simulator's rows have them, then
+without the units of each job that is placed. Time goes on by looking at the next row. The heuristic starts
+jobs in the order of their keys, now or not at all, and never late, so whatever it places will pay its value.
+With backfilling the first that has no place now holds the earliest one in which it is on time, while others
+are looked at. Of a placement that goes on beyond the rollout, the share within it counts: without that,
+whatever starts last looks cheap, since nobody sees what it keeps out.
 """
 
 from __future__ import annotations
@@ -28,43 +15,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.resource_pool.kernel_order import sort_key
-from greendc.bits import lowest_bit
+from greendc.baselines.resource_pool.kernel_plan import (
+    ARRIVAL,
+    BACKFILL,
+    CHANGED,
+    DAY,
+    DEPTH,
+    IS_BROWN,
+    KEY,
+    KINDS,
+    LATEST,
+    LENGTH,
+    NEEDS,
+    NOW,
+    ROWS,
+    SAMPLED,
+    TYPES,
+    UNITS,
+    VALUE,
+    WORDS,
+    WORK,
+    copy_plan,
+    hold,
+    more_free,
+    release,
+    share_inside,
+    steady_from,
+    take,
+    try_start,
+)
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
-from greendc.resource_pool.kernel_rows import (
-    column_of,
-    first_run,
-    ring,
-    run_starts,
-    span,
-)
+from greendc.resource_pool.kernel_rows import column_of, ring, span
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-# --- columns of `table`; the units needed of each type follow them --------------------------------------
-ARRIVAL = 0  # steps from the beginning of its future; of waiting jobs, the first step in which it may start
-LATEST = 1  # latest finish, on the same clock
-LENGTH = 2  # steps that a placement occupies
-IS_BROWN = 3  # 1 if it may use units that green power does not carry
-NEEDS = 4
-
-KEY, VALUE = 0, 1
-
-# --- `shape`: whole numbers of a planner -----------------------------------------------------------------
-TYPES = 0
-WORDS = 1
-KINDS = 2
-UNITS = 3
-DEPTH = 4
-ROWS = 5
-SAMPLED = 6  # jobs in all futures together
-DAY = 7  # rows after which power is taken to repeat, beyond the forecast
-BACKFILL = 8  # whether a job without a place holds one for later, and others only start around it
-SHAPE = 9
-
-NOW, CHANGED, WORK = 0, 1, 2  # the plans
 
 
 @compiled
@@ -151,14 +137,6 @@ def value_actions(
                     shape, k, step, bank, first, count, left_out, steady, plans, table, worth, queue
                 )
             values[b, a] = gained + total / futures.shape[1]
-
-
-@inlined
-def copy_plan(plans: Ints, to: int, source: int) -> None:
-    """Copy one plan over another."""
-    for row in range(plans.shape[1]):
-        for c in range(plans.shape[2]):
-            plans[to, row, c] = plans[source, row, c]
 
 
 @compiled
@@ -374,47 +352,7 @@ def give_back(
                     plans[CHANGED, h, column + words] |= units
 
 
-@compiled
-def take(shape: Ints, plans: Ints, p: int, k: int, block: int, need: int, first: int, last: int) -> None:
-    """Take a block in rows ``first .. last - 1`` of plan ``p``."""
-    words, kinds = shape[WORDS], shape[KINDS]
-    for w in range(words):
-        units = span(block, block + need, w)
-        if units != 0:
-            for kind in range(kinds):
-                column = (k * kinds + kind) * words + w
-                for row in range(first, last):
-                    plans[p, row, column] &= ~units
-
-
 # --- the heuristic goes on ---------------------------------------------------------------------------------
-
-
-@inlined
-def steady_from(shape: Ints, plans: Ints) -> int:
-    """Return the row from which on no unit that is free becomes taken or dark any more.
-
-    From there on a block that is free in a row is free for as long as a job needs.
-    """
-    for row in range(shape[ROWS] - 1, 0, -1):
-        if more_free(plans, CHANGED, row - 1, row):
-            return row
-    return 0
-
-
-@inlined
-def share_inside(shape: Ints, start: int, length: int) -> float:
-    """Return the share of a placement's steps that a rollout sees."""
-    return min(max(shape[DEPTH] - start, 0) / length, 1.0)
-
-
-@inlined
-def more_free(plans: Ints, p: int, row: int, other: int) -> bool:
-    """Return whether a unit is free in ``row`` that is not in the other row."""
-    more = 0
-    for c in range(plans.shape[2]):
-        more |= plans[p, row, c] & ~plans[p, other, c]
-    return more != 0
 
 
 @compiled
@@ -493,81 +431,3 @@ def queue_up(queue: Ints, count: int, i: int, worth: Floats) -> int:
         place -= 1
     queue[place] = i
     return count + 1
-
-
-@compiled
-def hold(shape: Ints, t: int, last: int, steady: int, plans: Ints, table: Ints, i: int) -> int:
-    """Take a job's blocks from the first row after ``t`` in which it fits, and return that row.
-
-    The blocks are noted in the scratch row of plan ``NOW``.
-
-    :param last: the last row in which it would be on time
-    :return: -1, and nothing taken, if there is none
-    """
-    note = plans.shape[1] - 1
-    for row in range(t + 1, min(last + 1, shape[DEPTH])):
-        if not more_free(plans, WORK, row, row - 1):
-            continue
-        fits = True
-        for k in range(shape[TYPES]):
-            if fits and table[i, NEEDS + k] > 0:
-                plans[NOW, note, k] = lowest_block(shape, row, steady, plans, WORK, table, i, k)
-                fits = plans[NOW, note, k] >= 0
-        if fits:
-            for k in range(shape[TYPES]):
-                need, block = table[i, NEEDS + k], plans[NOW, note, k]
-                if need > 0:
-                    take(shape, plans, WORK, k, block, need, row, row + table[i, LENGTH])
-            return row
-    return -1
-
-
-@compiled
-def release(shape: Ints, row: int, plans: Ints, table: Ints, i: int) -> None:
-    """Give back what :func:`hold` has taken from ``row`` on: units that were free on green power."""
-    words, kinds, note = shape[WORDS], shape[KINDS], plans.shape[1] - 1
-    for k in range(shape[TYPES]):
-        need, block = table[i, NEEDS + k], plans[NOW, note, k]
-        for w in range(words):
-            units = span(block, block + need, w) if need > 0 else 0
-            for kind in range(kinds):
-                column = (k * kinds + kind) * words + w
-                for h in range(row, row + table[i, LENGTH]):
-                    plans[WORK, h, column] |= units
-
-
-@compiled
-def try_start(shape: Ints, t: int, steady: int, plans: Ints, p: int, table: Ints, i: int) -> bool:
-    """Place a job from row ``t`` on, of each type on its lowest block, if there is one."""
-    for k in range(shape[TYPES]):
-        if table[i, NEEDS + k] > 0 and lowest_block(shape, t, steady, plans, p, table, i, k) < 0:
-            return False
-    for k in range(shape[TYPES]):
-        need = table[i, NEEDS + k]
-        if need > 0:
-            block = lowest_block(shape, t, steady, plans, p, table, i, k)
-            take(shape, plans, p, k, block, need, t, t + table[i, LENGTH])
-    return True
-
-
-@compiled
-def lowest_block(shape: Ints, t: int, steady: int, plans: Ints, p: int, table: Ints, i: int, k: int) -> int:
-    """Return the lowest block of type ``k`` that is free for all of the job from row ``t``, or -1."""
-    words, need = shape[WORDS], table[i, NEEDS + k]
-    column = (k * shape[KINDS] + table[i, IS_BROWN]) * words
-    last = min(t + table[i, LENGTH] - 1, max(steady, t))
-    if words == 1:
-        common = plans[p, t, column]
-        if run_starts(common, need) == 0:
-            return -1
-        for row in range(t + 1, last + 1):
-            common &= plans[p, row, column]
-        starts = run_starts(common, need)
-        return lowest_bit(starts) if starts != 0 else -1
-    scratch = plans.shape[1] - 1
-    for w in range(words):
-        common = plans[p, t, column + w]
-        for row in range(t + 1, last + 1):
-            common &= plans[p, row, column + w]
-        plans[p, scratch, w] = common
-    return first_run(plans, p, scratch, 0, words, need)

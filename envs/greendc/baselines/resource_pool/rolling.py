@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.resource_pool import kernel_plan as kp
 from greendc.baselines.resource_pool import kernel_rollout as kr
 from greendc.baselines.resource_pool import orders
 from greendc.baselines.resource_pool.futures import FutureBank
@@ -160,19 +161,19 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
     def _with_future(self, known: Instance, rows: Ints, future: int, step: int) -> Instance:
         """Return the problem with the jobs of a future, whose step ``step`` is the first to come."""
         bank = self._bank
-        release = rows[:, kr.ARRIVAL] - step + 1
-        due = np.minimum(rows[:, kr.LATEST] - step + 1, self.depth - 1 + rows[:, kr.LENGTH])
-        kept = (release >= 1) & (release < self.depth) & (release + rows[:, kr.LENGTH] <= due)
-        value = bank.worth[bank.first[future] : bank.first[future + 1], kr.VALUE]
+        release = rows[:, kp.ARRIVAL] - step + 1
+        due = np.minimum(rows[:, kp.LATEST] - step + 1, self.depth - 1 + rows[:, kp.LENGTH])
+        kept = (release >= 1) & (release < self.depth) & (release + rows[:, kp.LENGTH] <= due)
+        value = bank.worth[bank.first[future] : bank.first[future + 1], kp.VALUE]
         return replace(
             known,
             job=np.append(known.job, np.full(np.count_nonzero(kept), -1)),
             release=np.append(known.release, release[kept]),
             due=np.append(known.due, due[kept]),
-            length=np.append(known.length, rows[kept, kr.LENGTH]),
-            need=np.concatenate([known.need, rows[kept, kr.NEEDS :]]),
+            length=np.append(known.length, rows[kept, kp.LENGTH]),
+            need=np.concatenate([known.need, rows[kept, kp.NEEDS :]]),
             value=np.append(known.value, value[kept]),
-            brown=np.append(known.brown, rows[kept, kr.IS_BROWN] == 1),
+            brown=np.append(known.brown, rows[kept, kp.IS_BROWN] == 1),
         )
 
     def _solve(self, instance: Instance, waiting: int, powered: Ints, unoccupied: Ints) -> Floats:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.resource_pool import kernel_plan as kp
 from greendc.baselines.resource_pool import kernel_rollout, orders
-from greendc.baselines.resource_pool import kernel_rollout as kr
 from greendc.baselines.resource_pool.futures import FutureBank
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator
@@ -109,15 +109,15 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
         brown = config.power == "trace" and config.site_config.grid == "qos_above"
         words = -(-config.units // at.WORD_BITS)
-        shape = np.zeros(kr.SHAPE, np.int64)
-        shape[kr.TYPES], shape[kr.WORDS], shape[kr.KINDS] = config.resource_types, words, 1 + brown
-        shape[kr.UNITS], shape[kr.DEPTH], shape[kr.ROWS] = config.units, depth, depth + config.horizon
-        shape[kr.SAMPLED] = len(self._bank.table)
+        shape = np.zeros(kp.SHAPE, np.int64)
+        shape[kp.TYPES], shape[kp.WORDS], shape[kp.KINDS] = config.resource_types, words, 1 + brown
+        shape[kp.UNITS], shape[kp.DEPTH], shape[kp.ROWS] = config.units, depth, depth + config.horizon
+        shape[kp.SAMPLED] = len(self._bank.table)
         day = self._bank.day_steps
-        shape[kr.DAY] = day if day <= config.horizon else 1
-        shape[kr.BACKFILL] = dispatch == "easy"
+        shape[kp.DAY] = day if day <= config.horizon else 1
+        shape[kp.BACKFILL] = dispatch == "easy"
         self._shape = shape
-        self._plans = np.zeros((3, shape[kr.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
+        self._plans = np.zeros((3, shape[kp.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
         self._make_room(64)
 
     def _make_room(self, waiting: int) -> None:
