@@ -24,9 +24,9 @@ from sb3_greendc.common.policy_specs import PRETRAINED
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
-from sb3_greendc.experiments.distilled import FLOORS, teach
 from sb3_greendc.experiments.experiment import taught_choice
 from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.teaching import FLOORS, teach
 from sb3_greendc.pretrained import Release, pretrained_directory, write_release
 from sb3_greendc.zoo import load_hyperparameters
 
@@ -48,6 +48,13 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=list(FLOORS),
         help="of those rollouts: QoS values below which their heuristic starts no job; the best one is taken",
+    )
+    parser.add_argument(
+        "--lessons",
+        nargs="+",
+        metavar="KEY=VALUE[,KEY=VALUE]",
+        help="teach it in several settings of the environment, equal shares each (offered_load=0.6 "
+        "power=random,power_level=0.8)",
     )
     parser.add_argument("--name", required=True, help="name of the release, as in load_pretrained(NAME)")
     parser.add_argument(
@@ -118,9 +125,9 @@ def taught(
         raise ValueError("--teach: needs --env, the environment that is taught")
     problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
     choice = taught_choice(problem)
-    clone = teach(
-        problem.with_kwargs(**choice), options.teach, options.futures, epochs=10, floors=options.floors
-    )
+    settings = [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
+    lessons = [problem.with_kwargs(**choice, **one) for one in settings or [{}]]
+    clone = teach(lessons, options.teach, options.futures, epochs=10, floors=options.floors)
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
     del choice["skip_forced"]
     record = {
@@ -129,9 +136,9 @@ def taught(
         "env_kwargs": {**env_kwargs, **choice},
         "algorithm": clone.algorithm,
     }
-    settings = load_hyperparameters(clone.algorithm, problem.env_id).settings
+    hyperparameters = load_hyperparameters(clone.algorithm, problem.env_id).settings
     command = shlex.join(["scripts/release.py", *arguments])
-    return SavedModel(clone.model, None, {**record, "hyperparameters": settings, "command": command})
+    return SavedModel(clone.model, None, {**record, "hyperparameters": hyperparameters, "command": command})
 
 
 def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Release:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from sb3_greendc.cli.common import one_line_errors, whole_number
 from sb3_greendc.common.engine import ENGINES, TaskError, processors
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
-from sb3_greendc.experiments.distilled import DistilledTraining
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, unique_tasks
 from sb3_greendc.experiments.pages import margins
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate, run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
-from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.tasks import Item, Task
+from sb3_greendc.experiments.taught import Trial
 from sb3_greendc.experiments.training import Training
 
 INTERRUPTED = 130
@@ -64,7 +64,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="small budgets: the right shape within minutes")
     parser.add_argument(
-        "--seeds", type=whole_number, help="training seeds, in place of the form's own number"
+        "--seeds",
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="training seeds, in place of the form's own number; of single learners: 'taught network=10'",
     )
     parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
     _add_engine_options(parser, "--jobs", "--workers")
@@ -84,17 +88,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     if options.experiment == [my_site.NAME]:
         return _my_site(options)
-    form = Form(options.quick, options.seeds, options.job_log)
     console = Console()
     if options.experiment == ["list"]:
         console.print(_listing(options.workers or processors()))
         return 0
     with one_line_errors("reproduce"):
+        seeds, by_learner = parse_seeds(options.seeds)
+        form = Form(options.quick, seeds, options.job_log, by_learner)
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
         if form.job_log is not None and not Path(form.job_log).is_file():
             raise ValueError(f"--job-log {form.job_log}: no such file")
         items = [item for experiment in experiments for item in experiment.items(form)]
+        check_learners(by_learner, items)
     store = Store(options.out / TASKS)
     said = ", ".join(experiment.name for experiment in experiments)
     console.print(f"[bold]{said}[/bold], {form.name} form")
@@ -104,6 +110,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     for experiment in experiments:
         _show(experiment, form, store, options.out / experiment.name, console)
     return 0
+
+
+def parse_seeds(given: Sequence[str]) -> tuple[int | None, dict[str, int]]:
+    """Return the number of training seeds, and those of single learners: ``3 "taught network=10"``.
+
+    :raises ValueError: for anything but whole numbers above 0, each learner's once
+    """
+    overall: int | None = None
+    by_learner: dict[str, int] = {}
+    for one in given:
+        learner, separator, number = one.rpartition("=")
+        try:
+            seeds = whole_number(number)
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"--seeds {one}: {error}") from error
+        if learner in by_learner or (not separator and overall is not None):
+            raise ValueError(f"--seeds {one}: given twice")
+        if separator:
+            by_learner[learner] = seeds
+        else:
+            overall = seeds
+    return overall, by_learner
+
+
+def check_learners(names: Collection[str], items: Sequence[Item]) -> None:
+    """Raise ``ValueError`` for a name that no learner of these tasks has."""
+    for name in names:
+        if not any(item.task.title.startswith(f"{name} ") for item in items):
+            raise ValueError(f"--seeds {name}=...: no learner of this name in these experiments")
 
 
 def _my_site(options: argparse.Namespace) -> int:
@@ -122,10 +157,11 @@ def _my_site(options: argparse.Namespace) -> int:
     if failed is not None:
         return failed
     analysis = _show(experiment, form, store, folder, console)
-    models = [item.task for item in items if isinstance(item.task, Training | DistilledTraining)]
-    best = max(models, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
+    judged = [item.task for item in items if isinstance(item.task, Training | Trial)]
+    best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
+    model: Task = best.teaching if isinstance(best, Trial) else best
     command = shlex.join(["python", "scripts/reproduce.py", *options.arguments])
-    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(best), command)}")
+    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
     return 0
 
 

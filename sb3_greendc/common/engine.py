@@ -167,9 +167,12 @@ def _run_processes(
             for future in done:
                 index = pending.pop(future)
                 yield index, _outcome_of(future, index, tasks[index]).unpack(index, tasks[index])
+    except BaseException:
+        our_end.close()  # workers leave what they are doing
+        raise
     finally:
-        our_end.close()
         pool.shutdown(cancel_futures=True)
+        our_end.close()
         alive.close()
 
 

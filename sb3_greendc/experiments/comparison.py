@@ -130,7 +130,8 @@ def _compare_at(
         for name, variant in rivals:
             if variant is None:
                 continue
-            theirs = matrix(rows[rows["policy"] == variant], metric)
+            theirs_rows = rows[rows["policy"] == variant]
+            theirs = matrix(theirs_rows, metric)
             printed = next((claim for claim in claims if claim.covers(series, x, name)), None)
             found = margin(values, theirs)
             yield {
@@ -147,16 +148,23 @@ def _compare_at(
                 "margin_percent": found.estimate,
                 "low": found.low,
                 "high": found.high,
-                "percent_of_bound": _percent_of_bound(values, bound) if metric == VALUE else None,
+                "percent_of_bound": _percent_of_bound(ours, bound) if metric == VALUE else None,
+                "bound_percent": _bound_over(theirs_rows, bound) if metric == VALUE else None,
             }
 
 
-def _percent_of_bound(values: NDArray[np.float64], bound: pd.DataFrame) -> float | None:
-    """Return our mean over the bound's, in the episodes that have one: the first of all."""
+def _percent_of_bound(rows: pd.DataFrame, bound: pd.DataFrame) -> float | None:
+    """Return a policy's mean over the bound's, in the episodes that have one: some of the first."""
     if bound.empty:
         return None
-    found = matrix(bound, VALUE)
-    return float(100 * values[:, : found.shape[1]].mean() / found.mean())
+    bounded = rows[rows["episode"].isin(bound["episode"])]
+    return float(100 * bounded[VALUE].mean() / bound[VALUE].mean())
+
+
+def _bound_over(rows: pd.DataFrame, bound: pd.DataFrame) -> float | None:
+    """Return by how many per cent the bound exceeds a policy: nobody can exceed it by more."""
+    share = _percent_of_bound(rows, bound)
+    return None if share is None else 100 * (100 / share - 1)
 
 
 def summary(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:

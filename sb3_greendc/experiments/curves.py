@@ -31,7 +31,7 @@ LEVELS = ("hvf", "deadline_last", "deadline_never", "rollout")
 
 def items(form: Form) -> list[Item]:
     """Return the heuristics and, for each learner, its runs."""
-    tasks = form.baselines(PROBLEM, STEPS, marks=True)
+    tasks = form.baselines(PROBLEM, STEPS, rollouts=True)
     for shared, decisions in BUDGETS:
         learner = replace(shared, choice=ON_TIME, decisions=decisions)
         tasks += form.trainings(PROBLEM, learner, form.pick(4, 6), full_seeds=5, test_steps=STEPS)

@@ -11,9 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.distilled import FLOORS, LONG_FLOORS, DistilledTraining
 from sb3_greendc.experiments.episodes import Baselines, Variant, all_variants, likely_variants
 from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.taught import NAME, Trial
+from sb3_greendc.experiments.teaching import FLOORS, Teaching
 from sb3_greendc.experiments.training import Learner, Training
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Form:
 
     :param quick: small budgets: the right shape within minutes
     :param seeds: training seeds, in place of the form's own number
+    :param seeds_by_learner: the same for single learners, by name
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
     """
@@ -35,6 +37,7 @@ class Form:
     quick: bool = False
     seeds: int | None = None
     job_log: str | None = None
+    seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
 
     def pick(self, quick: T, full: T) -> T:
         """Return one of two values, by the form."""
@@ -65,34 +68,39 @@ class Form:
         """Time steps of an episode that policies of the resource pool are judged on."""
         return 500 if self.quick else 1000
 
-    @property
-    def labels(self) -> int:
-        """Decisions that a network is taught with."""
-        return 20_000 if self.quick else 300_000
+    def labels(self, long_queues: bool) -> int:
+        """Return how many decisions a network is taught with, all lessons together.
 
-    def baselines(self, problem: Problem, steps: int | None = None, marks: bool = False) -> list[Task]:
-        """Return every heuristic of the resource pool in every form on the test episodes.
+        :param long_queues: whether hundreds of jobs wait at times, which makes each of them slow
+        """
+        return self.pick(20_000, 300_000) if long_queues else self.pick(56_000, 560_000)
+
+    def baselines(self, problem: Problem, steps: int | None = None, rollouts: bool = False) -> list[Task]:
+        """Return every heuristic of the resource pool in every form on the test episodes, and the bound.
 
         :param problem: the problem
         :param steps: steps of a test episode, in place of the form's own number
-        :param marks: and what is reachable: the planner that tries each action in sampled futures, and the
-            linear programme's bound; slow where many jobs wait
+        :param rollouts: and the planner that tries each action in sampled futures; slow where many jobs wait
         """
         tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
-        found: list[Task] = [Baselines(tested, variants, self.episodes)]
-        if marks:
+        found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
+        if rollouts:
             planners = (
                 Variant("rollout", {"futures": self.pick(32, 100)}),
-                Variant("rollout", {"futures": self.pick(32, 100), "floor": 0.2}),
+                Variant("rollout", {"futures": self.pick(32, 100), "floor": FLOORS[0]}),
             )
             found.append(Baselines(tested, planners, self.episodes))
-            found.append(Bounds(tested, self.pick(16, 64)))
         return found
 
-    def seeds_of(self, learner: Learner, full: int = 10) -> range:
-        """Return the training seeds of a learner."""
-        return range(self.seeds or (learner.quick_seeds if self.quick else full))
+    def seeds_of(self, learner: str, quick: int = 1, full: int = 10) -> range:
+        """Return the training seeds of a learner.
+
+        :param learner: its name
+        :param quick: how many the quick form has by itself
+        :param full: and the full form
+        """
+        return range(self.seeds_by_learner.get(learner) or self.seeds or self.pick(quick, full))
 
     def trainings(
         self,
@@ -114,37 +122,52 @@ class Form:
         test_kwargs = {"episode_steps": test_steps or self.test_steps}
         return [
             Training(problem, learner, decisions, seed, self.episodes, checkpoints, test_kwargs=test_kwargs)
-            for seed in self.seeds_of(learner, full_seeds)
+            for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)
         ]
 
-    def distilled(
+    def taught(
         self,
         problem: Problem,
+        lessons: Sequence[Problem] = (),
         steps: int | None = None,
         choice: Mapping[str, object] | None = None,
         search: int = 0,
-    ) -> list[DistilledTraining]:
-        """Return the networks that are taught by rollouts on a problem of the resource pool, one per seed.
+    ) -> list[Trial]:
+        """Return the networks that rollouts teach, one per seed, on a problem of the resource pool.
 
-        :param problem: the problem
+        :param problem: what they are judged on
+        :param lessons: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`; default: the
+            problem itself
         :param steps: steps of a test episode, in place of the form's own number
         :param choice: keyword arguments of the environment beside those of :func:`taught_choice`
+        :param search: futures of a search on top, as a further policy; 0 for none
         """
+        acting = problem.with_kwargs(
+            **taught_choice(problem), **(choice or {}), episode_steps=steps or self.test_steps
+        )
         return [
-            DistilledTraining(
-                problem,
-                {**taught_choice(problem), **(choice or {})},
-                labels=self.labels,
-                futures=self.pick(8, 32),
-                epochs=self.pick(8, 10),
-                seed=seed,
-                episodes=self.episodes,
-                test_kwargs={"episode_steps": steps or self.test_steps},
-                floors=LONG_FLOORS if problem.has_long_queues else FLOORS,
-                search=search,
-            )
-            for seed in range(self.seeds or self.pick(1, 10))
+            Trial(self.teaching(lessons or (problem,), seed, choice), acting, self.episodes, futures)
+            for seed in self.seeds_of(NAME, quick=3)
+            for futures in ((0, search) if search else (0,))
         ]
+
+    def teaching(
+        self, lessons: Sequence[Problem], seed: int, choice: Mapping[str, object] | None = None
+    ) -> Teaching:
+        """Return the training of a network that rollouts teach.
+
+        :param lessons: what it is taught on
+        :param seed: number of the run
+        :param choice: keyword arguments of the environment beside those of :func:`taught_choice`
+        """
+        long = any(lesson.has_long_queues for lesson in lessons)
+        return Teaching(
+            tuple(lesson.with_kwargs(**taught_choice(lesson), **(choice or {})) for lesson in lessons),
+            labels=self.labels(long),
+            futures=self.pick(8, 32),
+            epochs=self.pick(8, 10),
+            seed=seed,
+        )
 
 
 ON_TIME = {"mask": "now_on_time"}
@@ -222,11 +245,13 @@ class Experiment:
 
 
 def unique_tasks(items: Sequence[Item]) -> list[Task]:
-    """Return each task once, the longest first, so that no long one is left for the end.
-
-    Runs of one key under two titles are two tasks: their tables name the learner.
-    """
-    tasks = {(item.task.title, item.task.key): item.task for item in items}
+    """Return each task once, and what it needs; the longest first, so that no long one is left to the end."""
+    tasks: dict[tuple[str, str], Task] = {}
+    waiting = [item.task for item in items]
+    while waiting:
+        task = waiting.pop()
+        tasks[task.identity] = task
+        waiting += task.needs
     return sorted(tasks.values(), key=lambda task: -task.seconds())
 
 

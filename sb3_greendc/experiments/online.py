@@ -101,7 +101,7 @@ def items(form: Form) -> list[Item]:
     """Return the runs, for data of each heuristic."""
     found: list[Item] = []
     for heuristic in form.pick(HEURISTICS[2:3], HEURISTICS):
-        for seed in range(form.seeds or form.pick(1, 10)):
+        for seed in form.seeds_of("CRR"):
             task = Finetuning(
                 Problem(f"ResourcePool-{UNITS}"),
                 (heuristic,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,18 +50,36 @@ def run_tasks(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("running", total=len(tasks), completed=len(tasks) - len(pending))
-        left = [task.seconds() for task in pending]
+        left = {id(task): task.seconds() for task in pending}
         spent: list[tuple[float, float]] = []
 
-        def on_result(index: int, outcome: Outcome) -> None:
-            store.put(pending[index], outcome)
-            spent.append((outcome.seconds, left[index]))
-            left[index] = 0.0
+        def finish(wave: Sequence[Task], index: int, outcome: Outcome) -> None:
+            task = wave[index]
+            store.put(task, outcome)
+            spent.append((outcome.seconds, left.pop(id(task))))
             slower = sum(took for took, _ in spent) / sum(guess for _, guess in spent)
-            rest = duration(slower * max(sum(left) / at_once, max(left)))
-            progress.update(bar, advance=1, description=f"{pending[index].title} done, {rest} to go")
+            guesses = left.values()
+            rest = duration(slower * max(sum(guesses) / at_once, max(guesses, default=0.0)))
+            progress.update(bar, advance=1, description=f"{task.title} done, {rest} to go")
 
-        map_tasks(compute, pending, engine, workers, on_result=on_result)
+        for wave in in_waves(pending):
+            ready = [task.given(*map(store.files, task.needs)) for task in wave]
+            map_tasks(compute, ready, engine, workers, on_result=functools.partial(finish, wave))
+
+
+def in_waves(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Return tasks in groups, each to be finished before the next begins: what others need comes first.
+
+    :param tasks: with all that they need, but for what is finished
+    """
+    last = list(tasks)
+    waves: list[list[Task]] = []
+    while last:
+        waves.insert(0, last)
+        needed = {need.identity for task in last for need in task.needs}
+        last = [task for task in last if task.identity in needed]
+        waves[0] = [task for task in waves[0] if task.identity not in needed]
+    return waves
 
 
 def duration(seconds: float) -> str:
@@ -91,6 +110,7 @@ def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Pat
         "title": experiment.title,
         "form": form.name,
         "seeds": form.seeds,
+        "seeds_by_learner": dict(form.seeds_by_learner),
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),

@@ -13,7 +13,7 @@ import pandas as pd
 
 from sb3_greendc.common.files import write_json
 from sb3_greendc.common.provenance import provenance
-from sb3_greendc.experiments.tasks import Outcome, Task
+from sb3_greendc.experiments.tasks import Files, Outcome, Task
 
 RECORD = "task.json"
 
@@ -59,6 +59,13 @@ class Store:
             return pd.read_csv(path)
         except (FileNotFoundError, pd.errors.EmptyDataError):
             return pd.DataFrame()
+
+    def files(self, task: Task) -> Files:
+        """Return the files of a finished task, its tables and its record aside."""
+        paths = [
+            path for path in self.folder(task).iterdir() if path.suffix != ".csv" and path.name != RECORD
+        ]
+        return {path.name: path.read_bytes() for path in paths}
 
     def record(self, task: Task) -> dict[str, Any]:
         """Return the record of a finished task: its settings, versions, commit."""

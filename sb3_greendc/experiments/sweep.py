@@ -44,12 +44,14 @@ class Point:
     :param x: the value of the parameter
     :param problem: the problem
     :param learners: learners with settings for this point alone
+    :param lessons: what the network that rollouts teach is taught on; default: the problem itself
     """
 
     series: str
     x: float
     problem: Problem
     learners: Sequence[Learner] = ()
+    lessons: Sequence[Problem] = ()
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class Sweep:
     :param checkpoints: how often learners are judged in training
     :param test_steps: steps of a test episode, in place of the form's own number
     :param full_seeds: training seeds of the full form
-    :param marks: whether rollouts compete, by themselves and on top of the taught network, and the bound is
-        shown
+    :param rollouts: whether rollouts compete, by themselves and on top of the taught network
     :param taught: further keyword arguments of the environment, for the network that rollouts teach
     :param papers: heuristics that the paper has
     :param notes: for the results page
@@ -85,7 +86,7 @@ class Sweep:
     checkpoints: int = 1
     test_steps: int | None = None
     full_seeds: int = 10
-    marks: bool = False
+    rollouts: bool = False
     taught: Mapping[str, object] = field(default_factory=dict)
     papers: Sequence[str] = PAPER
     notes: Sequence[str] = ()
@@ -95,17 +96,18 @@ class Sweep:
         return Experiment(name, title, self.items, self.analyze)
 
     def items(self, form: Form) -> list[Item]:
-        """Return a task for the heuristics, one for each training and each taught network, at every point."""
+        """Return tasks for heuristics and bound, and one for each training and each taught network."""
         items: list[Item] = []
         for point in self.points(form):
             labels = {"series": point.series, "x": point.x}
             steps = self.test_steps or form.test_steps
-            items += labelled(form.baselines(point.problem, steps, self.marks), **labels)
+            items += labelled(form.baselines(point.problem, steps, self.rollouts), **labels)
             for learner in (*self.learners(form), *point.learners):
                 runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            search = form.pick(32, 100) if self.marks else 0
-            items += labelled(form.distilled(point.problem, steps, self.taught, search), **labels)
+            search = form.pick(32, 100) if self.rollouts else 0
+            taught = form.taught(point.problem, point.lessons, steps, self.taught, search)
+            items += labelled(taught, **labels)
         return items
 
     def analyze(self, results: Results, form: Form) -> Analysis:

@@ -2,7 +2,8 @@
 
 A task is a frozen dataclass that can be pickled, computes from its own fields alone, and returns all that
 it has to say. Its key is a hash of its fields, so that a finished task is recognised, by any experiment,
-and one with changed settings is another task.
+and one with changed settings is another task. A task may need others, such as the training of what it
+judges: these come first, and it is given their files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import pandas as pd
 
 import greendc
 
+Files = Mapping[str, bytes]
+"""Contents of a finished task's files, by name."""
+
 FORMAT = 1
 """Part of every key; to be raised when tasks of the same settings would give other results."""
 
@@ -35,7 +39,7 @@ class Outcome:
     """
 
     tables: Mapping[str, pd.DataFrame]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Files = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -73,9 +77,18 @@ class Task(abc.ABC):
     def seconds(self) -> float:
         """Return about how long the task takes on one core of 2024."""
 
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """Tasks whose files this one takes up, where they are there already."""
+        return ()
+
+    def given(self, *files: Files) -> Task:
+        """Return the same task with the files of the tasks that it needs, in their order."""
+        return self
+
     @abc.abstractmethod
     def compute(self) -> Outcome:
-        """Do the work."""
+        """Do the work; what the task needs and was not given, too."""
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the result depends on, as plain values."""
@@ -87,6 +100,11 @@ class Task(abc.ABC):
         """A hash of :meth:`describe`."""
         text = json.dumps(self.describe(), sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What tells tasks apart: runs of one key under two titles are two, since their tables name them."""
+        return self.title, self.key
 
 
 @dataclass(frozen=True)

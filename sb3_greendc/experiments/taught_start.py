@@ -15,8 +15,8 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.datasets import collect
 from sb3_greendc.experiments.constrained import CHOICE
-from sb3_greendc.experiments.distilled import RECORDING_SEED, RESERVE, SPREAD
 from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.teaching import RECORDING_SEED, RESERVE, SPREAD
 from sb3_greendc.experiments.training import Learner
 
 NAME = "PID-PPO, taught start"

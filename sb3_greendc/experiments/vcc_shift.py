@@ -52,7 +52,8 @@ LEARNERS = (
 """Hyperparameters are those of ``zoo_hparams/`` but for the bound on PID-PPO's multiplier: from 40 it has not
 come back after 200,000 hours, and nothing is saved; with 15 the cost ends at nine times the limit."""
 
-LEARNER_NAMES = (*(learner.name for learner in LEARNERS), "CRR from day_ahead")
+OFFLINE = "CRR from day_ahead"
+LEARNER_NAMES = (*(learner.name for learner in LEARNERS), OFFLINE)
 
 
 def items(form: Form) -> list[Item]:
@@ -66,10 +67,10 @@ def items(form: Form) -> list[Item]:
     boxes = {name: Problem(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
         decisions = form.pick(learner.quick_decisions, learner.decisions)
-        for seed in range(form.seeds or form.pick(1, FULL_SEEDS)):
+        for seed in form.seeds_of(learner.name, full=FULL_SEEDS):
             task_ = Training(Problem(BOX), learner, decisions, seed, episodes, tests=boxes)
             found += labelled([task_])
-    for seed in range(form.seeds or form.pick(1, FULL_SEEDS)):
+    for seed in form.seeds_of(OFFLINE, full=FULL_SEEDS):
         found += labelled([offline(form, seed, episodes, boxes)])
     return found
 
@@ -77,7 +78,7 @@ def items(form: Form) -> list[Item]:
 def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> OfflineTraining:
     """Return CRR from what the day-ahead plan does in the training months."""
     return OfflineTraining(
-        "CRR from day_ahead",
+        OFFLINE,
         Problem(BOX, {"split": "train"}),
         ("day_ahead",),
         transitions=form.pick(23_040, 115_200),

@@ -14,6 +14,6 @@ def hpc_points(form: Form) -> list[Point]:
     return points(form, form.hpc_workload)
 
 
-EXPERIMENT = dataclasses.replace(LOADS, points=hpc_points, marks=False).experiment(
+EXPERIMENT = dataclasses.replace(LOADS, points=hpc_points, rollouts=False).experiment(
     "cocorl-fig9", "total job value at loads of 20 to 120 %, HPC log"
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.constrained import DELAY, pid_ppo
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
 from sb3_greendc.experiments.learners import pool_learners
@@ -32,8 +33,11 @@ def points(form: Form, workload: str = "synthetic") -> list[Point]:
     """Return the loads on ten units with full power, each with the learners that keep its limit."""
     hpc = workload == form.hpc_workload
     name = f"HPC log ({form.hpc_name})" if hpc else workload
+    lessons = curricula.log(workload) if hpc else curricula.synthetic()
     return [
-        Point(name, load, Problem("ResourcePool-10", _settings(load, workload)), _keepers(form, limit))
+        Point(
+            name, load, Problem("ResourcePool-10", _settings(load, workload)), _keepers(form, limit), lessons
+        )
         for load, limit in LIMITS.items()
         if load in form.pick(QUICK_HPC_LOADS if hpc else QUICK_LOADS, tuple(LIMITS))
     ]
@@ -49,7 +53,7 @@ def _settings(load: float, workload: str) -> dict[str, object]:
 
 
 LOADS = Sweep(
-    points, pool_learners, "offered load", style="lines", papers=PAPERS, test_steps=STEPS, marks=True
+    points, pool_learners, "offered load", style="lines", papers=PAPERS, test_steps=STEPS, rollouts=True
 )
 """All of its figures over the load of synthetic jobs show the same runs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.claims import RARE_SIZES
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import DISCRETE_SAC, pool_learners
@@ -15,7 +16,10 @@ SIZES = (10, 20, 50, 100, 300)
 def points(form: Form) -> list[Point]:
     """Return the pools, at an offered load of 1; the quick form leaves the largest out."""
     sizes = form.pick(SIZES[:-1], SIZES)
-    return [Point("synthetic", size, Problem(f"ResourcePool-{size}")) for size in sizes]
+    return [
+        Point("synthetic", size, Problem(f"ResourcePool-{size}"), lessons=curricula.of_size(size))
+        for size in sizes
+    ]
 
 
 def learners(form: Form) -> list[Learner]:
@@ -23,6 +27,6 @@ def learners(form: Form) -> list[Learner]:
     return form.pick([DISCRETE_SAC], pool_learners(form))
 
 
-EXPERIMENT = Sweep(points, learners, "resources of each type", RARE_SIZES, marks=True).experiment(
+EXPERIMENT = Sweep(points, learners, "resources of each type", RARE_SIZES, rollouts=True).experiment(
     "rare-fig4", "total job value on pools of 10 to 300 units (synthetic jobs, full power)"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sb3_greendc.experiments.curricula import UNITS
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -15,8 +16,9 @@ GREEN = {"power": "trace", "site": {"grid": "off"}}
 def points(form: Form) -> list[Point]:
     """Return the pools, at an offered load of 1 (of a pool that always has power)."""
     series = f"HPC log ({form.hpc_name}), sun, wind and battery"
-    settings = {"workload": form.hpc_workload, **GREEN}
-    return [Point(series, size, Problem("ResourcePool", {"units": size, **settings})) for size in SIZES]
+    site = Problem("ResourcePool", {"workload": form.hpc_workload, **GREEN})
+    lessons = (site.with_kwargs(units=UNITS),)
+    return [Point(series, size, site.with_kwargs(units=size), lessons=lessons) for size in SIZES]
 
 
 EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -15,7 +16,7 @@ LEVELS = (1.0, 0.9, 0.8)
 def points(form: Form) -> list[Point]:
     """Return the pools at each mean level; the quick form has two of them."""
     return [
-        Point(f"mean power {level:.0%}", size, _problem(size, level))
+        Point(f"mean power {level:.0%}", size, _problem(size, level), lessons=curricula.of_size(size))
         for level in LEVELS
         for size in form.pick(QUICK_SIZES, SIZES)
     ]

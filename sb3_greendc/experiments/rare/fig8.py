@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -13,12 +14,20 @@ QUICK_READY_POOLS = (5, 10, 35)
 
 def points(form: Form) -> list[Point]:
     """Return each ready pool on ten units with full power, for synthetic jobs and the HPC log."""
-    workloads = {"synthetic": "synthetic", f"HPC log ({form.hpc_name})": form.hpc_workload}
+    hpc = form.hpc_workload
+    workloads = {
+        "synthetic": ("synthetic", curricula.synthetic()),
+        f"HPC log ({form.hpc_name})": (hpc, curricula.log(hpc)),
+    }
     return [
-        Point(series, size, Problem("ResourcePool-10", {"workload": workload, "ready_pool_size": size}))
-        for series, workload in workloads.items()
+        Point(series, size, _problem(workload, size), lessons=lessons)
+        for series, (workload, lessons) in workloads.items()
         for size in form.pick(QUICK_READY_POOLS, READY_POOLS)
     ]
+
+
+def _problem(workload: str, size: int) -> Problem:
+    return Problem("ResourcePool-10", {"workload": workload, "ready_pool_size": size})
 
 
 EXPERIMENT = Sweep(points, pool_learners, "jobs in the ready pool").experiment(

@@ -18,7 +18,7 @@ def items(form: Form) -> list[Item]:
     variants = tuple(Variant(name) for name in HEURISTICS)
     themselves = Baselines(Problem(f"ResourcePool-{UNITS}"), variants, form.pick(32, 128))
     found = labelled([themselves], series=SERIES, x="")
-    for seed in range(form.seeds or form.pick(1, 10)):
+    for seed in form.seeds_of("CRR"):
         found += labelled(trainings(form, UNITS, HEURISTICS, seed), series=SERIES, x="")
     return found
 

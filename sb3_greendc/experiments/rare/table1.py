@@ -21,7 +21,7 @@ def items(form: Form) -> list[Item]:
     for heuristic in HEURISTICS:
         themselves = Baselines(Problem(f"ResourcePool-{UNITS}"), (Variant(heuristic),), form.pick(32, 128))
         found += labelled([themselves], series=heuristic)
-        for seed in range(form.seeds or form.pick(1, 10)):
+        for seed in form.seeds_of("CRR"):
             found += labelled(trainings(form, UNITS, (heuristic,), seed), series=heuristic)
     return found
 

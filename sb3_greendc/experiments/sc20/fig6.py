@@ -20,7 +20,8 @@ CLAIMS = (Claim("hvf", 38.0, "SC20: 38 to 70 % above HVF beyond half load", poin
 def points(form: Form) -> list[Point]:
     """Return the arrival rates at full power."""
     rates = form.pick(QUICK_ARRIVALS, ARRIVALS)
-    return [Point("full power, Bernoulli arrivals", rate, problem(rate)) for rate in rates]
+    lessons = [problem(rate) for rate in QUICK_ARRIVALS]
+    return [Point("full power, Bernoulli arrivals", rate, problem(rate), lessons=lessons) for rate in rates]
 
 
 def learners(form: Form) -> list[Learner]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
-from sb3_greendc.experiments.tasks import Item, Outcome, Task
+from sb3_greendc.experiments.tasks import Files, Item, Outcome, Task
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,35 @@ class Toy(Task):
             file.write(f"{self.number}\n")
         table = pd.DataFrame({"episode": [0, 1], "value": [self.number, 2 * self.number]})
         return Outcome({"episodes": table}, {"model.zip": b"weights"})
+
+
+@dataclass(frozen=True)
+class Follower(Task):
+    """Says how long the files are of the toy that it needs; without them it leaves the toy's mark itself."""
+
+    leader: Task
+    known: Files | None = None
+
+    @property
+    def title(self) -> str:
+        return "follower"
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        return (self.leader,)
+
+    def given(self, *files: Files) -> Follower:
+        return Follower(self.leader, files[0])
+
+    def describe(self) -> dict[str, Any]:
+        return {"leader": self.leader.describe()}
+
+    def seconds(self) -> float:
+        return 100.0
+
+    def compute(self) -> Outcome:
+        files = self.known or self.leader.compute().files
+        return Outcome({"episodes": pd.DataFrame({"bytes": [len(files["model.zip"])]})})
 
 
 def toy_experiment(folder: Path, numbers: tuple[int, ...] = (1, 2, 3)) -> Experiment:

@@ -79,6 +79,17 @@ def test_compare_names_every_rival():
     assert table.loc["best that does not learn", "margin_percent"] == pytest.approx(-45)
     assert (table["seeds"] == 2).all()
     assert (table["percent_of_bound"] == 50).all()
+    assert table.loc["best heuristic", "bound_percent"] == pytest.approx(100 * (44 / 30 - 1))
+
+
+def test_the_bound_is_compared_in_the_episodes_that_have_one():
+    rows = _rows()
+    rows.loc[(rows["policy"] == "ours") & (rows["episode"] == 1), "total_job_value"] = 40.0
+    rows.loc[rows["policy"] == "bound", "episode"] = 1
+    table = compare(rows, ["ours"])
+    assert table["percent_of_bound"].to_numpy() == pytest.approx(100 * 40 / 44)
+    without = compare(rows[rows["policy"] != "bound"], ["ours"])
+    assert without[["percent_of_bound", "bound_percent"]].isna().all(axis=None)
 
 
 def test_the_figure_shows_the_same_forms():

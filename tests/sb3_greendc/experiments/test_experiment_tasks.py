@@ -5,18 +5,21 @@ import importlib
 import json
 
 import pytest
-from experiment_cases import Toy
+from experiment_cases import Follower, Toy
+from rich.console import Console
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.distilled import DistilledTraining
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import CHOICE, Form, unique_tasks
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.runner import in_waves, run_tasks
 from sb3_greendc.experiments.sc20.training import problem as sc20_problem
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.sweep import wider_choices
-from sb3_greendc.experiments.tasks import Problem, compute
+from sb3_greendc.experiments.tasks import Item, Problem, compute
+from sb3_greendc.experiments.taught import NAME, Trial
+from sb3_greendc.experiments.teaching import Teaching
 from sb3_greendc.experiments.training import Training
 
 TRAINING = Training(Problem("ResourcePool-10"), DISCRETE_SAC, 1000, 0, 4)
@@ -69,16 +72,26 @@ def test_seeds_replace_the_forms_own_number():
 
 def taught(name):
     items = load_experiment(name).items(Form(quick=True))
-    return [item for item in items if isinstance(item.task, DistilledTraining)]
+    return [item for item in items if isinstance(item.task, Trial)]
 
 
 def test_networks_see_more_jobs_where_queues_are_long():
-    seen = {item.labels["series"]: item.task.choice.get("ready_pool_size") for item in taught("rare-fig7")}
+    seen = {
+        item.labels["series"]: item.task.problem.env_kwargs.get("ready_pool_size")
+        for item in taught("rare-fig7")
+    }
     assert seen == {"synthetic": None, "HPC log (modelled)": 32}
 
 
 def test_the_figure_about_the_ready_pool_keeps_its_sizes():
-    assert not any("ready_pool_size" in item.task.choice for item in taught("rare-fig8"))
+    for item in taught("rare-fig8"):
+        assert item.task.problem.env_kwargs["ready_pool_size"] == item.labels["x"]
+
+
+def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes():
+    names = ("rare-fig4", "rare-fig6", "cocorl-fig5")
+    networks = {item.task.teaching.key for name in names for item in taught(name)}
+    assert len(networks) == 3  # seeds
 
 
 @pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
@@ -102,7 +115,7 @@ def test_runs_of_one_key_under_two_names_are_two_tasks(tmp_path):
     items = [item for name in names for item in load_experiment(name).items(Form(quick=True))]
     store = Store(tmp_path)
     run = {store.folder(task) for task in unique_tasks(items)}
-    assert run == {store.folder(item.task) for item in items}
+    assert run >= {store.folder(item.task) for item in items}
     assert len({folder.name.rpartition("-")[2] for folder in run}) < len(run)
 
 
@@ -117,6 +130,27 @@ def test_the_store_keeps_outcomes_and_nothing_unfinished(tmp_path):
     assert (store.folder(task) / "model.zip").read_bytes() == b"weights"
     assert store.record(task)["number"] == 3
     assert [path.name for path in (tmp_path / "tasks").iterdir()] == [store.folder(task).name]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_what_a_task_needs_comes_first_and_is_done_once(tmp_path, finished):
+    store, leader = Store(tmp_path / "tasks"), Toy(3, str(tmp_path))
+    if finished:
+        store.put(leader, compute(leader))
+    follower = Follower(leader)
+    run_tasks([Item(follower)], store, "serial", None, Console(quiet=True))
+    assert store.table(follower, "episodes")["bytes"].tolist() == [len(b"weights")]
+    assert (tmp_path / "computed.txt").read_text() == "3\n"
+    assert store.files(leader) == {"model.zip": b"weights"}
+
+
+def test_waves_follow_the_needs():
+    leaders = [Toy(number, "") for number in (1, 2)]
+    last = Follower(Follower(leaders[0]))
+    tasks = [last, *leaders, *last.needs]
+    assert in_waves(tasks) == [[leaders[0]], [Follower(leaders[0])], [last, leaders[1]]]
+    assert in_waves([last]) == [[last]]  # what it needs is finished
+    assert in_waves([]) == []
 
 
 def test_a_task_without_its_record_is_not_finished(tmp_path):
@@ -169,20 +203,16 @@ def test_no_heuristic_exceeds_the_bound():
 
 def test_a_taught_network_does_not_put_off_what_can_start_now():
     # To rollouts, starting now and in the next step are worth the same on an idle pool.
-    problem = Problem("ResourcePool-10", {"offered_load": 0.2})
-    task = DistilledTraining(problem, CHOICE, 3000, 4, 8, 0, 8, {"episode_steps": 100}, (0.0,))
-    rival = Baselines(problem.with_kwargs(episode_steps=100), (Variant("deadline_never"),), 8)
+    problem = Problem("ResourcePool-10", {"offered_load": 0.2, "episode_steps": 100})
+    acting = problem.with_kwargs(**CHOICE)
+    task = Trial(Teaching((acting,), 3000, 4, 8, 0, (0.0,)), acting, 8)
+    rival = Baselines(problem, (Variant("deadline_never"),), 8)
     ours, theirs = (one.compute().tables["episodes"]["total_job_value"].mean() for one in (task, rival))
     assert ours > 0.95 * theirs
 
 
-def test_a_network_is_taught_by_rollouts():
-    task = DistilledTraining(
-        Problem("ResourcePool-10"), CHOICE, 1200, 2, 2, 0, 2, {"episode_steps": 60}, (0.0,)
-    )
-    outcome = task.compute()
-    episodes = outcome.tables["episodes"]
-    assert episodes["episode"].tolist() == [0, 1]
-    assert (episodes["time_steps"] == 60).all()
-    assert (episodes["total_job_value_ratio"] > 0).all()
-    assert "model.zip" in outcome.files
+def test_single_learners_have_seeds_of_their_own():
+    form = Form(quick=True, seeds=2, seeds_by_learner={NAME: 5})
+    tasks = [item.task for item in load_experiment("rare-fig4").items(form)]
+    assert {task.teaching.seed for task in tasks if isinstance(task, Trial)} == set(range(5))
+    assert {task.seed for task in tasks if isinstance(task, Training)} == {0, 1}

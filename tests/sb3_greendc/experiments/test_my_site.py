@@ -73,7 +73,7 @@ def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(my_site, "pool_learners", lambda form: [tiny])
     monkeypatch.setattr(my_site.Form, "episodes", 3)
     monkeypatch.setattr(my_site.Form, "test_steps", 72)
-    monkeypatch.setattr(my_site.Form, "labels", 600)
+    monkeypatch.setattr(my_site.Form, "labels", lambda form, long_queues: 600)
     out = tmp_path / "out"
     arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--set", "units=8"]
     assert reproduce.main(arguments) == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -51,7 +52,40 @@ def test_the_record_says_what_was_done(run, tmp_path):
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
     assert (record["form"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
     assert record["notes"] == ["a note"]
+    assert record["seeds_by_learner"] == {}
     assert (tmp_path / "out" / "toys" / "results.csv").read_text().count("\n") == 7
+
+
+def test_seeds_are_given_to_all_or_to_single_learners():
+    assert reproduce.parse_seeds([]) == (None, {})
+    assert reproduce.parse_seeds(["3"]) == (3, {})
+    assert reproduce.parse_seeds(["taught network=10", "2", "PPO=1"]) == (2, {"taught network": 10, "PPO": 1})
+    for given, said in (
+        (["many"], "--seeds many: 'many': must be a positive whole number"),
+        (["PPO=0"], "--seeds PPO=0: '0': must be a positive whole number"),
+        (["2", "3"], "--seeds 3: given twice"),
+        (["PPO=2", "PPO=3"], "--seeds PPO=3: given twice"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            reproduce.parse_seeds(given)
+
+
+def test_a_learner_that_is_not_there_is_named(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--seeds", "PPPO=3")
+    assert "--seeds PPPO=...: no learner of this name in these experiments" in capsys.readouterr().err
+    assert run("--seeds", "toy=3") == 0
+
+
+def test_the_command_of_a_page_repeats_the_seeds():
+    record = {
+        "experiment": "rare-fig4",
+        "form": "quick",
+        "seeds": 2,
+        "seeds_by_learner": {"taught network": 10},
+    }
+    said = pages._command(record)
+    assert said == "python scripts/reproduce.py rare-fig4 --quick --seeds 2 'taught network=10'"
 
 
 def test_processes_give_the_same(run, tmp_path):
@@ -84,7 +118,13 @@ def test_headlines_have_the_best_learner_of_each_point():
         {
             **{"series": "jobs", "x": x, "metric": "total_job_value", "learner": name, "seeds": 1},
             **{"against": rival, "form": "hvf/skip", "ours": value, "theirs": 1.0, "printed_percent": 18.0},
-            **{"margin_percent": margin - 5 * k, "low": 0.0, "high": 40.0, "percent_of_bound": 70.0},
+            **{
+                "margin_percent": margin - 5 * k,
+                "low": 0.0,
+                "high": 40.0,
+                "percent_of_bound": 70.0,
+                "bound_percent": 55.0,
+            },
         }
         for x in (10, 20)
         for name, (value, margin) in learners.items()

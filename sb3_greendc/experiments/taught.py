@@ -1,0 +1,98 @@
+"""Taught networks on test episodes, by themselves and with a search on top."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sb3_greendc.bc.distill import resize
+from sb3_greendc.common.contestants import Policy
+from sb3_greendc.common.models import RUN_FILE, load_model
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
+from sb3_greendc.experiments.teaching import Teaching
+
+NAME = "taught network"
+SEARCHED = f"{NAME}, searching"
+
+
+@dataclass(frozen=True)
+class Trial(Task):
+    """Judge a taught network on a problem, which may be of another size than what it was taught on.
+
+    :param teaching: of the network
+    :param problem: as the network acts in it
+    :param episodes: test episodes
+    :param search: futures of each decision of rollouts that have the network as their prior, in place of the
+        network by itself; 0 for none
+    :param network: files of ``teaching``; without them it is done here
+    """
+
+    teaching: Teaching
+    problem: Problem
+    episodes: int
+    search: int = 0
+    network: Files | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        name = SEARCHED if self.search else NAME
+        return f"{name} {self.problem.env_id} seed {self.teaching.seed}"
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return (self.teaching,)
+
+    def given(self, *files: Files) -> Trial:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return Trial(self.teaching, self.problem, self.episodes, self.search, files[0])
+
+    def describe(self) -> dict[str, Any]:
+        """Leave the files out: they follow from the teaching."""
+        described = super().describe()
+        del described["network"]
+        return described
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        longer = 12.0 if self.problem.has_long_queues else 1.0
+        size = 1.0 + float(self.problem.env_kwargs.get("units", 10)) / 30.0
+        steps = self.episodes * float(self.problem.env_kwargs.get("episode_steps", 500))
+        return 3.0 + steps * size * (1e-4 + 5e-6 * longer * self.search)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        files = self.network or self.teaching.compute().files
+        run: Mapping[str, Any] = json.loads(files[RUN_FILE])
+        head = {
+            "policy": SEARCHED if self.search else NAME,
+            "train_seed": self.teaching.seed,
+            "trained_decisions": run["labels"],
+            "trained_seconds": run["seconds"],
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in files.items():
+                (Path(folder) / name).write_bytes(content)
+            rows = [{**head, **row} for row in play(self._policy(folder, run), self.problem, self.episodes)]
+        return Outcome({"episodes": pd.DataFrame(rows)})
+
+    def _policy(self, folder: str, run: Mapping[str, Any]) -> Policy:
+        """Return the network, fitted to the problem, or the rollouts on top of it."""
+        if self.search:
+            easy = ",dispatch=easy" if self.problem.has_long_queues else ""
+            return f"rollout:futures={self.search},floor={run['floor']:g}{easy},prior={folder}"
+        env = make_vec_env(self.problem.env_id, 1, **self.problem.env_kwargs)
+        try:
+            model: Any = load_model(folder).model
+            return resize(model, env.observation_space, env.action_space)
+        finally:
+            env.close()

@@ -1,0 +1,95 @@
+"""Networks that rollouts teach: floors, lessons, and trials of the network and of the search on top."""
+
+from __future__ import annotations
+
+import pytest
+import torch as th
+
+from sb3_greendc.experiments import teaching
+from sb3_greendc.experiments.experiment import CHOICE
+from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.taught import NAME, SEARCHED, Trial
+from sb3_greendc.experiments.teaching import Teaching, best_floor, record, teach
+
+POOL = Problem("ResourcePool-10-v0", {**CHOICE, "episode_steps": 100})
+
+
+@pytest.fixture
+def _few(monkeypatch):
+    monkeypatch.setattr(teaching, "FLOOR_EPISODES", 4)
+
+
+@pytest.mark.usefixtures("_few")
+def test_the_floor_that_earns_most_is_taken():
+    crowded = POOL.with_kwargs(offered_load=3.0)
+    assert best_floor(crowded, (0.0, 0.5)) == best_floor(crowded, (0.5, 0.0)) == 0.5
+
+
+def test_a_single_floor_is_not_tried(monkeypatch):
+    monkeypatch.setattr(teaching, "evaluate", None)
+    assert best_floor(POOL, (0.3,)) == 0.3
+
+
+def test_the_record_names_the_teacher_and_the_floor_matters():
+    plain, floored = (teach([POOL], 600, 2, 1, floors=(floor,)) for floor in (0.0, 0.5))
+    assert plain.record["taught"] == "by rollout:futures=2 on 600 decisions, in 1 passes"
+    assert floored.record["taught"] == "by rollout:futures=2,floor=0.5 on 600 decisions, in 1 passes"
+    weights = [clone.model.policy.state_dict() for clone in (plain, floored)]
+    assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_lessons_are_equal_shares_and_the_record_lists_them():
+    lessons = [POOL.with_kwargs(offered_load=load) for load in (0.2, 1.5)]
+    clone = teach(lessons, 1200, 2, 1)
+    assert clone.record["lessons"] == [lesson.env_kwargs for lesson in lessons]
+    assert clone.record["taught"] == "by rollout:futures=2,floor=0.25 on 1,200 decisions, in 1 passes"
+    assert clone.record["transitions"] + clone.record["held_out"] == 1200
+    assert clone.record["env_kwargs"] == POOL.env_kwargs  # what all lessons have in common
+
+
+def test_each_lesson_is_learned_from():
+    idle, crowded = (POOL.with_kwargs(offered_load=load) for load in (0.2, 2.0))
+    weights = [
+        teach(lessons, 600, 2, 1).model.policy.state_dict()
+        for lessons in ([idle, crowded], [idle, idle], [idle, crowded])
+    ]
+    assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert all(th.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+
+def test_waiting_is_worth_less_by_the_reserve(monkeypatch):
+    with_reserve = record(POOL, "rollout:futures=2", 100, 0).labels["advantages"]
+    monkeypatch.setattr(teaching, "RESERVE", 0.0)
+    without = record(POOL, "rollout:futures=2", 100, 0).labels["advantages"]
+    assert without[:, -1] - with_reserve[:, -1] == pytest.approx(0.02, abs=1e-6)
+    assert (with_reserve[:, :-1] == without[:, :-1])[~(without[:, :-1] != without[:, :-1])].all()
+
+
+SMALL = Teaching((POOL,), 600, 2, 4, 0, (0.2,))
+
+
+def test_the_network_and_the_search_on_top_play_the_same_episodes():
+    played = Problem(POOL.env_id, {**CHOICE, "episode_steps": 60})
+    files = SMALL.compute().files
+    found = [Trial(SMALL, played, 2, search).given(files).compute().tables["episodes"] for search in (0, 4)]
+    for name, episodes in zip((NAME, SEARCHED), found, strict=True):
+        assert episodes["policy"].tolist() == [name, name]
+        assert episodes["episode"].tolist() == [0, 1]
+        assert episodes["trained_decisions"].tolist() == [600, 600]
+        assert (episodes["time_steps"] == 60).all()
+    assert found[0]["arrived_jobs"].tolist() == found[1]["arrived_jobs"].tolist()
+    assert (found[1]["total_job_value_ratio"] > 0.2).all()
+
+
+def test_a_network_is_tried_on_pools_of_other_sizes():
+    larger = Problem("ResourcePool-20", {**CHOICE, "episode_steps": 60, "ready_pool_size": 7})
+    trial = Trial(SMALL, larger, 2)
+    assert (trial.compute().tables["episodes"]["total_job_value_ratio"] > 0).all()
+
+
+def test_a_trial_needs_its_teaching_and_is_the_same_task_with_its_files():
+    trial = Trial(SMALL, POOL, 2)
+    assert trial.needs == (SMALL,)
+    assert trial.given({"model.zip": b"weights"}).key == trial.key
+    other = Trial(Teaching((POOL,), 601, 2, 4, 0, (0.2,)), POOL, 2)
+    assert other.key != trial.key
