@@ -73,7 +73,7 @@ class Form:
 
         :param long_queues: whether hundreds of jobs wait at times, which makes each of them slow
         """
-        return self.pick(20_000, 300_000) if long_queues else self.pick(56_000, 560_000)
+        return self.pick(100_000, 400_000) if long_queues else self.pick(112_000, 560_000)
 
     def baselines(self, problem: Problem, steps: int | None = None, rollouts: bool = False) -> list[Task]:
         """Return every heuristic of the resource pool in every form on the test episodes, and the bound.
@@ -130,7 +130,6 @@ class Form:
         problem: Problem,
         lessons: Sequence[Problem] = (),
         steps: int | None = None,
-        choice: Mapping[str, object] | None = None,
         search: int = 0,
     ) -> list[Trial]:
         """Return the networks that rollouts teach, one per seed, on a problem of the resource pool.
@@ -139,33 +138,27 @@ class Form:
         :param lessons: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`; default: the
             problem itself
         :param steps: steps of a test episode, in place of the form's own number
-        :param choice: keyword arguments of the environment beside those of :func:`taught_choice`
         :param search: futures of a search on top, as a further policy; 0 for none
         """
-        acting = problem.with_kwargs(
-            **taught_choice(problem), **(choice or {}), episode_steps=steps or self.test_steps
-        )
+        acting = problem.with_kwargs(**taught_choice(problem), episode_steps=steps or self.test_steps)
         return [
-            Trial(self.teaching(lessons or (problem,), seed, choice), acting, self.episodes, futures)
+            Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, futures)
             for seed in self.seeds_of(NAME, quick=3)
             for futures in ((0, search) if search else (0,))
         ]
 
-    def teaching(
-        self, lessons: Sequence[Problem], seed: int, choice: Mapping[str, object] | None = None
-    ) -> Teaching:
+    def teaching(self, lessons: Sequence[Problem], seed: int) -> Teaching:
         """Return the training of a network that rollouts teach.
 
         :param lessons: what it is taught on
         :param seed: number of the run
-        :param choice: keyword arguments of the environment beside those of :func:`taught_choice`
         """
         long = any(lesson.has_long_queues for lesson in lessons)
         return Teaching(
-            tuple(lesson.with_kwargs(**taught_choice(lesson), **(choice or {})) for lesson in lessons),
+            tuple(lesson.with_kwargs(**taught_choice(lesson)) for lesson in lessons),
             labels=self.labels(long),
-            futures=self.pick(8, 32),
-            epochs=self.pick(8, 10),
+            futures=self.pick(2, 8),
+            epochs=5,
             seed=seed,
         )
 

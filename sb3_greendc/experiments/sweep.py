@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -70,7 +70,6 @@ class Sweep:
     :param test_steps: steps of a test episode, in place of the form's own number
     :param full_seeds: training seeds of the full form
     :param rollouts: whether rollouts compete, by themselves and on top of the taught network
-    :param taught: further keyword arguments of the environment, for the network that rollouts teach
     :param papers: heuristics that the paper has
     :param notes: for the results page
     """
@@ -87,7 +86,6 @@ class Sweep:
     test_steps: int | None = None
     full_seeds: int = 10
     rollouts: bool = False
-    taught: Mapping[str, object] = field(default_factory=dict)
     papers: Sequence[str] = PAPER
     notes: Sequence[str] = ()
 
@@ -106,7 +104,7 @@ class Sweep:
                 runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
             search = form.pick(32, 100) if self.rollouts else 0
-            taught = form.taught(point.problem, point.lessons, steps, self.taught, search)
+            taught = form.taught(point.problem, point.lessons, steps, search)
             items += labelled(taught, **labels)
         return items
 

@@ -42,5 +42,4 @@ EXPERIMENT = Sweep(
     claims=CLAIMS,
     checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
-    taught={"suspend": False},
 ).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")

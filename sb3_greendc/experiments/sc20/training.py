@@ -13,7 +13,7 @@ from sb3_greendc.experiments.tasks import Item, Problem
 
 ARRIVALS = (0.2, 0.4, 0.6, 0.8, 1.0)
 QUICK_ARRIVALS = (0.2, 0.6, 1.0)
-CHECKPOINTS = 8
+CHECKPOINTS = 5
 FULL_SEEDS = 5
 TITLES = {
     "accrued_reward": "reward of an episode",
