@@ -19,7 +19,9 @@ import pandas as pd
 from sb3_greendc.common.files import atomic_write, write_json
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import VALUE
-from sb3_greendc.experiments.registry import experiment_names
+from sb3_greendc.experiments.experiment import Form, unique_tasks
+from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.runner import duration, estimate
 
 INTRODUCTION = "introduction.txt"
 """Written by hand, beside the results: what stands before the first experiment."""
@@ -28,6 +30,9 @@ REMARKS = "remarks.json"
 """Written by hand: a sentence or more for an experiment, by its name."""
 
 PRINTED = "printed, %"
+CORES = 2
+"""What the full forms' times are given for."""
+
 ROOM = "bound over the papers' best, %"
 """Nobody's margin can be more than that."""
 
@@ -51,6 +56,7 @@ def publish(source: Path, target: Path) -> Path:
     parts += [_headlines(target, done)]
     shown: dict[str, str] = {}
     parts += [_section(name, target / name, said.get(name, ""), shown) for name in done]
+    parts += [_not_in_full(target, done)]
     missing = [name for name in experiment_names() if name not in done]
     if missing:
         parts.append(f"## Not run yet\n\n{', '.join(f'`{name}`' for name in missing)}\n")
@@ -77,6 +83,22 @@ def _command(record: dict[str, Any]) -> str:
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
     return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}"
+
+
+def _not_in_full(target: Path, done: Sequence[str]) -> str:
+    """Return the table of the experiments that were not run in full, with the time that this would take."""
+    rows = []
+    for name in done:
+        record = json.loads((target / name / "run.json").read_text(encoding="utf-8"))
+        if record["form"] == "full" and not record["seeds"]:
+            continue
+        tasks = unique_tasks(load_experiment(name).items(Form()))
+        takes = duration(estimate(tasks, CORES))
+        rows.append({"experiment": f"`{name}`", "was run as": f"`{_command(record)}`", "in full": takes})
+    if not rows:
+        return ""
+    said = f"The times on {CORES} cores are estimates; those of hours are why most were left."
+    return "\n".join(["## Not run in full", "", said, "", markdown(pd.DataFrame(rows)), ""])
 
 
 def _headlines(target: Path, done: Sequence[str]) -> str:

@@ -19,7 +19,6 @@ from sb3_greendc.experiments.training import Learner
 LIMITS = {0.2: 0.1, 0.4: 0.8, 0.6: 4.0, 0.8: 20.0, 1.0: 55.0, 1.2: 110.0}
 """Loads, and the limit on delay at each: about three quarters of what ``hvf`` costs there."""
 
-QUICK_LOADS = (0.2, 0.6, 1.0, 1.2)
 QUICK_HPC_LOADS = (0.6, 1.0)
 PAPERS = ("sjf", "qos", "edf", "hvf", "fcfs")
 """CoCoRL's QoS policy is said to behave like earliest deadline first, so both are here, and margins are
@@ -34,12 +33,11 @@ def points(form: Form, workload: str = "synthetic") -> list[Point]:
     hpc = workload == form.hpc_workload
     name = f"HPC log ({form.hpc_name})" if hpc else workload
     lessons = curricula.log(workload) if hpc else curricula.synthetic()
+    loads = form.pick(QUICK_HPC_LOADS, tuple(LIMITS)) if hpc else tuple(LIMITS)
+    problems = {load: Problem("ResourcePool-10", _settings(load, workload)) for load in loads}
     return [
-        Point(
-            name, load, Problem("ResourcePool-10", _settings(load, workload)), _keepers(form, limit), lessons
-        )
-        for load, limit in LIMITS.items()
-        if load in form.pick(QUICK_HPC_LOADS if hpc else QUICK_LOADS, tuple(LIMITS))
+        Point(name, load, problem, _keepers(form, LIMITS[load]), lessons)
+        for load, problem in problems.items()
     ]
 
 

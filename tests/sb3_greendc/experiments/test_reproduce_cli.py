@@ -139,12 +139,14 @@ def test_headlines_have_the_best_learner_of_each_point():
 def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
     run("--quick")
     monkeypatch.setattr(pages, "experiment_names", lambda: ("toys", "others"))
+    monkeypatch.setattr(pages, "load_experiment", lambda name: toy_experiment(tmp_path, (1, 9)))
     target = tmp_path / "docs"
     target.mkdir()
     (target / "introduction.txt").write_text("# Results\n")
     (target / "remarks.json").write_text('{"toys": "Toys are small."}')
     page = pages.publish(tmp_path / "out", target).read_text()
-    for part in ("# Results", "toys --quick", "Toys are small.", "`others`", "toys/results.csv"):
+    in_full = "| `toys` | `python scripts/reproduce.py toys --quick` | 10 s |"
+    for part in ("# Results", "toys --quick", "Toys are small.", "`others`", "toys/results.csv", in_full):
         assert part in page
     again = pages.publish(tmp_path / "nothing", target).read_text()
     assert again == page
