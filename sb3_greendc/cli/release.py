@@ -53,8 +53,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--lessons",
         nargs="+",
         metavar="KEY=VALUE[,KEY=VALUE]",
-        help="teach it in several settings of the environment, equal shares each (offered_load=0.6 "
-        "power=random,power_level=0.8)",
+        help="teach it in several settings of the first environment, equal shares each, and judge it in each "
+        "(offered_load=0.6 power=random,power_level=0.8)",
     )
     parser.add_argument("--name", required=True, help="name of the release, as in load_pretrained(NAME)")
     parser.add_argument(
@@ -91,24 +91,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = pretrained_directory() / options.name
         write_release(folder, saved.model, release, "Not judged yet.\n")
         policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
+        env_ids = options.env or [release.env_id]
+        cases = [(env_id, env_kwargs) for env_id in env_ids]
+        cases += [(env_ids[0], {**env_kwargs, **lesson}) for lesson in read_lessons(options)]
         parts = []
-        for env_id in options.env or [release.env_id]:
+        for env_id, settings in cases:
             if release.scales:
                 policies[-1] = f"{options.name}={PRETRAINED}:{env_id}"
-            one = Evaluation(policies, env_id, options.episodes, options.seed, env_kwargs)
+            one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
             method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
             progress = not options.no_progress
-            parts.append(add_share_of_bound(one.run(progress), method, env_kwargs, progress=progress))
+            part = add_share_of_bound(one.run(progress), method, settings, progress=progress)
+            parts.append(part.assign(problem=f"`{one.env_id}`{_given(settings)}"))
     results = pd.concat(parts)
-    write_release(
-        folder, saved.model, release, write_card(release, saved.run, results, env_kwargs, options.notes)
-    )
+    write_release(folder, saved.model, release, write_card(release, saved.run, results, options.notes))
     console = Console()
-    for env_id, part in results.groupby("env_id", sort=False):
-        for table in summary_tables(_summary(part), str(env_id), console.width):
+    for problem, part in results.groupby("problem", sort=False):
+        for table in summary_tables(_summary(part), str(problem), console.width):
             console.print(table)
     console.print(f"written: {folder}")
     return 0
+
+
+def read_lessons(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the settings of ``--lessons``; the card has a table for each."""
+    return [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
 
 
 def taught(
@@ -125,8 +132,7 @@ def taught(
         raise ValueError("--teach: needs --env, the environment that is taught")
     problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
     choice = taught_choice(problem)
-    settings = [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
-    lessons = [problem.with_kwargs(**choice, **one) for one in settings or [{}]]
+    lessons = [problem.with_kwargs(**choice, **one) for one in read_lessons(options) or [{}]]
     clone = teach(lessons, options.teach, options.futures, epochs=10, floors=options.floors)
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
     del choice["skip_forced"]
@@ -170,15 +176,13 @@ def write_card(
     release: Release,
     run: Mapping[str, Any],
     results: pd.DataFrame,
-    env_kwargs: Mapping[str, Any],
     notes: str,
 ) -> str:
     """Return the text of ``CARD.md``.
 
     :param release: the description
     :param run: the record of the training run
-    :param results: episodes of the policy and of baselines
-    :param env_kwargs: keyword arguments of the environments that they were made in
+    :param results: episodes of the policy and of baselines, with a column ``problem``
     :param notes: limits of use
     """
     lines = [
@@ -198,12 +202,12 @@ def write_card(
         "## Scores",
         "",
         f"{results['episode'].nunique()} episodes, the same for every policy, seeds from "
-        f"{results['seed'].min()}{_given(env_kwargs)}. Mean and 95 % bootstrap interval. Baselines have the "
+        f"{results['seed'].min()}. Mean and 95 % bootstrap interval. Baselines have the "
         "environment's own mask.",
         "",
     ]
-    for env_id, part in results.groupby("env_id", sort=False):
-        lines += [f"`{env_id}`", "", *_markdown(_summary(part)), ""]
+    for problem, part in results.groupby("problem", sort=False):
+        lines += [str(problem), "", *_markdown(_summary(part)), ""]
     if notes:
         lines += ["## Limits", "", notes, ""]
     made = provenance()

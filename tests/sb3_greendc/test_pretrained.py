@@ -99,6 +99,7 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     make = ["--teach", "1000", "--futures", "2", "--floors", "0.2"]
     make += ["--name", "pool", "--scales", "--no-progress"]
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-?0"]
+    make += ["--lessons", "offered_load=0.5", "power=random,power_level=0.8"]
     make += ["--episodes", "2", "--baselines", "hvf"]
     assert command.main(make) == 0
     weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
@@ -109,6 +110,8 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     for part in (
         "taught by rollout:futures=2,floor=0.2 on 1,000 decisions",
         "`ResourcePool-20-v0`",
+        "`ResourcePool-10-v0` (offered_load=0.5)",
+        "`ResourcePool-10-v0` (power=random, power_level=0.8)",
         "share_of_bound",
     ):
         assert part in card
