@@ -68,9 +68,10 @@ def test_waiting_is_worth_less_by_the_reserve(monkeypatch):
 SMALL = Teaching((POOL,), 600, 2, 4, 0, (0.2,))
 
 
-def test_the_network_and_the_search_on_top_play_the_same_episodes():
+def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     played = Problem(POOL.env_id, {**CHOICE, "episode_steps": 60})
     files = SMALL.compute().files
+    monkeypatch.setattr(Teaching, "compute", None)  # with its files it is not taught again
     found = [Trial(SMALL, played, 2, search).given(files).compute().tables["episodes"] for search in (0, 4)]
     for name, episodes in zip((NAME, SEARCHED), found, strict=True):
         assert episodes["policy"].tolist() == [name, name]
