@@ -143,7 +143,7 @@ class Form:
         acting = problem.with_kwargs(**taught_choice(problem), episode_steps=steps or self.test_steps)
         return [
             Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, futures)
-            for seed in self.seeds_of(NAME, quick=2)
+            for seed in self.seeds_of(NAME, quick=3)
             for futures in ((0, search) if search else (0,))
         ]
 

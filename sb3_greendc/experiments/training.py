@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +142,9 @@ class Training(Task):
             run.model.set_logger(configure(folder, ["csv"]))
             started = time.perf_counter()
             callbacks = [EpisodeMetricsCallback(), *self.learner.start(run.model, acting, self.seed), judge]
-            run.model.learn(self.decisions, callback=callbacks)
+            with warnings.catch_warnings():  # rollouts of a short run may be shorter than an episode
+                warnings.filterwarnings("ignore", "No episode finished in a rollout")
+                run.model.learn(self.decisions, callback=callbacks)
             seconds = time.perf_counter() - started - judge.seconds
             judge.judge(self.tests or {"": self.problem}, run.model.num_timesteps, seconds)
             run.model.logger.close()
