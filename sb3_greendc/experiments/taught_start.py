@@ -13,10 +13,9 @@ from greendc.resource_pool.observation import JOB_FEATURES
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
-from sb3_greendc.datasets import collect
 from sb3_greendc.experiments.constrained import CHOICE
 from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.teaching import RECORDING_SEED, RESERVE, SPREAD
+from sb3_greendc.experiments.teaching import SCALE, SPREAD, record
 from sb3_greendc.experiments.training import Learner
 
 NAME = "PID-PPO, taught start"
@@ -62,23 +61,14 @@ class TaughtLearner(Learner):
         :param problem: as the network acts in it: late jobs may be run
         :param seed: of the data and of the network
         """
-        data = collect(
-            {"rollout": f"rollout:futures={self.futures}"},
-            problem.env_id,
-            self.labels,
-            RECORDING_SEED + 100 * seed,
-            env_kwargs=problem.env_kwargs,
-            n_envs=32,
-            labels=("advantages",),
-        )
+        data = record(problem, f"rollout:futures={self.futures}", self.labels, seed)
         advantages = data.labels["advantages"]
         jobs = data.observations["jobs"]
         n_jobs = jobs.shape[1]
         late = jobs[:, :, JOB_FEATURES.index("on_time")] < 0.5
         advantages[:, :n_jobs] += np.where(late, self.late_start, 0.0)
-        advantages[:, -1] -= RESERVE
         spread = float(np.sqrt(np.nanmean(np.square(advantages))))
-        return distill(data, n_epochs=self.epochs, seed=seed, logit_scale=min(4.0, SPREAD / spread))
+        return distill(data, n_epochs=self.epochs, seed=seed, logit_scale=min(SCALE, SPREAD / spread))
 
 
 def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> TaughtLearner:
