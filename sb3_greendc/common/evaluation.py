@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from tqdm.auto import tqdm
 
 import greendc
 from greendc.config import require
-from sb3_greendc.common.contestants import Considers, Policy, contestants
+from sb3_greendc.common.contestants import Considers, Contestant, Policy, contestants
 from sb3_greendc.common.engine import map_tasks
 from sb3_greendc.common.episodes import Batch, BatchResult, Recording, run_batch, run_episodes
 from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
@@ -92,13 +93,15 @@ class Evaluation:
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
         self.contestants = contestants(policies, self.env_id)
-        env = make_vec_env(self.env_id, 1, **self.env_kwargs)
-        try:
+        with contextlib.closing(make_vec_env(self.env_id, 1, **self.env_kwargs)) as env:
             self.metrics = _metrics_of(env)
-            policies_of_one = [one.policy_for(one.enter(env)) for one in self.contestants]
-        finally:
-            env.close()
-        self._considers = [isinstance(policy, Considers) for policy in policies_of_one]
+        self._considers = [self._check(one) for one in self.contestants]
+
+    def _check(self, one: Contestant) -> bool:
+        """Raise ``ValueError`` unless a policy fits what it acts in; tell whether it shows its thoughts."""
+        env = make_vec_env(self.env_id, 1, **{**self.env_kwargs, **one.choice})
+        with contextlib.closing(env):
+            return isinstance(one.policy_for(one.enter(env)), Considers)
 
     def run(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from sb3_greendc.pretrained import (
     CONFIG_FILE,
     TENSORS_FILE,
     load_pretrained,
+    pretrained_directory,
     release_for,
     releases,
 )
@@ -76,6 +78,24 @@ def test_a_shipped_scheduler_chooses_from_what_it_chose_from_in_training():
     rows = (plain["policy"] == "pretrained").to_numpy()
     assert plain[value][rows].tolist() == masked[value][rows].tolist()
     assert plain[value][~rows].tolist() != masked[value][~rows].tolist()
+
+
+def test_a_shipped_scheduler_may_choose_among_more_jobs_than_heuristics_see(tmp_path, monkeypatch):
+    wider = tmp_path / "ResourcePool"
+    shutil.copytree(pretrained_directory() / "ResourcePool", wider)
+    config = json.loads((wider / CONFIG_FILE).read_text())
+    config["env_kwargs"]["ready_pool_size"] = 15
+    (wider / CONFIG_FILE).write_text(json.dumps(config))
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
+    settings = {"episode_steps": 60}
+    found = evaluate(["pretrained", "hvf"], "ResourcePool-10", 2, 5, env_kwargs=settings)
+    model = load_pretrained("ResourcePool-10")
+    own = {**settings, **release_for("ResourcePool-10").env_kwargs}
+    wanted = evaluate({"pretrained": model}, "ResourcePool-10", 2, 5, env_kwargs=own)
+    alone = evaluate(["hvf"], "ResourcePool-10", 2, 5, env_kwargs=settings)
+    for rows in (wanted, alone):
+        same = found[found["policy"] == rows["policy"].iloc[0]]
+        assert same["total_job_value"].tolist() == rows["total_job_value"].tolist()
 
 
 def test_a_released_model_goes_on_training(folder):
