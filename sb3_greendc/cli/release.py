@@ -96,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         cases += [(env_ids[0], {**env_kwargs, **lesson}) for lesson in read_lessons(options)]
         parts = []
         for env_id, settings in cases:
-            if release.scales:
-                policies[-1] = f"{options.name}={PRETRAINED}:{env_id}"
+            fits = release.scales and release.serves_id(env_id)
+            policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
             one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
             method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
             progress = not options.no_progress
