@@ -192,7 +192,7 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
             PRINTED: shown["printed_percent"].map(_number),
             "ours, %": [_interval(row) for _, row in shown.iterrows()],
             "of the bound, %": shown["percent_of_bound"].map(_number),
-            "bound, %": shown["bound_percent"].map(_number),
+            "bound, %": [_number(row.get("bound_percent")) for _, row in shown.iterrows()],
         }
     )
 
