@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from dataset_cases import assert_same, box_dataset, masked_dataset
+from dataset_cases import assert_same, box_dataset, masked_arrays, masked_dataset
 
 from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.datasets.validation import validate
@@ -17,7 +17,7 @@ def renamed(data: OfflineDataset, *sources: str, **metadata: object) -> OfflineD
 
 
 def test_rows_follow_one_another_and_so_do_their_next_observations():
-    one, other = masked_dataset(), masked_dataset(rewards=np.arange(8.0))
+    one, other = masked_dataset(), masked_dataset(**masked_arrays(seed=1))
     both = concatenate([one, other])
     validate(both)
     assert len(both) == 16 and both.n_episodes == 2 * one.n_episodes

@@ -65,6 +65,12 @@ def test_waiting_is_worth_less_by_the_reserve(monkeypatch):
     assert (with_reserve[:, :-1] == without[:, :-1])[~(without[:, :-1] != without[:, :-1])].all()
 
 
+def test_advantages_that_spread_far_are_scaled_down(monkeypatch):
+    assert teach([POOL], 600, 2, 1).record["logit_scale"] <= 4.0
+    monkeypatch.setattr(teaching, "SPREAD", 0.01)
+    assert teach([POOL], 600, 2, 1).record["logit_scale"] < 0.2
+
+
 SMALL = Teaching((POOL,), 600, 2, 4, 0, (0.2,))
 
 
