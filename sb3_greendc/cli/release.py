@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = build_parser().parse_args(arguments)
     with one_line_errors("release"):
+        if options.lessons and not options.teach:
+            raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
         saved = load_model(options.model) if options.model else taught(options, env_kwargs, arguments)
         release = replace(describe(saved, options.name, options.serves), scales=options.scales)

@@ -139,6 +139,13 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
         command.main(["--teach", "1000", "--name", "pool"])
 
 
+def test_lessons_are_for_networks_that_are_taught(folder, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--model", str(folder / "run"), "--name", "other", "--lessons", "month=2019-05"])
+    assert "--lessons: is what --teach teaches" in capsys.readouterr().err
+    assert "other" not in releases()
+
+
 def test_no_code_is_pickled(folder):
     names = {path.name for path in (folder / "pretrained" / "vcc-test").iterdir()}
     assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE}
