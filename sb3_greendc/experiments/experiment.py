@@ -11,10 +11,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.episodes import Baselines, Variant, all_variants, likely_variants
+from sb3_greendc.experiments.episodes import Baselines, all_variants, likely_variants
+from sb3_greendc.experiments.rollouts import plain, strong
 from sb3_greendc.experiments.tasks import Item, Problem, Task
 from sb3_greendc.experiments.taught import NAME, Trial
-from sb3_greendc.experiments.teaching import FLOORS, Teaching
+from sb3_greendc.experiments.teaching import Teaching
 from sb3_greendc.experiments.training import Learner, Training
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class Form:
         """Time steps of an episode that policies of the resource pool are judged on."""
         return 500 if self.quick else 1000
 
+    @property
+    def futures(self) -> int:
+        """Sampled futures of a decision of rollouts that compete, and of the search on top of a network."""
+        return self.pick(32, 100)
+
     def labels(self, long_queues: bool) -> int:
         """Return how many decisions a network is taught with, all lessons together.
 
@@ -86,10 +92,7 @@ class Form:
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
         if rollouts:
-            planners = (
-                Variant("rollout", {"futures": self.pick(32, 100)}),
-                Variant("rollout", {"futures": self.pick(32, 100), "floor": FLOORS[0]}),
-            )
+            planners = (plain(self.futures), strong(self.futures))
             found.append(Baselines(tested, planners, self.episodes))
         return found
 
@@ -130,7 +133,7 @@ class Form:
         problem: Problem,
         lessons: Sequence[Problem] = (),
         steps: int | None = None,
-        search: int = 0,
+        search: bool = False,
     ) -> list[Trial]:
         """Return the networks that rollouts teach, one per seed, on a problem of the resource pool.
 
@@ -138,13 +141,13 @@ class Form:
         :param lessons: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`; default: the
             problem itself
         :param steps: steps of a test episode, in place of the form's own number
-        :param search: futures of a search on top, as a further policy; 0 for none
+        :param search: whether they are judged with a search on top, too
         """
         acting = problem.with_kwargs(**taught_choice(problem), episode_steps=steps or self.test_steps)
         return [
-            Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, futures)
+            Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, searching)
             for seed in self.seeds_of(NAME, quick=3)
-            for futures in ((0, search) if search else (0,))
+            for searching in ((None, strong(self.futures)) if search else (None,))
         ]
 
     def teaching(self, lessons: Sequence[Problem], seed: int) -> Teaching:

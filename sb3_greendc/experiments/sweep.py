@@ -103,8 +103,7 @@ class Sweep:
             for learner in (*self.learners(form), *point.learners):
                 runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            search = form.pick(32, 100) if self.rollouts else 0
-            taught = form.taught(point.problem, point.lessons, steps, search)
+            taught = form.taught(point.problem, point.lessons, steps, search=self.rollouts)
             items += labelled(taught, **labels)
         return items
 

@@ -15,7 +15,7 @@ from sb3_greendc.bc.distill import resize
 from sb3_greendc.common.contestants import Policy
 from sb3_greendc.common.models import RUN_FILE, load_model
 from sb3_greendc.common.vec_env import make_vec_env
-from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.episodes import Variant, play
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 from sb3_greendc.experiments.teaching import Teaching
 
@@ -30,15 +30,14 @@ class Trial(Task):
     :param teaching: of the network
     :param problem: as the network acts in it
     :param episodes: test episodes
-    :param search: futures of each decision of rollouts that have the network as their prior, in place of the
-        network by itself; 0 for none
+    :param search: rollouts that have the network as their prior, in place of the network by itself
     :param network: files of ``teaching``; without them it is done here
     """
 
     teaching: Teaching
     problem: Problem
     episodes: int
-    search: int = 0
+    search: Variant | None = None
     network: Files | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -67,7 +66,8 @@ class Trial(Task):
         longer = 12.0 if self.problem.has_long_queues else 1.0
         size = 1.0 + float(self.problem.env_kwargs.get("units", 10)) / 30.0
         steps = self.episodes * float(self.problem.env_kwargs.get("episode_steps", 500))
-        return 3.0 + steps * size * (1e-4 + 5e-6 * longer * self.search)
+        futures = int(self.search.options["futures"]) if self.search else 0
+        return 3.0 + steps * size * (1e-4 + 5e-6 * longer * futures)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -82,14 +82,13 @@ class Trial(Task):
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / name).write_bytes(content)
-            rows = [{**head, **row} for row in play(self._policy(folder, run), self.problem, self.episodes)]
+            rows = [{**head, **row} for row in play(self._policy(folder), self.problem, self.episodes)]
         return Outcome({"episodes": pd.DataFrame(rows)})
 
-    def _policy(self, folder: str, run: Mapping[str, Any]) -> Policy:
+    def _policy(self, folder: str) -> Policy:
         """Return the network, fitted to the problem, or the rollouts on top of it."""
-        if self.search:
-            easy = ",dispatch=easy" if self.problem.has_long_queues else ""
-            return f"rollout:futures={self.search},floor={run['floor']:g}{easy},prior={folder}"
+        if self.search is not None:
+            return Variant(self.search.name, {**self.search.options, "prior": folder}).spec
         env = make_vec_env(self.problem.env_id, 1, **self.problem.env_kwargs)
         try:
             model: Any = load_model(folder).model

@@ -27,6 +27,6 @@ def _problem(size: int, level: float) -> Problem:
     return full if level == 1.0 else full.with_kwargs(power="random", power_level=level)
 
 
-EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(
+EXPERIMENT = Sweep(points, pool_learners, "resources of each type", rollouts=True).experiment(
     "rare-fig6", "total job value under power drawn anew at every step, mean 100, 90 and 80 %"
 )

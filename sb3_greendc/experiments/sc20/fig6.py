@@ -42,4 +42,5 @@ EXPERIMENT = Sweep(
     claims=CLAIMS,
     checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
+    rollouts=True,
 ).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")

@@ -6,7 +6,9 @@ import pytest
 import torch as th
 
 from sb3_greendc.experiments import teaching
-from sb3_greendc.experiments.experiment import CHOICE
+from sb3_greendc.experiments.episodes import Baselines
+from sb3_greendc.experiments.experiment import CHOICE, Form
+from sb3_greendc.experiments.rollouts import plain, strong
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.taught import NAME, SEARCHED, Trial
 from sb3_greendc.experiments.teaching import Teaching, best_floor, record, teach
@@ -78,7 +80,10 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     played = Problem(POOL.env_id, {**CHOICE, "episode_steps": 60})
     files = SMALL.compute().files
     monkeypatch.setattr(Teaching, "compute", None)  # with its files it is not taught again
-    found = [Trial(SMALL, played, 2, search).given(files).compute().tables["episodes"] for search in (0, 4)]
+    found = [
+        Trial(SMALL, played, 2, search).given(files).compute().tables["episodes"]
+        for search in (None, strong(4))
+    ]
     for name, episodes in zip((NAME, SEARCHED), found, strict=True):
         assert episodes["policy"].tolist() == [name, name]
         assert episodes["episode"].tolist() == [0, 1]
@@ -86,6 +91,15 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
         assert (episodes["time_steps"] == 60).all()
     assert found[0]["arrived_jobs"].tolist() == found[1]["arrived_jobs"].tolist()
     assert (found[1]["total_job_value_ratio"] > 0.2).all()
+
+
+def test_rollouts_on_top_of_a_network_are_those_that_compete_by_themselves():
+    form = Form(quick=True)
+    alone = form.baselines(POOL, rollouts=True)[-1]
+    assert isinstance(alone, Baselines)
+    assert alone.variants == (plain(32), strong(32))
+    assert [trial.search for trial in form.taught(POOL, search=True)] == 3 * [None, strong(32)]
+    assert [trial.search for trial in form.taught(POOL)] == 3 * [None]
 
 
 def test_a_network_is_tried_on_pools_of_other_sizes():
