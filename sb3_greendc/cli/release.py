@@ -24,6 +24,7 @@ from sb3_greendc.common.policy_specs import PRETRAINED
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
+from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments.experiment import taught_choice
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.teaching import FLOORS, teach
@@ -88,16 +89,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.lessons and not options.teach:
             raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
+        cases = judged_in(options, env_kwargs)
+        for env_id, settings in cases:  # what is wrong with them shows before hours of teaching, not after
+            make_vec_env(env_id, 1, **settings).close()
+            if options.baselines:
+                Evaluation(options.baselines, env_id, options.episodes, options.seed, settings)
         saved = load_model(options.model) if options.model else taught(options, env_kwargs, arguments)
         release = replace(describe(saved, options.name, options.serves), scales=options.scales)
         folder = pretrained_directory() / options.name
         write_release(folder, saved.model, release, "Not judged yet.\n")
         policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
-        env_ids = options.env or [release.env_id]
-        cases = [(env_id, env_kwargs) for env_id in env_ids]
-        cases += [(env_ids[0], {**env_kwargs, **lesson}) for lesson in read_lessons(options)]
         parts = []
-        for env_id, settings in cases:
+        for env_id, settings in cases or [(release.env_id, env_kwargs)]:
             fits = release.scales and release.serves_id(env_id)
             policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
             one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
@@ -118,6 +121,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_lessons(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the settings of ``--lessons``; the card has a table for each."""
     return [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
+
+
+def judged_in(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the environments of the card's tables with their settings; none stands for the model's own.
+
+    :param options: of the command
+    :param env_kwargs: keyword arguments of every environment
+    """
+    env_ids = options.env or []
+    lessons = read_lessons(options) if env_ids else []
+    return [
+        *((env_id, {**env_kwargs}) for env_id in env_ids),
+        *((env_ids[0], {**env_kwargs, **lesson}) for lesson in lessons),
+    ]
 
 
 def taught(

@@ -15,6 +15,7 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import MODEL_FILE, RUN_FILE
 from sb3_greendc.common.provenance import provenance
+from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, collect, concatenate
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
@@ -102,7 +103,9 @@ def teach(
     :param seed: of the data and of the network
     :param floors: of the rollouts; of several the best one is found by trial in each lesson
         (:func:`best_floor`)
+    :raises ValueError: for lessons whose spaces differ
     """
+    _require_same_spaces(lessons)
     taught_floors = [best_floor(lesson, floors, seed) for lesson in lessons]
     teachers = [
         rollouts(lesson, futures, floor) for lesson, floor in zip(lessons, taught_floors, strict=True)
@@ -121,6 +124,21 @@ def teach(
         "lessons": [lesson.env_kwargs for lesson in lessons],
     }
     return replace(clone, record={**clone.record, **more})
+
+
+def _require_same_spaces(lessons: Sequence[Problem]) -> None:
+    """Refuse lessons that are not seen alike, before hours of recording."""
+    spaces = []
+    for lesson in lessons:
+        env = make_vec_env(lesson.env_id, 1, **lesson.env_kwargs)
+        spaces.append((env.observation_space, env.action_space))
+        env.close()
+    for k, found in enumerate(spaces):
+        if found != spaces[0]:
+            raise ValueError(
+                f"lessons[{k}] = {dict(lessons[k].env_kwargs)}: its observations or actions have other "
+                "shapes than the first lesson's"
+            )
 
 
 def record(lesson: Problem, teacher: str, labels: int, seed: int) -> OfflineDataset:

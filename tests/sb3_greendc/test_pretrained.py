@@ -14,6 +14,7 @@ from sb3_greendc.cli.train import main as train
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import load_model
 from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments import teaching
 from sb3_greendc.pretrained import (
     CARD_FILE,
     CONFIG_FILE,
@@ -143,6 +144,22 @@ def test_lessons_are_for_networks_that_are_taught(folder, capsys):
     with pytest.raises(SystemExit):
         command.main(["--model", str(folder / "run"), "--name", "other", "--lessons", "month=2019-05"])
     assert "--lessons: is what --teach teaches" in capsys.readouterr().err
+    assert "other" not in releases()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "culprit"),
+    [
+        (["--baselines", "hvff"], "hvff"),
+        (["--set", "offered_lod=1"], "offered_lod"),
+        (["--lessons", "offered_load=1", "ready_pool_size=7"], "ready_pool_size"),
+    ],
+)
+def test_what_is_wrong_shows_before_anything_is_taught(folder, capsys, monkeypatch, wrong, culprit):
+    monkeypatch.setattr(teaching, "collect", None)
+    with pytest.raises(SystemExit):
+        command.main(["--teach", "1000", "--name", "other", "--env", "ResourcePool-10", *wrong])
+    assert culprit in capsys.readouterr().err
     assert "other" not in releases()
 
 

@@ -49,6 +49,13 @@ def test_lessons_are_equal_shares_and_the_record_lists_them():
     assert clone.record["env_kwargs"] == POOL.env_kwargs  # what all lessons have in common
 
 
+def test_lessons_of_other_shapes_are_refused_before_anything_is_recorded(monkeypatch):
+    monkeypatch.setattr(teaching, "collect", None)
+    for other in ({"ready_pool_size": 7}, {"horizon": 60}, {"units": 12}):
+        with pytest.raises(ValueError, match=r"lessons\[1\] = .*other shapes than the first lesson's"):
+            teach([POOL, POOL.with_kwargs(**other)], 600, 2, 1)
+
+
 def test_each_lesson_is_learned_from():
     idle, crowded = (POOL.with_kwargs(offered_load=load) for load in (0.2, 2.0))
     weights = [
