@@ -92,7 +92,9 @@ class Form:
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
         if rollouts:
-            planners = (plain(self.futures), strong(self.futures))
+            # Where many jobs wait a rollout is slow: the stronger form stands for both.
+            weaker = () if problem.has_long_queues else (plain(self.futures),)
+            planners = (*weaker, strong(self.futures))
             found.append(Baselines(tested, planners, self.episodes))
         return found
 

@@ -17,15 +17,13 @@ from sb3_greendc.common.models import MODEL_FILE, RUN_FILE
 from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, collect, concatenate
+from sb3_greendc.experiments.rollouts import DEPTH, FLOOR, strong
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
 RECORDING_SEED = 20_000
 
-FLOORS = (0.25,)
-"""QoS values below which the heuristic inside the rollouts starts no job: one serves all loads of synthetic
-jobs. Share of the value that rollouts over four futures earn with it, and without one, on 256 training
-episodes of ten units: .948 and .948 at a load of 0.2, .883 and .879 at 0.4, .808 and .804 at 0.6, .734 and
-.725 at 0.8, .661 and .651 at 1.0, .589 and .581 at 1.2 (standard error of the difference .001 to .002)."""
+FLOORS = (FLOOR,)
+"""Of the rollouts that teach; with several, the best one is found by trial."""
 
 FLOOR_SEED, FLOOR_FUTURES = 10_000, 4
 FLOOR_EPISODES, FLOOR_EPISODES_LONG = 64, 12
@@ -51,6 +49,7 @@ class Teaching(Task):
     :param epochs: passes over the data
     :param seed: number of the run: another one has other data, too
     :param floors: of the rollouts; of several the best one is found by trial in each lesson
+    :param depth: steps that they look ahead
     """
 
     lessons: tuple[Problem, ...]
@@ -59,6 +58,7 @@ class Teaching(Task):
     epochs: int
     seed: int
     floors: tuple[float, ...] = FLOORS
+    depth: int = DEPTH
 
     @property
     def title(self) -> str:
@@ -78,7 +78,9 @@ class Teaching(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
-        clone = teach(self.lessons, self.labels, self.futures, self.epochs, self.seed, self.floors)
+        clone = teach(
+            self.lessons, self.labels, self.futures, self.epochs, self.seed, self.floors, self.depth
+        )
         seconds = round(time.perf_counter() - started, 2)
         with tempfile.TemporaryDirectory() as folder:
             clone.save(folder, labels=self.labels, seconds=seconds, **provenance())
@@ -93,6 +95,7 @@ def teach(
     epochs: int,
     seed: int = 0,
     floors: Sequence[float] = FLOORS,
+    depth: int = DEPTH,
 ) -> Clone:
     """Return a network that has learned what rollouts think of every action.
 
@@ -103,13 +106,11 @@ def teach(
     :param seed: of the data and of the network
     :param floors: of the rollouts; of several the best one is found by trial in each lesson
         (:func:`best_floor`)
+    :param depth: steps that they look ahead
     :raises ValueError: for lessons whose spaces differ
     """
     _require_same_spaces(lessons)
-    taught_floors = [best_floor(lesson, floors, seed) for lesson in lessons]
-    teachers = [
-        rollouts(lesson, futures, floor) for lesson, floor in zip(lessons, taught_floors, strict=True)
-    ]
+    teachers = [strong(futures, best_floor(lesson, floors, seed, depth), depth).spec for lesson in lessons]
     parts = [
         record(lesson, teacher, labels // len(lessons), seed)
         for lesson, teacher in zip(lessons, teachers, strict=True)
@@ -118,11 +119,7 @@ def teach(
     spread = max(float(np.sqrt(np.nanmean(np.square(part.labels["advantages"])))) for part in parts)
     clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=min(SCALE, SPREAD / spread))
     taught = f"by {' and '.join(dict.fromkeys(teachers))} on {len(data):,} decisions, in {epochs} passes"
-    more = {
-        "taught": taught,
-        "floor": max(taught_floors),
-        "lessons": [lesson.env_kwargs for lesson in lessons],
-    }
+    more = {"taught": taught, "lessons": [lesson.env_kwargs for lesson in lessons]}
     return replace(clone, record={**clone.record, **more})
 
 
@@ -162,28 +159,18 @@ def record(lesson: Problem, teacher: str, labels: int, seed: int) -> OfflineData
     return data
 
 
-def rollouts(problem: Problem, futures: int, floor: float) -> str:
-    """Return the teacher of a problem; where many jobs wait, its rollouts keep places for those without one.
-
-    :param problem: that it acts in
-    :param futures: of each decision
-    :param floor: QoS value below which the heuristic inside starts no job
-    """
-    kept = f",floor={floor:g}" if floor else ""
-    return f"rollout:futures={futures}{kept}" + (",dispatch=easy" if problem.has_long_queues else "")
-
-
-def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0) -> float:
+def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0, depth: int = DEPTH) -> float:
     """Return the floor with which rollouts over few futures earn most in training episodes.
 
     :param problem: that they act in
     :param floors: to choose from; the first of equals
     :param seed: of the episodes
+    :param depth: steps that the rollouts look ahead
     """
     if len(floors) == 1:
         return floors[0]
     results = evaluate(
-        {f"{floor:g}": rollouts(problem, FLOOR_FUTURES, floor) for floor in floors},
+        {f"{floor:g}": strong(FLOOR_FUTURES, floor, depth).spec for floor in floors},
         problem.env_id,
         FLOOR_EPISODES_LONG if problem.has_long_queues else FLOOR_EPISODES,
         FLOOR_SEED + 100 * seed,

@@ -129,7 +129,7 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
     for part in (
-        "taught by rollout:futures=2,floor=0.2 on 1,000 decisions",
+        "taught by rollout:futures=2,floor=0.2,depth=24,dispatch=easy on 1,000 decisions",
         "`ResourcePool-20-v0`",
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",

@@ -34,8 +34,14 @@ def test_a_single_floor_is_not_tried(monkeypatch):
 
 def test_the_record_names_the_teacher_and_the_floor_matters():
     plain, floored = (teach([POOL], 600, 2, 1, floors=(floor,)) for floor in (0.0, 0.5))
-    assert plain.record["taught"] == "by rollout:futures=2 on 600 decisions, in 1 passes"
-    assert floored.record["taught"] == "by rollout:futures=2,floor=0.5 on 600 decisions, in 1 passes"
+    assert (
+        plain.record["taught"]
+        == "by rollout:futures=2,floor=0.0,depth=24,dispatch=easy on 600 decisions, in 1 passes"
+    )
+    assert (
+        floored.record["taught"]
+        == "by rollout:futures=2,floor=0.5,depth=24,dispatch=easy on 600 decisions, in 1 passes"
+    )
     weights = [clone.model.policy.state_dict() for clone in (plain, floored)]
     assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
@@ -44,9 +50,17 @@ def test_lessons_are_equal_shares_and_the_record_lists_them():
     lessons = [POOL.with_kwargs(offered_load=load) for load in (0.2, 1.5)]
     clone = teach(lessons, 1200, 2, 1)
     assert clone.record["lessons"] == [lesson.env_kwargs for lesson in lessons]
-    assert clone.record["taught"] == "by rollout:futures=2,floor=0.25 on 1,200 decisions, in 1 passes"
+    assert (
+        clone.record["taught"]
+        == "by rollout:futures=2,floor=0.25,depth=24,dispatch=easy on 1,200 decisions, in 1 passes"
+    )
     assert clone.record["transitions"] + clone.record["held_out"] == 1200
     assert clone.record["env_kwargs"] == POOL.env_kwargs  # what all lessons have in common
+
+
+def test_the_strongest_rollouts_have_a_floor_little_depth_and_backfilling():
+    assert strong(8).spec == "rollout:futures=8,floor=0.25,depth=24,dispatch=easy"
+    assert plain(8).spec == "rollout:futures=8"
 
 
 def test_lessons_of_other_shapes_are_refused_before_anything_is_recorded(monkeypatch):
@@ -80,7 +94,7 @@ def test_advantages_that_spread_far_are_scaled_down(monkeypatch):
     assert teach([POOL], 600, 2, 1).record["logit_scale"] < 0.2
 
 
-SMALL = Teaching((POOL,), 600, 2, 4, 0, (0.2,))
+SMALL = Teaching((POOL,), 3000, 2, 4, 0, (0.2,))
 
 
 def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
@@ -94,7 +108,7 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     for name, episodes in zip((NAME, SEARCHED), found, strict=True):
         assert episodes["policy"].tolist() == [name, name]
         assert episodes["episode"].tolist() == [0, 1]
-        assert episodes["trained_decisions"].tolist() == [600, 600]
+        assert episodes["trained_decisions"].tolist() == [3000, 3000]
         assert (episodes["time_steps"] == 60).all()
     assert found[0]["arrived_jobs"].tolist() == found[1]["arrived_jobs"].tolist()
     assert (found[1]["total_job_value_ratio"] > 0.2).all()
@@ -119,5 +133,5 @@ def test_a_trial_needs_its_teaching_and_is_the_same_task_with_its_files():
     trial = Trial(SMALL, POOL, 2)
     assert trial.needs == (SMALL,)
     assert trial.given({"model.zip": b"weights"}).key == trial.key
-    other = Trial(Teaching((POOL,), 601, 2, 4, 0, (0.2,)), POOL, 2)
+    other = Trial(Teaching((POOL,), 3001, 2, 4, 0, (0.2,)), POOL, 2)
     assert other.key != trial.key
