@@ -94,7 +94,7 @@ def test_advantages_that_spread_far_are_scaled_down(monkeypatch):
     assert teach([POOL], 600, 2, 1).record["logit_scale"] < 0.2
 
 
-SMALL = Teaching((POOL,), 3000, 2, 4, 0, (0.2,))
+SMALL = Teaching((POOL,), 6000, 2, 4, 0, (0.2,))
 
 
 def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
@@ -108,7 +108,7 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     for name, episodes in zip((NAME, SEARCHED), found, strict=True):
         assert episodes["policy"].tolist() == [name, name]
         assert episodes["episode"].tolist() == [0, 1]
-        assert episodes["trained_decisions"].tolist() == [3000, 3000]
+        assert episodes["trained_decisions"].tolist() == [6000, 6000]
         assert (episodes["time_steps"] == 60).all()
     assert found[0]["arrived_jobs"].tolist() == found[1]["arrived_jobs"].tolist()
     assert (found[1]["total_job_value_ratio"] > 0.2).all()
@@ -133,5 +133,5 @@ def test_a_trial_needs_its_teaching_and_is_the_same_task_with_its_files():
     trial = Trial(SMALL, POOL, 2)
     assert trial.needs == (SMALL,)
     assert trial.given({"model.zip": b"weights"}).key == trial.key
-    other = Trial(Teaching((POOL,), 3001, 2, 4, 0, (0.2,)), POOL, 2)
+    other = Trial(Teaching((POOL,), 6001, 2, 4, 0, (0.2,)), POOL, 2)
     assert other.key != trial.key
