@@ -49,7 +49,7 @@ class Variant:
 class Baselines(Task):
     """Every variant of some baselines on the same episodes.
 
-    :param problem: what they are judged on, under the environment's ordinary mask
+    :param problem: what they are judged on; heuristics have the environment's ordinary mask
     :param variants: the variants
     :param episodes: number of episodes; episode ``k`` is seeded :data:`TEST_SEED` ``+ k``
     """

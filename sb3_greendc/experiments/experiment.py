@@ -86,7 +86,8 @@ class Form:
 
         :param problem: the problem
         :param steps: steps of a test episode, in place of the form's own number
-        :param rollouts: and the planner that tries each action in sampled futures; slow where many jobs wait
+        :param rollouts: and the planner that tries each action in sampled futures, with the choice that the
+            taught network has
         """
         tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
@@ -94,8 +95,8 @@ class Form:
         if rollouts:
             # Where many jobs wait a rollout is slow: the stronger form stands for both.
             weaker = () if problem.has_long_queues else (plain(self.futures),)
-            planners = (*weaker, strong(self.futures))
-            found.append(Baselines(tested, planners, self.episodes))
+            choosing = tested.with_kwargs(**taught_choice(problem))
+            found.append(Baselines(choosing, (*weaker, strong(self.futures)), self.episodes))
         return found
 
     def seeds_of(self, learner: str, quick: int = 1, full: int = 10) -> range:

@@ -119,6 +119,11 @@ def test_rollouts_on_top_of_a_network_are_those_that_compete_by_themselves():
     alone = form.baselines(POOL, rollouts=True)[-1]
     assert isinstance(alone, Baselines)
     assert alone.variants == (plain(32), strong(32))
+    crowded = Problem("ResourcePoolSuspend-10", {"workload": "bernoulli"})
+    among_many = form.baselines(crowded, rollouts=True)[-1]
+    assert isinstance(among_many, Baselines)
+    assert among_many.variants == (strong(32),)
+    assert among_many.problem == form.taught(crowded)[0].problem
     assert [trial.search for trial in form.taught(POOL, search=True)] == 3 * [None, strong(32)]
     assert [trial.search for trial in form.taught(POOL)] == 3 * [None]
 
