@@ -89,18 +89,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.lessons and not options.teach:
             raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
-        cases = judged_in(options, env_kwargs)
+        own = load_model(options.model) if options.model else None
+        cases = judged_in(options, env_kwargs, own)
         for env_id, settings in cases:  # what is wrong with them shows before hours of teaching, not after
             make_vec_env(env_id, 1, **settings).close()
             if options.baselines:
                 Evaluation(options.baselines, env_id, options.episodes, options.seed, settings)
-        saved = load_model(options.model) if options.model else taught(options, env_kwargs, arguments)
+        saved = own or taught(options, env_kwargs, arguments)
         release = replace(describe(saved, options.name, options.serves), scales=options.scales)
         folder = pretrained_directory() / options.name
         write_release(folder, saved.model, release, "Not judged yet.\n")
         policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
         parts = []
-        for env_id, settings in cases or [(release.env_id, env_kwargs)]:
+        for env_id, settings in cases:
             fits = release.scales and release.serves_id(env_id)
             policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
             one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
@@ -123,17 +124,22 @@ def read_lessons(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
 
 
-def judged_in(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the environments of the card's tables with their settings; none stands for the model's own.
+def judged_in(
+    options: argparse.Namespace, env_kwargs: Mapping[str, Any], own: SavedModel | None
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the environments of the card's tables with their settings.
 
     :param options: of the command
     :param env_kwargs: keyword arguments of every environment
+    :param own: the saved model, whose environment stands in for ``--env``; without one a network is taught
+    :raises ValueError: without an environment
     """
-    env_ids = options.env or []
-    lessons = read_lessons(options) if env_ids else []
+    env_ids = options.env or ([describe(own, options.name, options.serves).env_id] if own else [])
+    if not env_ids:
+        raise ValueError("--teach: needs --env, the environment that is taught")
     return [
         *((env_id, {**env_kwargs}) for env_id in env_ids),
-        *((env_ids[0], {**env_kwargs, **lesson}) for lesson in lessons),
+        *((env_ids[0], {**env_kwargs, **lesson}) for lesson in read_lessons(options)),
     ]
 
 
@@ -145,10 +151,7 @@ def taught(
     :param options: of the command
     :param env_kwargs: keyword arguments of the environment
     :param arguments: those of the command
-    :raises ValueError: without an environment
     """
-    if not options.env:
-        raise ValueError("--teach: needs --env, the environment that is taught")
     problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
     choice = taught_choice(problem)
     lessons = [problem.with_kwargs(**choice, **one) for one in read_lessons(options) or [{}]]

@@ -163,6 +163,14 @@ def test_what_is_wrong_shows_before_anything_is_taught(folder, capsys, monkeypat
     assert "other" not in releases()
 
 
+def test_a_saved_model_is_released_only_where_it_can_be_judged(folder, capsys):
+    for wrong, culprit in ((["--baselines", "alwys_on"], "alwys_on"), (["--set", "mnth=2019-05"], "mnth")):
+        with pytest.raises(SystemExit):
+            command.main(["--model", str(folder / "run"), "--name", "other", *wrong])
+        assert culprit in capsys.readouterr().err
+        assert not (folder / "pretrained" / "other").exists()
+
+
 def test_no_code_is_pickled(folder):
     names = {path.name for path in (folder / "pretrained" / "vcc-test").iterdir()}
     assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE}

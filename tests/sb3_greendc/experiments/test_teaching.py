@@ -33,16 +33,16 @@ def test_a_single_floor_is_not_tried(monkeypatch):
 
 
 def test_the_record_names_the_teacher_and_the_floor_matters():
-    plain, floored = (teach([POOL], 600, 2, 1, floors=(floor,)) for floor in (0.0, 0.5))
+    without, floored = (teach([POOL], 600, 2, 1, floors=(floor,)) for floor in (0.0, 0.5))
     assert (
-        plain.record["taught"]
+        without.record["taught"]
         == "by rollout:futures=2,floor=0.0,depth=24,dispatch=easy on 600 decisions, in 1 passes"
     )
     assert (
         floored.record["taught"]
         == "by rollout:futures=2,floor=0.5,depth=24,dispatch=easy on 600 decisions, in 1 passes"
     )
-    weights = [clone.model.policy.state_dict() for clone in (plain, floored)]
+    weights = [clone.model.policy.state_dict() for clone in (without, floored)]
     assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
