@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch as th
 
+from sb3_greendc.common.models import RUN_FILE
 from sb3_greendc.experiments import teaching
-from sb3_greendc.experiments.episodes import Baselines
+from sb3_greendc.experiments.episodes import Baselines, play
 from sb3_greendc.experiments.experiment import CHOICE, Form
 from sb3_greendc.experiments.rollouts import plain, strong
 from sb3_greendc.experiments.tasks import Problem
@@ -112,6 +115,15 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
         assert (episodes["time_steps"] == 60).all()
     assert found[0]["arrived_jobs"].tolist() == found[1]["arrived_jobs"].tolist()
     assert (found[1]["total_job_value_ratio"] > 0.2).all()
+    alone = [episode["total_job_value"] for episode in play(strong(4).spec, played, 2)]
+    assert found[1]["total_job_value"].tolist() != alone  # the network has a say in the search
+
+
+def test_a_teaching_hands_its_depth_to_the_rollouts():
+    run = json.loads(Teaching((POOL,), 600, 2, 1, 0, depth=5).compute().files[RUN_FILE])
+    assert (
+        run["taught"] == "by rollout:futures=2,floor=0.25,depth=5,dispatch=easy on 600 decisions, in 1 passes"
+    )
 
 
 def test_rollouts_on_top_of_a_network_are_those_that_compete_by_themselves():
