@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
+
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "str": ((str,), "text"),
+    "bool": ((bool, np.bool_), "true or false"),
+    "None": ((type(None),), "None"),
+}
+"""What a value is, by the name in an annotation: its classes, and what errors call it."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -28,6 +40,31 @@ def require_one_of(field: str, value: object, allowed: Iterable[str]) -> None:
     if value not in allowed:
         hint = nearest(str(value), allowed)
         raise ValueError(f"{field}={value!r}: must be one of {', '.join(map(repr, allowed))}{hint}")
+
+
+def require_kinds(annotations: Mapping[str, str], values: Mapping[str, Any], prefix: str = "") -> None:
+    """Raise a ``ValueError`` for a value that is not what its annotation says.
+
+    :param annotations: by field, as written (``"float | None"``); those with other names than :data:`KINDS`
+        has are left to whoever reads the value
+    :param values: by field; those without an annotation are not looked at
+    :param prefix: of the field's name in the error (``"site."``)
+    """
+    for field, value in values.items():
+        allowed = annotations.get(field, "").split(" | ")
+        if not KINDS.keys() >= set(allowed):
+            continue
+        truth = isinstance(value, bool | np.bool_) and "bool" not in allowed  # no number, though an int
+        classes = tuple(kind for name in allowed for kind in KINDS[name][0])
+        right = isinstance(value, classes) and not truth
+        require(right, prefix + field, value, " or ".join(KINDS[name][1] for name in allowed))
+
+
+def numbers(field: str, values: object) -> tuple[float, ...]:
+    """Return a sequence of numbers as a tuple; a ``ValueError`` names the field of anything else."""
+    several = isinstance(values, Sequence | np.ndarray) and all(isinstance(value, Real) for value in values)
+    require(several, field, values, "a sequence of numbers")
+    return tuple(float(value) for value in values)  # type: ignore[attr-defined]
 
 
 def from_mapping(cls: type[T], values: Mapping[str, Any], owner: str | None = None) -> T:

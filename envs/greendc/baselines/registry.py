@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from greendc.baselines.policy import BaselinePolicy
-from greendc.config import nearest, require_one_of
+from greendc.config import nearest, require_kinds, require_one_of
 from greendc.simulator import Simulator
 
 
@@ -71,13 +71,15 @@ def make_policy(name: str, env: object, **options: Any) -> BaselinePolicy[Any]:
             f"(of {entry.name}: {', '.join(entry.policies)})"
         )
     policy_class = entry.policies[name]
-    known = list(inspect.signature(policy_class).parameters)[1:]
+    parameters = inspect.signature(policy_class).parameters
+    known = list(parameters)[1:]
     for option in options:
         if option not in known:
             raise TypeError(
                 f"{name}: unknown option {option!r}{nearest(option, known)} "
                 f"(known: {', '.join(known) or 'none'})"
             )
+    require_kinds({option: str(parameters[option].annotation) for option in known}, options, f"{name}: ")
     return policy_class(simulator, **options)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import from_mapping, require, require_one_of
+from greendc.config import from_mapping, require, require_kinds, require_one_of
 from greendc.energy import kernel
 
 GRID_MODES = ("critical", "off", "capped", "qos_above")
@@ -39,6 +39,7 @@ class BatteryConfig:
     max_charge: float = 1.0
 
     def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self), "battery.")
         for name in ("energy_kwh", "charge_kw", "discharge_kw"):
             require_power(
                 f"battery.{name}", getattr(self, name), unit="kWh" if name == "energy_kwh" else "kW"
@@ -98,6 +99,7 @@ class SiteConfig:
     wind_kw: float = 900.0
 
     def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self), "site.")
         for name in ("total_kw", "critical_kw", "pv_kw", "wind_kw"):
             require_power(f"site.{name}", getattr(self, name))
         require(

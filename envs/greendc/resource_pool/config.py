@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greendc.config import require, require_one_of
+from greendc.config import numbers, require, require_kinds, require_one_of
 from greendc.energy.site import SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 
@@ -148,6 +148,7 @@ class ResourcePoolConfig:
     info_jobs: bool = False
 
     def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self))
         self._check_pool()
         self._check_rules()
         self._check_power()
@@ -166,8 +167,7 @@ class ResourcePoolConfig:
             ("context_rows", 1),
         ):
             value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole and value >= least, name, value, f"a whole number, at least {least}")
+            require(value >= least, name, value, f"at least {least}")
         require(
             self.longest_job >= 1,
             "horizon",
@@ -179,7 +179,7 @@ class ResourcePoolConfig:
         require(load is None or 0.0 <= load < math.inf, "offered_load", load, "finite, at least 0, or None")
         require_one_of("too_large", self.too_large, ("clip", "drop"))
         if self.prices is not None:
-            object.__setattr__(self, "prices", tuple(float(price) for price in self.prices))
+            object.__setattr__(self, "prices", numbers("prices", self.prices))
         require(
             len(self.price_list) == self.resource_types
             and all(0.0 <= price < math.inf for price in self.price_list)
@@ -196,10 +196,8 @@ class ResourcePoolConfig:
         require_one_of("cost", self.cost, COSTS)
         require_one_of("observation", self.observation, OBSERVATIONS)
         require_one_of("image_dtype", self.image_dtype, IMAGE_DTYPES)
-        for name in ("suspend", "skip_forced", "lateness_in_reward", "info_jobs"):
-            require(isinstance(getattr(self, name), bool), name, getattr(self, name), "true or false")
         require(0.0 < self.shaping_gamma <= 1.0, "shaping_gamma", self.shaping_gamma, "in (0, 1]")
-        object.__setattr__(self, "cost_weights", tuple(float(weight) for weight in self.cost_weights))
+        object.__setattr__(self, "cost_weights", numbers("cost_weights", self.cost_weights))
         require(
             len(self.cost_weights) == 2 and all(0.0 <= weight < math.inf for weight in self.cost_weights),
             "cost_weights",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from greendc.config import from_mapping, require, require_one_of
+from greendc.config import from_mapping, require, require_kinds, require_one_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class RewardWeights:
     potential: float = 0.0
 
     def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self), "reward.")
         for name, value in vars(self).items():
             require(math.isfinite(value) and value >= 0.0, f"reward.{name}", value, "finite and at least 0")
         require(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greendc.config import require, require_one_of
+from greendc.config import require, require_kinds, require_one_of
 from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import MoerSeries
 from greendc.vcc.splits import SPLITS
@@ -82,12 +83,18 @@ class VCCConfig:
     discrete_actions: int | None = None
 
     def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self))
         if self.split is not None:
             require_one_of("split", self.split, SPLITS)
         if not isinstance(self.month, str):
+            several = isinstance(self.month, Sequence) and len(self.month) > 0
+            require(several, "month", self.month, "a month 'YYYY-MM' or a sequence of months")
             object.__setattr__(self, "month", tuple(self.month))
-            require(len(self.month) > 0, "month", self.month, "a month 'YYYY-MM' or a sequence of months")
         require_one_of("region", self.region, ("PGE", "SCE"))
+        known = self.moer is None or isinstance(self.moer, MoerSeries)
+        require(known, "moer", self.moer, "a MoerSeries or None")
+        known = isinstance(self.workload, str | Path | JobTrace)
+        require(known, "workload", self.workload, "'google_like', a file, or a JobTrace")
         require(-12 <= self.utc_offset <= 14, "utc_offset", self.utc_offset, "whole hours from -12 to 14")
         require(1 <= self.days <= 30, "days", self.days, "from 1 to 30")
         require_one_of("forecast", self.forecast, FORECASTS)

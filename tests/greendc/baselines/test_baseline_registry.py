@@ -8,6 +8,7 @@ import pytest
 from vcc_small import small_config
 
 from greendc.baselines import make_policy, names
+from greendc.resource_pool import ResourcePoolEnv
 from greendc.vcc import VCCEnv, VCCSimulator, VCCVectorEnv
 
 ONLINE = ("always_on", "constant", "moer_threshold", "day_ahead", "rolling")
@@ -92,3 +93,25 @@ def test_gymnasiums_own_environments_are_refused():
 def test_bad_options_are_named(name, options):
     with pytest.raises(ValueError, match=f"{list(options)[-1]}=|starts="):
         make_policy(name, VCCEnv(small_config()), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("rollout", {"futures": 1.5}, "rollout: futures=1.5: must be a whole number"),
+        ("rollout", {"floor": "nan"}, "rollout: floor='nan': must be a number"),
+        ("rollout", {"floor": float("nan")}, "floor=nan: must be at least 0"),
+        ("rollout", {"floor": True}, "rollout: floor=True: must be a number"),
+        ("rollout", {"base": 7}, "rollout: base=7: must be text"),
+        ("rollout", {"prior": 3}, "prior=3: must be the path of a model"),
+        ("plan", {"threshold": "x"}, "plan: threshold='x': must be a number"),
+    ],
+)
+def test_options_of_another_kind_are_named(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_policy(name, ResourcePoolEnv(), **options)
+
+
+def test_whole_numbers_of_numpy_and_whole_floors_are_numbers():
+    rollout = make_policy("rollout", ResourcePoolEnv(), futures=np.int64(4), floor=0)
+    assert (rollout.futures, rollout.floor) == (4, 0.0)

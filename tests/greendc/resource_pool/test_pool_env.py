@@ -251,8 +251,16 @@ def test_raw_ready_jobs_are_in_info_on_request():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"units": 0}, "units=0: must be a whole number, at least 1"),
-        ({"horizon": 2.5}, "horizon=2.5"),
+        ({"units": 0}, "units=0: must be at least 1"),
+        ({"units": "ten"}, "units='ten': must be a whole number"),
+        ({"horizon": 2.5}, "horizon=2.5: must be a whole number"),
+        ({"episode_steps": True}, "episode_steps=True: must be a whole number"),
+        ({"offered_load": "high"}, "offered_load='high': must be a number or None"),
+        ({"prices": "dear"}, "prices='dear': must be a sequence of numbers"),
+        ({"cost_weights": (1.0, "x")}, r"cost_weights=\(1.0, 'x'\): must be a sequence of numbers"),
+        ({"reward": {"on_time": "x"}}, "reward.on_time='x': must be a number"),
+        ({"power": "trace", "site": {"total_kw": "x"}}, "site.total_kw='x': must be a number"),
+        ({"power": "trace", "site": {"battery": {"efficiency": "x"}}}, "battery.efficiency='x': must be"),
         ({"start_delay": 30, "end_delay": 18}, "horizon=48: must be above start_delay"),
         ({"power_level": 1.1}, "power_level=1.1"),
         ({"late_jobs": "demot"}, "late_jobs='demot': must be one of .*; did you mean 'demote'"),

@@ -161,6 +161,23 @@ def test_episode_is_truncated_with_metrics_not_terminated():
     assert all(isinstance(value, float) for value in info["episode_metrics"].values())
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_load": "high"}, "target_load='high': must be a number"),
+        ({"days": 2.5}, "days=2.5: must be a whole number"),
+        ({"normalize": 3}, "normalize=3: must be true or false"),
+        ({"capacity": "all"}, "capacity='all': must be a number or None"),
+        ({"month": 3}, "month=3: must be a month"),
+        ({"moer": 3}, "moer=3: must be a MoerSeries"),
+        ({"workload": 3}, "workload=3: must be 'google_like'"),
+    ],
+)
+def test_options_of_another_kind_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        VCCEnv(**options)
+
+
 def test_observations_stay_within_their_space():
     env = VCCEnv(forecast="noisy", forecast_noise=0.5, split="train")
     observation, info = env.reset(seed=0)

@@ -100,6 +100,8 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
         require_one_of("dispatch", dispatch, DISPATCHES)
+        known = prior is None or isinstance(prior, str) or callable(prior)
+        require(known, "prior", prior, "the path of a model, 'pretrained', or a function of observations")
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
         self.floor, self.trust = float(floor), trust
         self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
