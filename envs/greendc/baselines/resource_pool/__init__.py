@@ -1,6 +1,7 @@
 """Baselines for the resource pool."""
 
 from greendc.baselines.registry import BaselineFamily
+from greendc.baselines.resource_pool.foresight import Foresight
 from greendc.baselines.resource_pool.policy import Heuristic
 from greendc.baselines.resource_pool.rolling import RollingPlan
 from greendc.baselines.resource_pool.rollout import Rollout
@@ -33,7 +34,8 @@ HEURISTICS: dict[str, type[Heuristic]] = {
 BASELINES = BaselineFamily(
     name="resource_pool",
     simulator=ResourcePoolSimulator,
-    policies={**HEURISTICS, "plan": RollingPlan, "rollout": Rollout},
+    policies={**HEURISTICS, "plan": RollingPlan, "rollout": Rollout, "foresight": Foresight},
+    hindsight=frozenset({"foresight"}),
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "DensestFirst",
     "EarliestDeadlineFirst",
     "FirstComeFirstServed",
+    "Foresight",
     "Heuristic",
     "HighestQosFirst",
     "HighestValueFirst",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,18 @@ from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool.jobs import job_values, latest_finish
 
 
-class FutureBank:
+class Futures(Protocol):
+    """Jobs that may come."""
+
+    first: NDArray[np.int64]
+    """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
+    table: NDArray[np.int64]
+    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`."""
+    worth: NDArray[np.float64]
+    """``(jobs, 2)``: key and value."""
+
+
+class FutureBank(Futures):
     """``size`` futures of a simulator's workload, drawn when built.
 
     Each begins at midnight and is a day longer than asked for, so that one looks ahead from any hour: a
@@ -24,12 +37,10 @@ class FutureBank:
     :param floor: jobs of a lesser QoS value get an infinite key
     """
 
-    first: NDArray[np.int64]
-    """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
-    table: NDArray[np.int64]
-    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`."""
-    worth: NDArray[np.float64]
-    """``(jobs, 2)``: key and value."""
+    duration: NDArray[np.int64]
+    """``(jobs,)`` steps of work."""
+    qos: NDArray[np.float64]
+    """``(jobs,)``"""
 
     def __init__(
         self,
@@ -46,17 +57,18 @@ class FutureBank:
         if config.power == "trace" and config.site_config.grid_qos_above is not None:
             brown_above = config.site_config.grid_qos_above
         drawn = [simulator.workload.sample(rng, steps + self.day_steps) for _ in range(size)]
-        arrival, duration, qos = (
+        arrival, self.duration, self.qos = (
             np.concatenate([getattr(jobs, name) for jobs in drawn]) for name in ("arrival", "duration", "qos")
         )
         units = np.concatenate([jobs.units for jobs in drawn])
         latest = np.concatenate([latest_finish(jobs) for jobs in drawn])
         value = np.concatenate([job_values(jobs, config.price_list) for jobs in drawn])
-        length = duration + config.start_delay + config.end_delay
+        length = self.duration + config.start_delay + config.end_delay
         self.first = np.cumsum([0, *map(len, drawn)])
-        self.table = np.column_stack([arrival, latest, length, qos > brown_above, units]).astype(np.int64)
+        brown = self.qos > brown_above
+        self.table = np.column_stack([arrival, latest, length, brown, units]).astype(np.int64)
         self.worth = np.column_stack([value, value])
-        kr.sort_jobs(order, floor, self.table, duration, qos, self.worth)
+        kr.sort_jobs(order, floor, self.table, self.duration, self.qos, self.worth)
 
     def next_step(self, now: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the step of a future, within its first day, that follows each step of an episode."""

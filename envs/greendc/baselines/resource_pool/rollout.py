@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool import kernel_plan as kp
 from greendc.baselines.resource_pool import kernel_rollout, orders
-from greendc.baselines.resource_pool.futures import FutureBank
+from greendc.baselines.resource_pool.futures import FutureBank, Futures
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool import layout as at
@@ -114,20 +114,19 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         shape = np.zeros(kp.SHAPE, np.int64)
         shape[kp.TYPES], shape[kp.WORDS], shape[kp.KINDS] = config.resource_types, words, 1 + brown
         shape[kp.UNITS], shape[kp.DEPTH], shape[kp.ROWS] = config.units, depth, depth + config.horizon
-        shape[kp.SAMPLED] = len(self._bank.table)
         day = self._bank.day_steps
         shape[kp.DAY] = day if day <= config.horizon else 1
         shape[kp.BACKFILL] = dispatch == "easy"
         self._shape = shape
         self._plans = np.zeros((3, shape[kp.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
-        self._make_room(64)
+        self._imagine(self._bank, 64)
 
-    def _make_room(self, waiting: int) -> None:
-        """Let the table hold so many waiting jobs behind the sampled ones."""
-        bank = self._bank
+    def _imagine(self, futures: Futures, waiting: int) -> None:
+        """Take these futures, in a table that holds so many waiting jobs behind theirs."""
         more = ((0, waiting), (0, 0))
-        self._table, self._worth = np.pad(bank.table, more), np.pad(bank.worth, more)
-        self._queue = np.zeros(waiting + int(np.diff(bank.first).max()), np.int64)
+        self._first, self._shape[kp.SAMPLED] = futures.first, len(futures.table)
+        self._table, self._worth = np.pad(futures.table, more), np.pad(futures.worth, more)
+        self._queue = np.zeros(waiting + int(np.diff(futures.first).max()), np.int64)
         self._room = waiting
 
     def act(self, observations: Observation) -> NDArray[Any]:
@@ -171,8 +170,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     def _values(self, candidates: NDArray[np.bool_]) -> NDArray[np.float64]:
         config, config_f, env, _, jobs, jobs_f, lists, rows, _ = self.simulator.state
         waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
-        if waiting > self._room:
-            self._make_room(2 * waiting)
+        futures = self._chosen_futures(candidates, waiting)
         values = np.empty(candidates.shape)
         kernel_rollout.value_actions(
             values,
@@ -180,8 +178,8 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
             self._shape,
             self._order,
             self.floor,
-            self._chosen_futures(env),
-            self._bank.first,
+            futures,
+            self._first,
             config,
             config_f,
             env,
@@ -196,11 +194,15 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         )
         return values
 
-    def _chosen_futures(self, env: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the futures of each decision, ``(B, F, 2)``; the state alone decides which.
+    def _chosen_futures(self, candidates: NDArray[np.bool_], waiting: int) -> NDArray[np.int64]:
+        """Return the futures of each decision, ``(B, F, 2)``, with room for so many waiting jobs.
 
-        So the same state gets the same answer, alone or in a batch, now or later.
+        The state alone decides which: so the same state gets the same answer, alone or in a batch, now or
+        later.
         """
+        if waiting > self._room:
+            self._imagine(self._bank, 2 * waiting)
+        env = self.simulator.state[2]
         size = len(self._bank.first) - 1
         # Odd multipliers scatter neighboring states over the bank.
         first = 7919 * env[:, at.NOW] + 104_729 * env[:, at.DECISIONS] + 1_299_709 * env[:, at.NEXT_ARRIVAL]

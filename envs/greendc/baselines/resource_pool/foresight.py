@@ -1,0 +1,140 @@
+"""Rollouts that are told what comes: what knowing the arrivals of the next steps is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.resource_pool import kernel_plan as kp
+from greendc.baselines.resource_pool import kernel_rollout
+from greendc.baselines.resource_pool.futures import FutureBank, Futures
+from greendc.baselines.resource_pool.rollout import Rollout
+from greendc.config import require
+from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import layout as at
+
+
+class Foresight(Rollout):
+    """``foresight``: :class:`~greendc.baselines.resource_pool.Rollout` that is told the next arrivals.
+
+    The jobs of the next ``told`` steps are the true ones in each of its futures, those of later steps are
+    sampled. So it is no policy to compare with: it shows what a perfect forecast of the arrivals of so many
+    steps is worth, and how far ahead one has to know them to earn more than those who do not. With 0 it is
+    ``rollout``.
+
+    :param simulator: the simulator to act on
+    :param told: steps whose arrivals it knows; it looks no farther than ``depth``
+    :param futures: as of ``rollout``, like all that follow
+    :raises ValueError: for a number out of range, or another base
+    """
+
+    def __init__(
+        self,
+        simulator: ResourcePoolSimulator,
+        told: int = 12,
+        futures: int = 100,
+        depth: int = 40,
+        base: str = "qos",
+        seed: int = 0,
+        dispatch: str = "skip",
+        floor: float = 0.0,
+    ) -> None:
+        require(told >= 0, "told", told, "at least 0 steps")
+        super().__init__(simulator, futures, depth, base, seed, dispatch, floor)
+        self.told = told
+
+    def _chosen_futures(self, candidates: NDArray[np.bool_], waiting: int) -> NDArray[np.int64]:
+        """Return the futures of each decision, ``(B, F, 2)``, made for it; now is step 0 of each."""
+        chosen = super()._chosen_futures(candidates, waiting)
+        if self.told >= self.depth - 1:
+            chosen = chosen[:, :1].copy()  # nothing is left to sample
+        parts = [JobRows.of_bank(self._bank, slice(0, 0), 0)]  # of those who have no choice
+        sizes = [0]
+        for b, some in enumerate(candidates.sum(axis=1) > 1):
+            if not some:
+                chosen[b] = 0, 1
+                continue
+            true = JobRows.true_jobs(self.simulator, b, min(self.told, self.depth - 1))
+            for future in chosen[b]:
+                sampled = self._sampled_jobs(*future)
+                parts += true, sampled
+                future[:] = len(sizes), 1
+                sizes.append(len(true) + len(sampled))
+        made = MadeFutures(parts, sizes, self._order, self.floor)
+        self._imagine(made, waiting)
+        return chosen
+
+    def _sampled_jobs(self, future: int, step: int) -> JobRows:
+        """Return what comes in a sampled future behind the steps that are known."""
+        first, last = self._bank.first[future : future + 2]
+        arrival = self._bank.table[first:last, kp.ARRIVAL]
+        now = step - 1
+        ends = np.searchsorted(arrival, [now + self.told, now + self.depth - 1], side="right")
+        return JobRows.of_bank(self._bank, slice(first + ends[0], first + max(ends)), now)
+
+
+@dataclass(frozen=True)
+class JobRows:
+    """Jobs that arrive, ``n`` of them, in steps from now.
+
+    :param table: ``(n, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`
+    :param duration: ``(n,)`` steps of work
+    :param qos: ``(n,)``
+    :param value: ``(n,)``
+    """
+
+    table: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    qos: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.table)
+
+    @classmethod
+    def of_bank(cls, bank: FutureBank, rows: slice, now: int) -> JobRows:
+        """Return sampled jobs, with now in this step of their future."""
+        table = bank.table[rows].copy()
+        table[:, [kp.ARRIVAL, kp.LATEST]] -= now
+        return cls(table, bank.duration[rows], bank.qos[rows], bank.worth[rows, kp.VALUE])
+
+    @classmethod
+    def true_jobs(cls, simulator: ResourcePoolSimulator, b: int, steps: int) -> JobRows:
+        """Return the jobs that will arrive within so many steps in environment ``b``."""
+        config, (_, config_f, env, _, jobs, jobs_f, *_) = simulator.config, simulator.state
+        now, coming = env[b, at.NOW], slice(env[b, at.NEXT_ARRIVAL], env[b, at.N_JOBS])
+        rows = slice(coming.start, coming.start + int((jobs[b, coming, at.ARRIVAL] <= now + steps).sum()))
+        found, qos = jobs[b, rows], jobs_f[b, rows, at.QOS]
+        table = np.column_stack(
+            [
+                found[:, at.ARRIVAL] - now,
+                found[:, at.LATEST] - now,
+                found[:, at.DURATION] + config.start_delay + config.end_delay,
+                qos > config_f[at.BROWN_ABOVE],
+                found[:, at.JOB_I : at.JOB_I + config.resource_types],
+            ]
+        )
+        return cls(table, found[:, at.DURATION], qos, jobs_f[b, rows, at.VALUE])
+
+
+class MadeFutures(Futures):
+    """Futures put together from parts.
+
+    :param parts: jobs, future after future
+    :param sizes: number of jobs of each future
+    :param order: code of the order that sorts the jobs (:mod:`greendc.baselines.resource_pool.orders`)
+    :param floor: jobs of a lesser QoS value get an infinite key
+    """
+
+    def __init__(self, parts: Sequence[JobRows], sizes: Sequence[int], order: int, floor: float) -> None:
+        value = np.concatenate([part.value for part in parts])
+        self.first = np.cumsum([0, *sizes])
+        self.table = np.concatenate([part.table for part in parts])
+        self.worth = np.column_stack([value, value])
+        duration = np.concatenate([part.duration for part in parts])
+        qos = np.concatenate([part.qos for part in parts])
+        kernel_rollout.sort_jobs(order, floor, self.table, duration, qos, self.worth)
