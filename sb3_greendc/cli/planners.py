@@ -12,7 +12,7 @@ import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
 from sb3_greendc.cli.common import BAD_INPUT, one_line_errors, whole_number
-from sb3_greendc.cli.planner_studies import distilled, figure, forecasts, loads, optimum
+from sb3_greendc.cli.planner_studies import distilled, figure, forecasts, foresight, loads, optimum
 from sb3_greendc.cli.planner_studies.common import ENV_ID
 from sb3_greendc.common.contestants import contestants
 from sb3_greendc.common.files import atomic_write
@@ -57,9 +57,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     taught.add_argument("--models", type=Path, required=True, help="folder of the networks")
 
+    informed = add("foresight", "what knowing the arrivals of the next steps is worth", _foresight)
+    informed.add_argument("--loads", type=float, nargs="+", default=list(foresight.LOADS))
+    informed.add_argument("--told", type=int, nargs="+", default=list(foresight.TOLD), metavar="STEPS")
+    informed.add_argument("--episodes", type=whole_number, default=256, help="of each load")
+
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
-    for study in (by_load, exact, large, taught, curves):
+    for study in (by_load, exact, large, taught, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
     drawn = add("figure", "draw what `loads` and `optimum` wrote", _figure)
@@ -91,6 +96,9 @@ def _check(options: argparse.Namespace) -> None:
     for load in getattr(options, "loads", ()):
         if not load >= 0:
             raise ValueError(f"--loads {load}: must be 0 or more")
+    for told in getattr(options, "told", ()):
+        if told < 0:
+            raise ValueError(f"--told {told}: must be 0 or more steps")
     if options.study == "figure":
         for path in (options.values, options.parts):
             path.open().close()
@@ -115,6 +123,11 @@ def _distill(options: argparse.Namespace) -> str:
     print(trained.to_string(index=False, float_format="%.3g"), flush=True)
     table = distilled.study(options.models, options.futures, options.episodes)
     return _keep(table, options.out, distilled.describe)
+
+
+def _foresight(options: argparse.Namespace) -> str:
+    table = foresight.study(options.loads, sorted(set(options.told)), options.episodes)
+    return _keep(table, options.out, foresight.describe)
 
 
 def _forecasts(options: argparse.Namespace) -> str:

@@ -107,9 +107,23 @@ def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
     assert table.loc["persistence", "worth"] == pytest.approx(-difference, abs=1e-3)
 
 
+def test_knowing_what_comes_is_worth_something(tmp_path, capsys):
+    out = tmp_path / "foresight.csv"
+    table = run("foresight", out, "--loads", 0.6, "--told", 48, 0, "--episodes", 12)
+    described = capsys.readouterr().out
+    rival, blind, informed = (row for _, row in table.iterrows())
+    assert (blind["told"], informed["told"], rival["gain"]) == (0, 48, 0.0)
+    assert rival["policy"].partition(":")[0] in ("sjf", "qos", "hvf", "fcfs", "edf")
+    assert 0.0 < blind["gain"] < informed["gain"]
+    assert rival["share"] < blind["share"] < informed["share"] < 1.0
+    assert f"| 48 | {informed['gain']:+.1f} [" in described
+    assert f"`{rival['policy']}`" in described
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["foresight", "--told", "-1"], "--told -1"),
         (["loads", "--policies", "sjff"], "sjff"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),

@@ -1,0 +1,74 @@
+"""What knowing the arrivals of the next steps is worth to rollouts, and to nobody who does not know them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from sb3_greendc.cli.planner_studies.common import ENV_ID, RATIO, STUDENT, estimates, interval, markdown
+from sb3_greendc.common.bounds import SHARE, add_share_of_bound
+from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.experiments.episodes import PAPER, all_variants
+from sb3_greendc.experiments.rollouts import DEPTH, strong
+
+LOADS = (0.4, 0.6)
+TOLD = (0, 1, 3, 6, 12, 24, 48, 96)
+FUTURES = 32
+RIVAL = "best of the papers'"
+
+
+def study(loads: Sequence[float], told: Sequence[int], episodes: int) -> pd.DataFrame:
+    """Return a row for each load and number of steps that rollouts are told the arrivals of.
+
+    Columns: ``load``, ``policy`` (with the papers' best heuristic first), ``told``, ``mean`` (value of jobs
+    on time over that of all jobs), ``low``, ``high``, ``gain`` (per cent over that heuristic on the same
+    episodes), ``gain_low``, ``gain_high``, ``share`` of the linear programme's bound.
+
+    :param loads: offered loads
+    :param told: steps; rollouts look one step farther, and no less far than those that are told nothing
+    :param episodes: of each, seeded from 0 on
+    """
+    return pd.concat([_of_load(load, told, episodes) for load in loads], ignore_index=True)
+
+
+def _of_load(load: float, told: Sequence[int], episodes: int) -> pd.DataFrame:
+    problem: dict[str, Any] = {"offered_load": load}
+    heuristics = [variant.spec for variant in all_variants((*PAPER, "edf"), dispatches=("skip",))]
+    played = evaluate(heuristics, ENV_ID, episodes, env_kwargs=problem)
+    best = str(played.groupby("policy", sort=False)[RATIO].mean().idxmax())
+    informed = evaluate(
+        {_name(steps): _spec(steps) for steps in told}, ENV_ID, episodes, env_kwargs={**problem, **STUDENT}
+    )
+    results = pd.concat([played[played["policy"] == best], informed], ignore_index=True)
+    results = add_share_of_bound(results, "lp", problem)
+    table = estimates(results, RATIO, best)
+    table["share"] = table["policy"].map(results.groupby("policy")[SHARE].mean())
+    table.insert(0, "load", load)
+    table.insert(2, "told", table["policy"].map({_name(steps): steps for steps in told}))
+    return table
+
+
+def _name(told: int) -> str:
+    return f"told {told}"
+
+
+def _spec(told: int) -> str:
+    options = strong(FUTURES, depth=max(DEPTH, told + 1)).options
+    return "foresight:" + ",".join(f"{key}={value}" for key, value in {"told": told, **options}.items())
+
+
+def describe(table: pd.DataFrame) -> str:
+    """Return the Markdown of :func:`study`: gains by load, a row for each number of steps."""
+    rows = []
+    for told, of_steps in table.dropna(subset="told").groupby("told"):
+        cells = [
+            f"{interval(row, 'gain', 'gain_low', 'gain_high', '+.1f')} ({100 * row['share']:.1f} %)"
+            for _, row in of_steps.iterrows()
+        ]
+        rows.append([f"{told:.0f}", *cells])
+    rivals = table[table["told"].isna()]
+    names = [f"`{row['policy']}` ({100 * row['share']:.1f} %)" for _, row in rivals.iterrows()]
+    heads = [f"load {load:g}" for load in rivals["load"]]
+    return markdown(["steps told", *heads], [*rows, [RIVAL, *names]])
