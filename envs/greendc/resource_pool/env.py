@@ -68,6 +68,11 @@ class ResourcePoolEnv(SimulatorEnv):
       (:func:`~greendc.resource_pool.observation.context_features`).
     - ``action_mask`` ``(n + 2,)``: 1 where an action is valid.
 
+    With ``outlook=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
+    ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
+    (:class:`~greendc.resource_pool.outlook.Outlook`), and one more number of ``context`` the same of
+    ``suspend``, where there is one. Who learns has then to learn about the jobs to come alone.
+
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or
     ``observation="flat"``; this project's extractors scale the image themselves.

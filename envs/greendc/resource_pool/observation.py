@@ -25,7 +25,8 @@ JOB_FEATURES = (
     "hopeless",  # 1 if it could not finish on time even if started now
     "valid",  # 1 if scheduling it is a valid action
 )
-"""Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them."""
+"""Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them, and then, where the
+configuration asks for it, the :class:`~greendc.resource_pool.outlook.Outlook` of starting the job."""
 
 
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
@@ -39,6 +40,8 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     for k in range(config.resource_types):
         for h in range(config.summary_rows):
             names += [f"free_share_{k}_{h}", f"largest_free_block_{k}_{h}"]
+    if config.outlook > 0 and config.suspend:
+        names.append("outlook_of_suspending")
     return tuple(names)
 
 
@@ -55,7 +58,7 @@ def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
         image = spaces.Box(0, 255, shape, np.uint8)
     else:
         image = spaces.Box(0.0, 1.0, shape, np.float32)
-    table = (n, len(JOB_FEATURES) + config.resource_types)
+    table = (n, len(JOB_FEATURES) + config.resource_types + (config.outlook > 0))
     return spaces.Dict(
         {
             "resources": image,

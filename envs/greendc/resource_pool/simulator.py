@@ -26,6 +26,7 @@ from greendc.resource_pool.observation import (
     flat_space,
     write_flat,
 )
+from greendc.resource_pool.outlook import Outlook
 from greendc.resource_pool.power import PowerSource
 from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
 from greendc.resource_pool.workloads import make_workload
@@ -72,6 +73,7 @@ class ResourcePoolSimulator(Simulator):
         ]
         self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
         self._cell = np.dtype(config.cell_dtype)
+        self._outlook = Outlook(config) if config.outlook else None
         self._allocate()
         self._bind()
 
@@ -261,6 +263,8 @@ class ResourcePoolSimulator(Simulator):
         parts = out if isinstance(out, dict) else self._parts
         outputs = self._outputs(parts)
         self._check(actions, self._step(actions, *self._state, self._series, self.truncated, *outputs))
+        if self._outlook is not None:
+            self._outlook.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
             write_flat(parts, out, slice(None))
         if self.config.info_jobs:
@@ -282,6 +286,8 @@ class ResourcePoolSimulator(Simulator):
         )
         if status:
             self._check(np.array([action]), status)
+        if self._outlook is not None:
+            self._outlook.write(self._state, 0, 1, table[None], context[None])
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
         reward, cost = self._result.tolist()
         return observation, reward, cost, self._advanced.item(), self.truncated.item()
@@ -310,6 +316,8 @@ class ResourcePoolSimulator(Simulator):
         first, last = (0, self.num_envs) if index is None else (index, index + 1)
         parts = out if isinstance(out, dict) else self._parts
         kernel.observe_batch(*self._state, first, last, *self._outputs(parts))
+        if self._outlook is not None:
+            self._outlook.write(self._state, first, last, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
             write_flat(parts, out, slice(first, last))
 

@@ -11,8 +11,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 import greendc
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool import HEURISTICS as BY_NAME
-from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator, ResourcePoolVectorEnv
+from greendc.resource_pool.orders import DISPATCHES
 
 HEURISTICS = tuple(BY_NAME)
 ORDERED = tuple(name for name in HEURISTICS if name != "random")

@@ -8,8 +8,8 @@ from heuristic_cases import pool_with, random_config
 
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool import HEURISTICS
-from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator, ResourcePoolVectorEnv
+from greendc.resource_pool.orders import DISPATCHES
 from greendc.resource_pool.view import FREE
 
 ORDERED = tuple(name for name in HEURISTICS if name != "random")

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import kernel_plan as kp
-from greendc.baselines.resource_pool import kernel_rollout
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
 from greendc.baselines.resource_pool.rollout import Rollout
 from greendc.config import require
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout
+from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import layout as at
 
 
@@ -80,7 +79,7 @@ class Foresight(Rollout):
 class JobRows:
     """Jobs that arrive, ``n`` of them, in steps from now.
 
-    :param table: ``(n, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`
+    :param table: ``(n, NEEDS + R)``, columns of :mod:`~greendc.resource_pool.kernel_plan`
     :param duration: ``(n,)`` steps of work
     :param qos: ``(n,)``
     :param value: ``(n,)``
@@ -126,7 +125,7 @@ class MadeFutures(Futures):
 
     :param parts: jobs, future after future
     :param sizes: number of jobs of each future
-    :param order: code of the order that sorts the jobs (:mod:`greendc.baselines.resource_pool.orders`)
+    :param order: code of the order that sorts the jobs (:mod:`greendc.resource_pool.orders`)
     :param floor: jobs of a lesser QoS value get an infinite key
     """
 

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import kernel_rollout as kr
 from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import kernel_rollout as kr
 from greendc.resource_pool.jobs import job_values, latest_finish
 
 
@@ -18,7 +18,7 @@ class Futures(Protocol):
     first: NDArray[np.int64]
     """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
     table: NDArray[np.int64]
-    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.baselines.resource_pool.kernel_plan`."""
+    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.resource_pool.kernel_plan`."""
     worth: NDArray[np.float64]
     """``(jobs, 2)``: key and value."""
 
@@ -32,7 +32,7 @@ class FutureBank(Futures):
     :param simulator: whose workload and rules
     :param size: number of futures
     :param steps: how many steps a planner looks ahead
-    :param order: code of the order that sorts the jobs (:mod:`greendc.baselines.resource_pool.orders`)
+    :param order: code of the order that sorts the jobs (:mod:`greendc.resource_pool.orders`)
     :param rng: fixes the futures
     :param floor: jobs of a lesser QoS value get an infinite key
     """

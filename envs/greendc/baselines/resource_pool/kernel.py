@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import orders
 from greendc.baselines.resource_pool.kernel_choose import choose
 from greendc.baselines.resource_pool.kernel_order import (
     BROWN,
@@ -18,15 +17,16 @@ from greendc.baselines.resource_pool.kernel_order import (
     OUT,
     RANK,
     rank_of,
-    sort_key,
 )
 from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
+from greendc.resource_pool import orders
 from greendc.resource_pool.kernel import place_waiting
 from greendc.resource_pool.kernel_observe import refresh_choices
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_rows import column_of, find_start, longest_run
 from greendc.resource_pool.observation import JOB_FEATURES
+from greendc.resource_pool.orders import sort_key
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import orders
 from greendc.baselines.resource_pool.kernel_order import (
     BROWN,
     LENGTH,
@@ -24,6 +23,7 @@ from greendc.baselines.resource_pool.kernel_order import (
 )
 from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
+from greendc.resource_pool import orders
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

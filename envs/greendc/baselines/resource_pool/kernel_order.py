@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import orders
 from greendc.compiled import compiled
+from greendc.resource_pool import orders
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,40 +24,6 @@ NEEDS = 4
 
 OUT, FIRST, LAST = -1, 0, 1
 """Ranks: jobs that do not take part; those that come first; those that come only after them."""
-
-
-@compiled
-def sort_key(
-    order: int,
-    age: float,
-    duration: float,
-    remaining: float,
-    left: float,
-    value: float,
-    qos: float,
-    width: float,
-    draw: float,
-) -> float:
-    """Return what an order sorts by, least first. Any positive multiple of a quantity will do.
-
-    :param age: steps since the job arrived
-    :param left: steps until its latest finish
-    :param width: the most that it needs of any resource type
-    :param draw: a random number
-    """
-    if order == orders.SJF:
-        return remaining
-    if order == orders.QOS:
-        return -qos
-    if order == orders.HVF:
-        return -value
-    if order == orders.FCFS:
-        return -age
-    if order == orders.EDF:
-        return left
-    if order == orders.DENSITY:
-        return -value / (duration * width)
-    return draw
 
 
 @compiled

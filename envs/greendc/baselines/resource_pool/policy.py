@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
-from greendc.baselines.resource_pool import kernel, orders
+from greendc.baselines.resource_pool import kernel
 from greendc.baselines.resource_pool.kernel_order import NEEDS
 from greendc.config import require_one_of
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.observation import dict_space
 from greendc.simulator import Observation

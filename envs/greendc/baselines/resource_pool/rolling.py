@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
-from greendc.baselines.resource_pool import kernel_plan as kp
-from greendc.baselines.resource_pool import kernel_rollout as kr
-from greendc.baselines.resource_pool import orders
 from greendc.baselines.resource_pool.futures import FutureBank
 from greendc.baselines.resource_pool.instance import Floats, Instance, Ints
 from greendc.baselines.resource_pool.lp_bound import starts_programme
 from greendc.config import require
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolSimulator, orders
+from greendc.resource_pool import kernel_plan as kp
+from greendc.resource_pool import kernel_rollout as kr
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.view import DARK, FREE
 from greendc.simulator import Observation

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
-from greendc.baselines.resource_pool import kernel_plan as kp
-from greendc.baselines.resource_pool import kernel_rollout, orders
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
 from greendc.config import require, require_one_of
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
+from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import layout as at
 from greendc.simulator import Observation
 

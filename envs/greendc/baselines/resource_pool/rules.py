@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool import orders
 from greendc.baselines.resource_pool.policy import Heuristic
 from greendc.config import require
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolSimulator, orders
 
 
 class ShortestJobFirst(Heuristic):

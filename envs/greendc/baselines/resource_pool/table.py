@@ -20,9 +20,9 @@ from scipy import stats
 
 from greendc.baselines.registry import make_policy
 from greendc.baselines.resource_pool import HEURISTICS
-from greendc.baselines.resource_pool.orders import DISPATCHES
 from greendc.baselines.resource_pool.policy import SCOPES
 from greendc.resource_pool import ResourcePoolVectorEnv
+from greendc.resource_pool.orders import DISPATCHES
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 LENGTHS = (500, 2_000, 8_000)

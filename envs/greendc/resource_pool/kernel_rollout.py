@@ -1,7 +1,7 @@
 # mypy: warn-return-any=False
 """Compiled rollouts: what each action is worth if a heuristic goes on from there, in sampled futures.
 
-On plans (:mod:`~greendc.baselines.resource_pool.kernel_plan`), first as the simulator's rows have them, then
+On plans (:mod:`~greendc.resource_pool.kernel_plan`), first as the simulator's rows have them, then
 without the units of each job that is placed. Time goes on by looking at the next row. The heuristic starts
 jobs in the order of their keys, now or not at all, and never late, so whatever it places will pay its value.
 With backfilling the first that has no place now holds the earliest one in which it is on time, while others
@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool.kernel_order import sort_key
-from greendc.baselines.resource_pool.kernel_plan import (
+from greendc.compiled import compiled, inlined
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_plan import (
     ARRIVAL,
     BACKFILL,
     CHANGED,
@@ -44,10 +45,9 @@ from greendc.baselines.resource_pool.kernel_plan import (
     take,
     try_start,
 )
-from greendc.compiled import compiled, inlined
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_rows import column_of, ring, span
+from greendc.resource_pool.orders import sort_key
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,0 +1,123 @@
+"""The outlook: what each action is worth if no more jobs came, as a part of the observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.compiled import compiled
+from greendc.resource_pool import kernel_plan as kp
+from greendc.resource_pool import kernel_rollout, orders
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.config import ResourcePoolConfig
+
+Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
+NO_FUTURE: tuple[Ints, Ints] = np.array([[[0, 1]]]), np.zeros(2, np.int64)
+"""One future in which no job comes, and its place in a bank without any."""
+
+
+class Outlook:
+    """What each action is worth if no more jobs came, for the observations of one simulator.
+
+    After each action the waiting jobs start in the order of their QoS values, as they fit, if they will be on
+    time, and those behind a job without a place only where they do not delay it (``deadline_never``,
+    backfilling): the heuristic that rollouts go on with, in a future that nobody has to guess. How an action
+    changes what becomes of the other jobs is hard to read from an image, and this says it; what it says
+    nothing of is the jobs to come.
+
+    Written are, in mean job values and as ``x / (1 + |x|)``, the values of starting each ready job less that
+    of ``no_op``, into the last column of ``jobs`` (0 for jobs that cannot start now and be on time), and,
+    where jobs may be suspended, that of ``suspend`` into the last number of ``context``.
+
+    :param config: the simulator's
+    """
+
+    def __init__(self, config: ResourcePoolConfig) -> None:
+        self.config = config
+        words = -(-config.units // at.WORD_BITS)
+        brown = config.power == "trace" and config.site_config.grid == "qos_above"
+        day = max(round(24.0 / config.step_hours), 1)
+        shape = np.zeros(kp.SHAPE, np.int64)
+        shape[kp.TYPES], shape[kp.WORDS], shape[kp.KINDS] = config.resource_types, words, 1 + brown
+        shape[kp.UNITS], shape[kp.DEPTH], shape[kp.ROWS] = (
+            config.units,
+            config.outlook,
+            config.outlook + config.horizon,
+        )
+        shape[kp.DAY] = day if day <= config.horizon else 1
+        shape[kp.BACKFILL] = True
+        self._shape = shape
+        self._plans = np.zeros((3, shape[kp.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
+        self._make_room(64)
+
+    def _make_room(self, waiting: int) -> None:
+        self._table = np.zeros((waiting, kp.NEEDS + self.config.resource_types), np.int64)
+        self._worth = np.zeros((waiting, 2))
+        self._queue = np.zeros(waiting, np.int64)
+
+    def write(self, state: tuple[NDArray[Any], ...], first: int, last: int, jobs: Any, context: Any) -> None:
+        """Write the outlook of environments ``first .. last - 1`` into a batch of observations.
+
+        :param state: of the simulator
+        :param jobs: ``(B, ready_pool_size, columns)``
+        :param context: ``(B, numbers)``
+        """
+        config_i, config_f, env, _, table, table_f, lists, rows, _ = state
+        some = slice(first, last)
+        env = env[some]
+        waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
+        if waiting > len(self._queue):
+            self._make_room(2 * waiting)
+        choices = at.ENV_I + self.config.resource_types
+        candidates = env[:, choices:] != 0
+        kernel_rollout.keep_candidates(candidates, config_i, env, table[some], lists[some])
+        values = np.empty(candidates.shape)
+        futures, bank = NO_FUTURE
+        kernel_rollout.value_actions(
+            values,
+            candidates,
+            self._shape,
+            orders.QOS,
+            0.0,
+            np.broadcast_to(futures, (len(env), 1, 2)),
+            bank,
+            config_i,
+            config_f,
+            env,
+            table[some],
+            table_f[some],
+            lists[some],
+            rows[some],
+            self._plans,
+            self._table,
+            self._worth,
+            self._queue,
+        )
+        write_differences(values, config_f[at.MEAN_VALUE], self.config.suspend, jobs[some], context[some])
+
+
+@compiled
+def write_differences(
+    values: NDArray[np.float64], mean_value: float, suspend: bool, jobs: Singles, context: Singles
+) -> None:
+    """Write by how much each action is worth more than ``no_op``."""
+    ready, column, place = jobs.shape[1], jobs.shape[2] - 1, context.shape[1] - 1
+    for b in range(values.shape[0]):
+        idle = values[b, ready + 1]
+        for slot in range(ready):
+            jobs[b, slot, column] = squashed(values[b, slot], idle, mean_value)
+        if suspend:
+            context[b, place] = squashed(values[b, ready], idle, mean_value)
+
+
+@compiled
+def squashed(value: float, idle: float, mean_value: float) -> float:
+    """Return ``x / (1 + |x|)`` of a difference in mean job values, 0 for an action that is not valued."""
+    if np.isnan(value):
+        return 0.0
+    x = (value - idle) / mean_value
+    return x / (1.0 + abs(x))
