@@ -38,8 +38,8 @@ TENSORS_FILE = "policy.npz"
 CONFIG_FILE = "config.json"
 CARD_FILE = "CARD.md"
 
-CHOICE = ("mask", "skip_forced", "ready_pool_size")
-"""Keywords of an environment that say what a policy chooses from, and nothing of jobs and power."""
+CHOICE = ("mask", "skip_forced", "ready_pool_size", "outlook")
+"""Keywords of an environment that say what a policy chooses from and sees, and nothing of jobs and power."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Release:
 
     @property
     def choice(self) -> dict[str, Any]:
-        """Keywords of the environment that narrow what it chose from in training."""
+        """Keywords of the environment that say what it chose from, and saw, in training."""
         return {key: self.env_kwargs[key] for key in CHOICE if key in self.env_kwargs}
 
     def serves_id(self, env_id: str) -> bool:

@@ -11,7 +11,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
 from greendc.config import require
-from greendc.resource_pool import ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.simulator import Observation
 from sb3_greendc.bc.distill import LOGIT_SCALE, resize
 from sb3_greendc.bc.loss import action_logits
@@ -50,7 +50,8 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
 
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
     :param simulator: that it is for
-    :raises ValueError: if there is no such model, it does not fit, or it was trained under another mask
+    :raises ValueError: if there is no such model, it does not fit, or it was trained with another mask or
+        outlook
     """
     name, _, release = source.partition(":")
     if name == PRETRAINED:
@@ -61,11 +62,13 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
         saved = load_model(source)
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})
-    mask = env_kwargs.get("mask", "valid")
-    if mask != simulator.config.mask:
-        raise ValueError(
-            f"prior={source!r}: was trained with mask={mask!r}; the environment has {simulator.config.mask!r}"
-        )
+    for option in ("mask", "outlook"):
+        trained = env_kwargs.get(option, getattr(ResourcePoolConfig, option))
+        here = getattr(simulator.config, option)
+        if trained != here:
+            raise ValueError(
+                f"prior={source!r}: was trained with {option}={trained!r}; the environment has {here!r}"
+            )
     spaces = simulator.observation_space, simulator.action_space
     if not same_kind(model.observation_space, spaces[0]) or model.action_space != spaces[1]:
         model = resize(model, *spaces)

@@ -1,4 +1,4 @@
-"""A distilled network as the prior of rollouts: its scale, other sizes, its mask, rollouts that use it."""
+"""A distilled network as the prior of rollouts: its scale, other sizes, its mask and outlook, rollouts that use it."""
 
 from __future__ import annotations
 
@@ -70,6 +70,12 @@ def test_what_ships_is_a_prior(path):
 def test_another_mask_than_in_training_is_refused(path):
     env = make_vec_env("ResourcePool-10", 1)
     with pytest.raises(ValueError, match=r"trained with mask='now_on_time'; the environment has 'valid'"):
+        make_policy("rollout", env, prior=path)
+
+
+def test_another_outlook_than_in_training_is_refused(path):
+    env = make_vec_env("ResourcePool-10", 1, **PROBLEM, outlook=12)
+    with pytest.raises(ValueError, match="trained with outlook=0; the environment has 12"):
         make_policy("rollout", env, prior=path)
 
 

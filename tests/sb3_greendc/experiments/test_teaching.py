@@ -10,13 +10,13 @@ import torch as th
 from sb3_greendc.common.models import RUN_FILE
 from sb3_greendc.experiments import teaching
 from sb3_greendc.experiments.episodes import Baselines, play
-from sb3_greendc.experiments.experiment import CHOICE, Form
+from sb3_greendc.experiments.experiment import CHOICE, OUTLOOK, Form
 from sb3_greendc.experiments.rollouts import plain, strong
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.taught import NAME, SEARCHED, Trial
 from sb3_greendc.experiments.teaching import Teaching, best_floor, record, teach
 
-POOL = Problem("ResourcePool-10-v0", {**CHOICE, "episode_steps": 100})
+POOL = Problem("ResourcePool-10-v0", {**CHOICE, **OUTLOOK, "episode_steps": 100})
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ SMALL = Teaching((POOL,), 6000, 2, 4, 0, (0.2,))
 
 
 def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
-    played = Problem(POOL.env_id, {**CHOICE, "episode_steps": 60})
+    played = POOL.with_kwargs(episode_steps=60)
     files = SMALL.compute().files
     monkeypatch.setattr(Teaching, "compute", None)  # with its files it is not taught again
     found = [
@@ -135,13 +135,13 @@ def test_rollouts_on_top_of_a_network_are_those_that_compete_by_themselves():
     among_many = form.baselines(crowded, rollouts=True)[-1]
     assert isinstance(among_many, Baselines)
     assert among_many.variants == (strong(32),)
-    assert among_many.problem == form.taught(crowded)[0].problem
+    assert among_many.problem.with_kwargs(**OUTLOOK) == form.taught(crowded)[0].problem
     assert [trial.search for trial in form.taught(POOL, search=True)] == 3 * [None, strong(32)]
     assert [trial.search for trial in form.taught(POOL)] == 3 * [None]
 
 
 def test_a_network_is_tried_on_pools_of_other_sizes():
-    larger = Problem("ResourcePool-20", {**CHOICE, "episode_steps": 60, "ready_pool_size": 7})
+    larger = Problem("ResourcePool-20", {**POOL.env_kwargs, "episode_steps": 60, "ready_pool_size": 7})
     trial = Trial(SMALL, larger, 2)
     assert (trial.compute().tables["episodes"]["total_job_value_ratio"] > 0).all()
 
