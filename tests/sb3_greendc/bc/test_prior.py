@@ -1,4 +1,4 @@
-"""A distilled network as the prior of rollouts: its scale, other sizes, its mask and outlook, rollouts that use it."""
+"""A distilled network as the prior of rollouts: its scale, sizes, mask, outlook, and rollouts that use it."""
 
 from __future__ import annotations
 
