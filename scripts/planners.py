@@ -1,4 +1,4 @@
-"""Evaluate policies; see ``--help`` and :mod:`sb3_greendc.cli.planners`."""
+"""Study planners; see ``--help`` and :mod:`sb3_greendc.cli.planners`."""
 
 import sys
 

@@ -12,6 +12,7 @@ from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout, orders
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.plans import empty_plans, plan_shape
 
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
@@ -38,20 +39,8 @@ class Outlook:
 
     def __init__(self, config: ResourcePoolConfig) -> None:
         self.config = config
-        words = -(-config.units // at.WORD_BITS)
-        brown = config.power == "trace" and config.site_config.grid == "qos_above"
-        day = max(round(24.0 / config.step_hours), 1)
-        shape = np.zeros(kp.SHAPE, np.int64)
-        shape[kp.TYPES], shape[kp.WORDS], shape[kp.KINDS] = config.resource_types, words, 1 + brown
-        shape[kp.UNITS], shape[kp.DEPTH], shape[kp.ROWS] = (
-            config.units,
-            config.outlook,
-            config.outlook + config.horizon,
-        )
-        shape[kp.DAY] = day if day <= config.horizon else 1
-        shape[kp.BACKFILL] = True
-        self._shape = shape
-        self._plans = np.zeros((3, shape[kp.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
+        self._shape = plan_shape(config, config.outlook, backfill=True)
+        self._plans = empty_plans(self._shape)
         self._make_room(64)
 
     def _make_room(self, waiting: int) -> None:

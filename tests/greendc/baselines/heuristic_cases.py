@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines import make_policy
 from greendc.energy import BatteryConfig, SiteConfig
-from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, ResourcePoolVectorEnv
 from greendc.resource_pool.jobs import JobArrays
 from greendc.resource_pool.observation import JOB_FEATURES
 from greendc.traces.power import PowerTrace
@@ -108,3 +109,28 @@ def plain_choice(name: str, dispatch: str, jobs: NDArray[np.float32], mask_rule:
         if dispatch == "block":
             return no_op
     return no_op
+
+
+def wander(simulator, rng, decisions):
+    """Take random valid actions; reservations and late starts among them."""
+    out = simulator.empty_observations()
+    for _ in range(decisions):
+        masks = simulator.action_masks()
+        simulator.step(np.array([rng.choice(np.flatnonzero(mask)) for mask in masks]), out)
+    return out
+
+
+def check_alone_as_in_a_batch(name, **options):
+    """Let a policy decide for a batch, and for each of its environments alone."""
+    batch = ResourcePoolVectorEnv(3, offered_load=1.2)
+    policy = make_policy(name, batch, **options)
+    observations, _ = batch.reset(seed=5)
+    singles = [ResourcePoolVectorEnv(1, offered_load=1.2) for _ in range(3)]
+    alone = [single.reset(seed=5 + i)[0] for i, single in enumerate(singles)]
+    deciders = [make_policy(name, single, **options) for single in singles]
+    for _ in range(150):
+        actions = policy.predict(observations)[0]
+        for i, (single, decider) in enumerate(zip(singles, deciders, strict=True)):
+            assert decider.predict(alone[i])[0] == actions[i]
+            alone[i] = single.step(actions[i : i + 1])[0]
+        observations = batch.step(actions)[0]

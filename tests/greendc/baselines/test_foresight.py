@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heuristic_cases import check_alone_as_in_a_batch, wander
 
 from greendc.baselines import make_policy, names
 from greendc.baselines.resource_pool import Foresight, Rollout
@@ -11,15 +12,6 @@ from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, Res
 from greendc.resource_pool import layout as at
 
 OPTIONS = {"futures": 6, "depth": 20, "floor": 0.2, "dispatch": "easy"}
-
-
-def wander(simulator, rng, decisions):
-    """Take random valid actions."""
-    out = simulator.empty_observations()
-    for _ in range(decisions):
-        masks = simulator.action_masks()
-        simulator.step(np.array([rng.choice(np.flatnonzero(mask)) for mask in masks]), out)
-    return out
 
 
 def simulator_of(num_envs, **options):
@@ -73,19 +65,8 @@ def test_told_all_that_it_looks_at_one_future_is_enough():
         np.testing.assert_array_equal(one.advantages(out), many.advantages(out))
 
 
-def test_in_a_batch_it_decides_as_alone():
-    batch = ResourcePoolVectorEnv(3, offered_load=1.2)
-    policy = make_policy("foresight", batch, told=5, **OPTIONS)
-    observations, _ = batch.reset(seed=5)
-    singles = [ResourcePoolVectorEnv(1, offered_load=1.2) for _ in range(3)]
-    alone = [single.reset(seed=5 + i)[0] for i, single in enumerate(singles)]
-    deciders = [make_policy("foresight", single, told=5, **OPTIONS) for single in singles]
-    for _ in range(150):
-        actions = policy.predict(observations)[0]
-        for i, (single, decider) in enumerate(zip(singles, deciders, strict=True)):
-            assert decider.predict(alone[i])[0] == actions[i]
-            alone[i] = single.step(actions[i : i + 1])[0]
-        observations = batch.step(actions)[0]
+def test_alone_and_in_a_batch_it_decides_alike():
+    check_alone_as_in_a_batch("foresight", told=5, **OPTIONS)
 
 
 def test_foresight_pays():

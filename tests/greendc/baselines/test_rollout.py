@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from heuristic_cases import pool_with
+from heuristic_cases import check_alone_as_in_a_batch, pool_with, wander
 
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool.rollout import BASES, Rollout
@@ -67,14 +67,6 @@ def random_pool(rng, **options):
     simulator = ResourcePoolSimulator(ResourcePoolConfig(**config))
     simulator.reset_env(0, np.random.default_rng(int(rng.integers(1000))))
     return simulator
-
-
-def wander(simulator, rng, decisions):
-    """Take random valid actions; reservations and late starts among them."""
-    out = simulator.empty_observations()
-    for _ in range(decisions):
-        simulator.step(rng.choice(np.flatnonzero(simulator.action_masks()[0]))[None], out)
-    return out
 
 
 def promised(simulator, end, before=()):
@@ -158,18 +150,7 @@ def test_it_does_not_see_the_future(power):
 
 
 def test_alone_and_in_a_batch_it_decides_alike():
-    batch = ResourcePoolVectorEnv(3, offered_load=1.2)
-    policy = make_policy("rollout", batch, futures=8)
-    observations, _ = batch.reset(seed=5)
-    singles = [ResourcePoolVectorEnv(1, offered_load=1.2) for _ in range(3)]
-    alone = [single.reset(seed=5 + i)[0] for i, single in enumerate(singles)]
-    deciders = [make_policy("rollout", single, futures=8) for single in singles]
-    for _ in range(150):
-        actions = policy.predict(observations)[0]
-        for i, (single, decider) in enumerate(zip(singles, deciders, strict=True)):
-            assert decider.predict(alone[i])[0] == actions[i]
-            alone[i] = single.step(actions[i : i + 1])[0]
-        observations = batch.step(actions)[0]
+    check_alone_as_in_a_batch("rollout", futures=8)
 
 
 def test_advantages():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool import kernel_rollout as kr
 from greendc.resource_pool.jobs import job_values, latest_finish
+from greendc.resource_pool.plans import day_steps
 
 
 class Futures(Protocol):
@@ -52,7 +53,7 @@ class FutureBank(Futures):
         floor: float = 0.0,
     ) -> None:
         config = simulator.config
-        self.day_steps = max(round(24.0 / config.step_hours), 1)
+        self.day_steps = day_steps(config)
         brown_above = np.inf
         if config.power == "trace" and config.site_config.grid_qos_above is not None:
             brown_above = config.site_config.grid_qos_above

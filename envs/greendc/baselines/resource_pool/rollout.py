@@ -14,6 +14,7 @@ from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
 from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.plans import empty_plans, plan_shape
 from greendc.simulator import Observation
 
 BASES = {
@@ -104,20 +105,11 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
         self.floor, self.trust = float(floor), trust
         self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
-        config = simulator.config
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
-        brown = config.power == "trace" and config.site_config.grid == "qos_above"
-        words = -(-config.units // at.WORD_BITS)
-        shape = np.zeros(kp.SHAPE, np.int64)
-        shape[kp.TYPES], shape[kp.WORDS], shape[kp.KINDS] = config.resource_types, words, 1 + brown
-        shape[kp.UNITS], shape[kp.DEPTH], shape[kp.ROWS] = config.units, depth, depth + config.horizon
-        day = self._bank.day_steps
-        shape[kp.DAY] = day if day <= config.horizon else 1
-        shape[kp.BACKFILL] = dispatch == "easy"
-        self._shape = shape
-        self._plans = np.zeros((3, shape[kp.ROWS] + 1, config.resource_types * (1 + brown) * words), np.int64)
+        self._shape = plan_shape(simulator.config, depth, backfill=dispatch == "easy")
+        self._plans = empty_plans(self._shape)
         self._imagine(self._bank, 64)
 
     def _imagine(self, futures: Futures, waiting: int) -> None:
