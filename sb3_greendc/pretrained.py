@@ -54,6 +54,8 @@ class Release:
     :param serves: environment ids without versions, or patterns, that it acts in
     :param scales: whether the tensors fit environments of other sizes, as those do of networks that score
         jobs one by one; the model is then built for the environment that is asked for
+    :param logit_scale: how far apart its logits are, for actions that differ by a mean job value; of
+        networks that a planner taught
     :param sha256: of the tensors' file
     """
 
@@ -64,6 +66,7 @@ class Release:
     env_kwargs: Mapping[str, Any]
     serves: tuple[str, ...]
     scales: bool = False
+    logit_scale: float | None = None
     sha256: str = field(default="")
 
     @property

@@ -57,7 +57,7 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
     if name == PRETRAINED:
         found = release_for(release or "ResourcePool")
         model: Any = load_pretrained(found.name)
-        scale, env_kwargs = LOGIT_SCALE, found.env_kwargs
+        scale, env_kwargs = found.logit_scale or LOGIT_SCALE, found.env_kwargs
     else:
         saved = load_model(source)
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))

@@ -25,7 +25,7 @@ from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
 from sb3_greendc.common.vec_env import make_vec_env
-from sb3_greendc.experiments.experiment import taught_choice
+from sb3_greendc.experiments.experiment import taught_view
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.teaching import FLOORS, teach
 from sb3_greendc.pretrained import Release, pretrained_directory, write_release
@@ -153,15 +153,15 @@ def taught(
     :param arguments: those of the command
     """
     problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
-    choice = taught_choice(problem)
-    lessons = [problem.with_kwargs(**choice, **one) for one in read_lessons(options) or [{}]]
+    view = taught_view(problem)
+    lessons = [problem.with_kwargs(**view, **one) for one in read_lessons(options) or [{}]]
     clone = teach(lessons, options.teach, options.futures, epochs=10, floors=options.floors)
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
-    del choice["skip_forced"]
+    del view["skip_forced"]
     record = {
         **clone.record,
         **provenance(),
-        "env_kwargs": {**env_kwargs, **choice},
+        "env_kwargs": {**env_kwargs, **view},
         "algorithm": clone.algorithm,
     }
     hyperparameters = load_hyperparameters(clone.algorithm, problem.env_id).settings
@@ -191,6 +191,7 @@ def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Rele
         run["env_id"],
         run["env_kwargs"],
         tuple(serves or [plain]),
+        logit_scale=run.get("logit_scale"),
     )
 
 
@@ -216,9 +217,7 @@ def write_card(
         + f". It acts in {', '.join(f'`{one}`' for one in release.serves)}.",
         "",
         "```python",
-        "from sb3_greendc import load_pretrained",
-        "",
-        f'model = load_pretrained("{release.name}")',
+        *_usage(release),
         "```",
         "",
         "## Scores",
@@ -237,6 +236,19 @@ def write_card(
     lines += ["## Origin", "", f"`{run.get('command', 'unknown command')}`", ""]
     lines += [f"Commit {run.get('commit')}; released with {versions}.", ""]
     return "\n".join(lines)
+
+
+def _usage(release: Release) -> list[str]:
+    """Return the lines that load it, beside the environment that it was trained in."""
+    settings = "".join(f", {key}={value!r}" for key, value in release.env_kwargs.items()).replace("'", '"')
+    return [
+        "import gymnasium as gym",
+        "",
+        "from sb3_greendc import load_pretrained",
+        "",
+        f'env = gym.make("{release.env_id}"{settings})',
+        f'model = load_pretrained("{release.name}")',
+    ]
 
 
 def _training(run: Mapping[str, Any]) -> str:

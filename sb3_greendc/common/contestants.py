@@ -73,7 +73,7 @@ class Contestant(abc.ABC):
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """Keyword arguments of the environment that narrow what this policy chooses from."""
+        """Keyword arguments of the environment that say what this policy chooses from, and sees."""
         return {}
 
     def enter(self, env: VecEnv) -> VecEnv:
@@ -185,7 +185,7 @@ class ModelContestant(Contestant):
 
 @dataclass(frozen=True)
 class PretrainedContestant(Contestant):
-    """A trained policy that ships with the package. It chooses from what it chose from in training.
+    """A trained policy that ships with the package. It chooses from, and sees, what it did in training.
 
     :param release: its name, or an environment id that it serves
     """
@@ -194,7 +194,7 @@ class PretrainedContestant(Contestant):
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """The mask of its training."""
+        """The mask of its training, and what else says so."""
         return release_for(self.release).choice
 
     @cached_property

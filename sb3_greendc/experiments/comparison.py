@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,26 +43,33 @@ def margin(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Interval:
     :param ours: ``(training seeds, episodes)``
     :param theirs: ``(training seeds or 1, episodes)``, the same episodes
     """
-    rng = np.random.default_rng(0)
-    episodes = _weights(rng, ours.shape[1])
-    mean_ours = np.einsum("bs,se,be->b", _weights(rng, len(ours)), ours, episodes)
-    mean_theirs = np.einsum("bs,se,be->b", _weights(rng, len(theirs)), theirs, episodes)
+    episodes, our_seeds, their_seeds = _resamples(ours.shape[1], len(ours), len(theirs))
+    mean_ours = _means(ours, our_seeds, episodes)
+    mean_theirs = _means(theirs, their_seeds, episodes)
     low, high = np.quantile(100 * (mean_ours / mean_theirs - 1), [0.025, 0.975])
     return Interval(float(100 * (ours.mean() / theirs.mean() - 1)), float(low), float(high))
 
 
 def mean_interval(values: NDArray[np.float64]) -> Interval:
     """Return the mean over seeds and episodes with the interval that :func:`margin` draws."""
-    rng = np.random.default_rng(0)
-    episodes = _weights(rng, values.shape[1])
-    means = np.einsum("bs,se,be->b", _weights(rng, len(values)), values, episodes)
-    low, high = np.quantile(means, [0.025, 0.975])
+    episodes, seeds = _resamples(values.shape[1], len(values))
+    low, high = np.quantile(_means(values, seeds, episodes), [0.025, 0.975])
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _weights(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
-    """Return resamples of ``n`` things as shares ``(resamples, n)``."""
-    return rng.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n
+@functools.lru_cache
+def _resamples(*numbers: int) -> tuple[NDArray[np.float64], ...]:
+    """Return, for each number, resamples of so many things as shares ``(resamples, n)``."""
+    rng = np.random.default_rng(0)
+    return tuple(rng.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n for n in numbers)
+
+
+def _means(
+    values: NDArray[np.float64], seeds: NDArray[np.float64], episodes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean of ``(training seeds, episodes)`` in each resample."""
+    means: NDArray[np.float64] = (seeds * (episodes @ values.T)).sum(axis=1)
+    return means
 
 
 def best_form(rows: pd.DataFrame, names: Sequence[str], metric: str, **only: str) -> str | None:
@@ -122,18 +130,20 @@ def _compare_at(
     policies = [name for name in rows["baseline"].dropna().unique() if name != BOUND]
     rivals.append(("best that does not learn", best_form(rows, policies, metric)))
     bound = rows[rows["policy"] == BOUND]
+    forms = {variant: rows[rows["policy"] == variant] for _, variant in rivals if variant is not None}
+    theirs = {variant: matrix(of, metric) for variant, of in forms.items()}
+    room = {variant: _bound_over(of, bound) if metric == VALUE else None for variant, of in forms.items()}
     for learner in learners:
         ours = rows[rows["policy"] == learner]
         if ours.empty:
             continue
         values = matrix(ours, metric)
+        share = _percent_of_bound(ours, bound) if metric == VALUE else None
         for name, variant in rivals:
             if variant is None:
                 continue
-            theirs_rows = rows[rows["policy"] == variant]
-            theirs = matrix(theirs_rows, metric)
             printed = next((claim for claim in claims if claim.covers(series, x, name)), None)
-            found = margin(values, theirs)
+            found = margin(values, theirs[variant])
             yield {
                 "series": series,
                 "x": x,
@@ -143,13 +153,13 @@ def _compare_at(
                 "against": name,
                 "form": variant,
                 "ours": values.mean(),
-                "theirs": theirs.mean(),
+                "theirs": theirs[variant].mean(),
                 "printed_percent": printed.percent if printed else None,
                 "margin_percent": found.estimate,
                 "low": found.low,
                 "high": found.high,
-                "percent_of_bound": _percent_of_bound(ours, bound) if metric == VALUE else None,
-                "bound_percent": _bound_over(theirs_rows, bound) if metric == VALUE else None,
+                "percent_of_bound": share,
+                "bound_percent": room[variant],
             }
 
 

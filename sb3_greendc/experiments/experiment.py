@@ -149,7 +149,7 @@ class Form:
         acting = problem.with_kwargs(**taught_view(problem), episode_steps=steps or self.test_steps)
         return [
             Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, searching)
-            for seed in self.seeds_of(NAME, quick=3)
+            for seed in self.seeds_of(NAME)
             for searching in ((None, strong(self.futures)) if search else (None,))
         ]
 

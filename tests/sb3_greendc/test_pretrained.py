@@ -125,11 +125,13 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     assert command.main(make) == 0
     weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
     assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
-    larger = make_vec_env("ResourcePool-50", 1)
+    larger = make_vec_env("ResourcePool-50", 1, outlook=24)
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
     for part in (
         "taught by rollout:futures=2,floor=0.2,depth=24,dispatch=easy on 1,000 decisions",
+        'env = gym.make("ResourcePool-10-v0", mask="now_on_time", outlook=24)',
+        'model = load_pretrained("pool")',
         "`ResourcePool-20-v0`",
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",
