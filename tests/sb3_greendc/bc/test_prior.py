@@ -11,7 +11,7 @@ from sb3_greendc.bc.prior import NetworkPrior, read_prior
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.datasets import collect
-from sb3_greendc.pretrained import load_pretrained
+from sb3_greendc.pretrained import load_pretrained, release_for
 
 PROBLEM = {"mask": "now_on_time", "skip_forced": True, "offered_load": 1.0, "episode_steps": 60}
 
@@ -59,10 +59,13 @@ def test_rollouts_with_it_can_be_judged_and_recorded(path):
     assert np.isfinite(recorded.labels["advantages"]).any(axis=1).all()
 
 
-def test_what_ships_is_a_prior(path):
-    env = make_vec_env("ResourcePool-10", 1, **PROBLEM)
-    shipped = make_policy("rollout", env, prior="pretrained").prior
-    model = load_pretrained("ResourcePool")
+@pytest.mark.parametrize("name", ["ResourcePool", "ResourcePoolHPC"])
+def test_what_ships_is_a_prior(name):
+    release = release_for(name)
+    env = make_vec_env(release.env_id, 1, **release.env_kwargs)
+    shipped = make_policy("rollout", env, prior=f"pretrained:{name}").prior
+    assert shipped.logit_scale == release.logit_scale > 0
+    model = load_pretrained(name)
     for name, weights in shipped.model.policy.state_dict().items():
         assert (weights == model.policy.state_dict()[name]).all()
 
