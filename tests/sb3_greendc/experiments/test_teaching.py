@@ -127,7 +127,7 @@ def test_a_teaching_hands_its_depth_to_the_rollouts():
 
 
 def test_rollouts_on_top_of_a_network_are_those_that_compete_by_themselves():
-    form = Form(quick=True)
+    form = Form(quick=True, seeds_by_learner={"taught network": 3})
     alone = form.baselines(POOL, rollouts=True)[-1]
     assert isinstance(alone, Baselines)
     assert alone.variants == (plain(32), strong(32))
