@@ -50,14 +50,16 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
 
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
     :param simulator: that it is for
-    :raises ValueError: if there is no such model, it does not fit, or it was trained with another mask or
-        outlook
+    :raises ValueError: if there is no such model, no planner has taught it, it does not fit, or it was
+        trained with another mask or outlook
     """
     name, _, release = source.partition(":")
     if name == PRETRAINED:
         found = release_for(release or "ResourcePool")
         model: Any = load_pretrained(found.name)
-        scale, env_kwargs = found.logit_scale or LOGIT_SCALE, found.env_kwargs
+        if found.logit_scale is None:
+            raise ValueError(f"prior={source!r}: no planner has taught it, so its logits are no values")
+        scale, env_kwargs = found.logit_scale, found.env_kwargs
     else:
         saved = load_model(source)
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))

@@ -194,7 +194,7 @@ class PretrainedContestant(Contestant):
 
     @property
     def choice(self) -> Mapping[str, Any]:
-        """The mask of its training, and what else says so."""
+        """What it chose from, and saw, in training."""
         return release_for(self.release).choice
 
     @cached_property

@@ -70,6 +70,12 @@ def test_what_ships_is_a_prior(name):
         assert (weights == model.policy.state_dict()[name]).all()
 
 
+def test_what_no_planner_has_taught_is_no_prior():
+    env = make_vec_env("ResourcePool-10", 1)
+    with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner has taught it"):
+        make_policy("rollout", env, prior="pretrained:DiscreteVCC")
+
+
 def test_another_mask_than_in_training_is_refused(path):
     env = make_vec_env("ResourcePool-10", 1)
     with pytest.raises(ValueError, match=r"trained with mask='now_on_time'; the environment has 'valid'"):
