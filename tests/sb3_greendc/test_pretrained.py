@@ -199,7 +199,7 @@ def test_damaged_tensors_are_refused(folder, tmp_path, monkeypatch):
     config = json.loads((copy / CONFIG_FILE).read_text())
     for scale in (0.0, "four"):
         (copy / CONFIG_FILE).write_text(json.dumps({**config, "logit_scale": scale}))
-        with pytest.raises(ValueError, match="config.json: logit_scale="):
+        with pytest.raises(ValueError, match=r"config\.json: logit_scale="):
             load_pretrained("vcc-test")
     (copy / CONFIG_FILE).write_text(json.dumps({**config, "code": "import os"}))
     with pytest.raises(ValueError, match=r"config.json: keys .*'code'"):
