@@ -125,6 +125,7 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     assert command.main(make) == 0
     weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
     assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
+    assert 0 < release_for("pool").logit_scale <= teaching.SCALE  # a planner that it is a prior of needs it
     larger = make_vec_env("ResourcePool-50", 1, outlook=24)
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
