@@ -55,10 +55,24 @@ class Problem:
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments with those of the environment's preset."""
+        return {**gym.spec(greendc.resolve_env_id(self.env_id)).kwargs, **self.env_kwargs}
+
+    @property
     def has_long_queues(self) -> bool:
         """Whether hundreds of jobs wait at times, as on logs and where more arrives than the pool can do."""
-        preset = gym.spec(greendc.resolve_env_id(self.env_id)).kwargs
-        return bool({**preset, **self.env_kwargs}.get("workload", "synthetic") != "synthetic")
+        return bool(self.settings.get("workload", "synthetic") != "synthetic")
+
+    @property
+    def size(self) -> float:
+        """Units of the pool, in multiples of the smallest one's ten."""
+        return float(self.settings.get("units", 10)) / 10.0
+
+    @property
+    def episode_steps(self) -> int:
+        """Time steps of an episode."""
+        return int(self.settings.get("episode_steps", 500))
 
     def with_kwargs(self, **env_kwargs: Any) -> Problem:
         """Return the same problem with other or further keyword arguments."""

@@ -63,11 +63,11 @@ class Trial(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        longer = 12.0 if self.problem.has_long_queues else 1.0
-        size = 1.0 + float(self.problem.env_kwargs.get("units", 10)) / 30.0
-        steps = self.episodes * float(self.problem.env_kwargs.get("episode_steps", 500))
         futures = int(self.search.options["futures"]) if self.search else 0
-        return 3.0 + steps * size * (1e-4 + 5e-6 * longer * futures)
+        by_one, by_futures = (10.0, 6.0) if self.problem.has_long_queues else (1.0, 1.0)
+        each = by_one * (3e-5 + 1e-5 * self.problem.size)
+        each += by_futures * futures * (8e-6 + 3e-6 * self.problem.size)
+        return 2.0 + self.episodes * self.problem.episode_steps * each
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

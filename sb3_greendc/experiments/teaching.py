@@ -71,7 +71,7 @@ class Teaching(Task):
         return 6.0 + sum(self._seconds(lesson, each) for lesson in self.lessons)
 
     def _seconds(self, lesson: Problem, labels: float) -> float:
-        longer, wider, trial = (14.0, 3.0, 15.0) if lesson.has_long_queues else (1.0, 1.0, 3.0)
+        longer, wider, trial = (10.0, 2.3, 15.0) if lesson.has_long_queues else (1.0, 1.0, 3.0)
         trials = trial * len(self.floors) if len(self.floors) > 1 else 0.0
         return trials + labels * (1.6e-5 * longer * self.futures + 7e-5 * wider * self.epochs)
 

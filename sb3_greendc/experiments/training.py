@@ -107,10 +107,10 @@ class Training(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        units = self.problem.env_kwargs.get("units") or _units_of(self.env_id)
-        size = 1.0 + units / 60.0
-        training = self.learner.starting_seconds(self.problem) + size * self.decisions / self.learner.speed
-        return 6.0 + training + 1.5 * self.checkpoints
+        slower = 1.0 + self.problem.size / 6.0
+        training = self.learner.starting_seconds(self.problem) + slower * self.decisions / self.learner.speed
+        judging = 5.0 if self.problem.has_long_queues else 1.5
+        return 6.0 + training + judging * self.checkpoints
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the learner's file has today to the fields."""
@@ -204,8 +204,3 @@ def _warm_up(problem: Problem) -> None:
 def _read_progress(path: Path) -> pd.DataFrame:
     """Return what the algorithm logged; nothing if it logged nothing."""
     return pd.read_csv(path) if path.is_file() and path.stat().st_size else pd.DataFrame()
-
-
-def _units_of(env_id: str) -> int:
-    """Return the number in an id of the resource pool (``ResourcePool-50``)."""
-    return next((int(part) for part in env_id.split("-") if part.isdigit() and int(part) < 1000), 10)

@@ -63,6 +63,36 @@ def test_every_experiment_has_tasks_that_can_be_described(name, quick):
         assert item.task.seconds() > 0
 
 
+@pytest.mark.parametrize(
+    ("problem", "size", "long", "steps"),
+    [
+        (Problem("ResourcePool-50"), 5.0, False, 500),
+        (Problem("ResourcePool-50", {"units": 20, "episode_steps": 7}), 2.0, False, 7),
+        (Problem("ResourcePoolHPC-10"), 1.0, True, 500),
+        (Problem("VCC-2021"), 1.0, False, 500),
+    ],
+)
+def test_a_problem_has_the_settings_of_its_preset(problem, size, long, steps):
+    assert (problem.size, problem.has_long_queues, problem.episode_steps) == (size, long, steps)
+
+
+def test_more_work_is_expected_to_take_longer():
+    def seconds(task, env_id, **env_kwargs):
+        return dataclasses.replace(task, problem=Problem(env_id, env_kwargs)).seconds()
+
+    heuristics = Baselines(TRAINING.problem, (Variant("hvf"), Variant("sjf")), 64)
+    trial = Trial(Teaching((TRAINING.problem,), 1000, 2, 1, 0), TRAINING.problem, 64)
+    for task in (heuristics, trial, TRAINING):
+        small = seconds(task, "ResourcePool-10")
+        assert seconds(task, "ResourcePool-50") > small
+        assert seconds(task, "ResourcePool-10", workload="hpc") > small
+    for task in (heuristics, trial, Bounds(TRAINING.problem, 16)):
+        assert seconds(task, "ResourcePool-10", episode_steps=1000) > seconds(task, "ResourcePool-10")
+    searching = dataclasses.replace(trial, search=Variant("rollout", {"futures": 32}))
+    assert searching.seconds() > trial.seconds()
+    assert seconds(heuristics, "VCC-2021") > seconds(heuristics, "ResourcePool-10")
+
+
 def test_seeds_replace_the_forms_own_number():
     experiment = load_experiment("rare-fig4")
     tasks = [item.task for item in experiment.items(Form(quick=True, seeds=3))]
