@@ -12,7 +12,7 @@ from greendc.config import require
 from sb3_greendc.bc.cloning import Clone
 
 
-def start_from(model: BaseAlgorithm, clone: Clone, sharpness: float = 1.0) -> None:
+def start_from(model: BaseAlgorithm, clone: Clone | BaseAlgorithm, sharpness: float = 1.0) -> None:
     """Let a model's actor do what a cloned network does.
 
     The weights of the clone's extractor and of its actor are copied. The extractor is not trained any more:
@@ -20,13 +20,13 @@ def start_from(model: BaseAlgorithm, clone: Clone, sharpness: float = 1.0) -> No
 
     :param model: with a policy that scores jobs one by one, such as
         :class:`~sb3_greendc.pid_ppo.CostJobSetPolicy`
-    :param clone: with the same extractor and heads
+    :param clone: with the same extractor and heads, or the model of one
     :param sharpness: factor of the logits: above 1, draws keep closer to the most likely action
     :raises ValueError: if the networks do not fit
     """
     require(sharpness > 0, "sharpness", sharpness, "above 0")
     policy: Any = model.policy
-    taught: Any = clone.model.policy
+    taught: Any = clone.model.policy if isinstance(clone, Clone) else clone.policy
     try:
         policy.features_extractor.load_state_dict(taught.features_extractor.state_dict())
         heads = policy.mlp_extractor.actor_heads

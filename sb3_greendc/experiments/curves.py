@@ -39,10 +39,10 @@ def items(form: Form) -> list[Item]:
 
 
 def _shorter(task: Task) -> Task:
-    """Return a task with fewer test episodes: learners are judged often."""
-    if not isinstance(task, Baselines | Training):
-        return task
-    return replace(task, episodes=min(task.episodes, EPISODES))
+    """Return a task with fewer test episodes, of learners as many at every point: the curve is the result."""
+    if isinstance(task, Training):
+        return replace(task, episodes=min(task.episodes, EPISODES), episodes_along=None)
+    return replace(task, episodes=min(task.episodes, EPISODES)) if isinstance(task, Baselines) else task
 
 
 def analyze(results: Results, form: Form) -> Analysis:

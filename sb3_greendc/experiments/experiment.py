@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -120,15 +120,23 @@ class Form:
 
         :param problem: the problem
         :param learner: the learner
-        :param checkpoints: how often it is judged along the way
+        :param checkpoints: how often it is judged; on a quarter of the episodes before the end
         :param full_seeds: seeds of the full form
         :param test_steps: steps of a test episode, in place of the form's own number
         """
         decisions = learner.quick_decisions if self.quick else learner.decisions
-        test_kwargs = {"episode_steps": test_steps or self.test_steps}
+        run = Training(
+            problem,
+            learner,
+            decisions,
+            0,
+            self.episodes,
+            checkpoints,
+            test_kwargs={"episode_steps": test_steps or self.test_steps},
+            episodes_along=self.episodes // 4 if checkpoints > 1 else None,
+        )
         return [
-            Training(problem, learner, decisions, seed, self.episodes, checkpoints, test_kwargs=test_kwargs)
-            for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)
+            replace(run, seed=seed) for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)
         ]
 
     def taught(

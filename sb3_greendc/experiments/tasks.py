@@ -105,8 +105,14 @@ class Task(abc.ABC):
         """Do the work; what the task needs and was not given, too."""
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that the result depends on, as plain values."""
+        """Return everything that the result depends on, as plain values.
+
+        Fields that are not compared are left out: they hold the files that were given, which follow from
+        the tasks that are needed.
+        """
         own = dataclasses.asdict(self)  # type: ignore[call-overload]  # every task is a dataclass
+        compared = {one.name for one in dataclasses.fields(self) if one.compare}  # type: ignore[arg-type]
+        own = {name: value for name, value in own.items() if name in compared}
         return {"task": type(self).__name__, "format": FORMAT, **own}
 
     @property

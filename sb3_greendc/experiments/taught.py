@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,7 +15,7 @@ from sb3_greendc.common.models import RUN_FILE, load_model
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments.episodes import Variant, play
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
-from sb3_greendc.experiments.teaching import Teaching
+from sb3_greendc.experiments.teaching import Teaching, unpacked
 
 NAME = "taught network"
 SEARCHED = f"{NAME}, searching"
@@ -55,12 +53,6 @@ class Trial(Task):
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         return Trial(self.teaching, self.problem, self.episodes, self.search, files[0])
 
-    def describe(self) -> dict[str, Any]:
-        """Leave the files out: they follow from the teaching."""
-        described = super().describe()
-        del described["network"]
-        return described
-
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         futures = int(self.search.options["futures"]) if self.search else 0
@@ -79,9 +71,7 @@ class Trial(Task):
             "trained_decisions": run["labels"],
             "trained_seconds": run["seconds"],
         }
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in files.items():
-                (Path(folder) / name).write_bytes(content)
+        with unpacked(files) as folder:
             rows = [{**head, **row} for row in play(self._policy(folder), self.problem, self.episodes)]
         return Outcome({"episodes": pd.DataFrame(rows)})
 

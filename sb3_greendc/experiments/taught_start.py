@@ -13,9 +13,10 @@ from greendc.resource_pool.observation import JOB_FEATURES
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
+from sb3_greendc.common.models import load_model
 from sb3_greendc.experiments.constrained import CHOICE
-from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.teaching import SCALE, SPREAD, record
+from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
+from sb3_greendc.experiments.teaching import SCALE, SPREAD, pack, record, unpacked
 from sb3_greendc.experiments.training import Learner
 
 NAME = "PID-PPO, taught start"
@@ -27,8 +28,56 @@ jobs on time alone, it is worth nothing. At a load of 1 the network then earns .
 
 
 @dataclass(frozen=True)
+class TaughtStart(Task):
+    """Teach a network what rollouts, and a bonus for late starts, say of every action.
+
+    It depends on the problem alone: runs under other limits and gains start from the same network.
+
+    :param problem: as the network acts in it: late jobs may be run
+    :param labels: decisions of the rollouts
+    :param futures: of each rollout
+    :param epochs: passes over the data
+    :param late_start: see :data:`LATE_START`
+    :param seed: of the data and of the network
+    """
+
+    problem: Problem
+    labels: int
+    futures: int
+    epochs: int
+    late_start: float
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"taught start {self.problem.env_id} seed {self.seed}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        longer = 12.0 if self.problem.has_long_queues else 2.0
+        return 3.0 + self.labels * (1.6e-5 * longer * self.futures + 6e-5 * self.epochs)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        clone = self.teach()
+        return Outcome({"history": clone.history}, pack(clone, labels=self.labels))
+
+    def teach(self) -> Clone:
+        """Return the network."""
+        data = record(self.problem, f"rollout:futures={self.futures}", self.labels, self.seed)
+        advantages = data.labels["advantages"]
+        jobs = data.observations["jobs"]
+        n_jobs = jobs.shape[1]
+        late = jobs[:, :, JOB_FEATURES.index("on_time")] < 0.5
+        advantages[:, :n_jobs] += np.where(late, self.late_start, 0.0)
+        spread = float(np.sqrt(np.nanmean(np.square(advantages))))
+        return distill(data, n_epochs=self.epochs, seed=self.seed, logit_scale=min(SCALE, SPREAD / spread))
+
+
+@dataclass(frozen=True)
 class TaughtLearner(Learner):
-    """A learner whose actor starts as a network that rollouts teach.
+    """A learner whose actor starts as a network that rollouts teach (:class:`TaughtStart`).
 
     :param labels: decisions of the rollouts
     :param futures: of each rollout
@@ -45,30 +94,15 @@ class TaughtLearner(Learner):
     sharpness: float = 8.0
     critic_rollouts: int = 2
 
-    def start(self, model: BaseAlgorithm, problem: Problem, seed: int) -> list[BaseCallback]:
+    def needs(self, problem: Problem, seed: int) -> tuple[Task, ...]:
         """See :class:`~sb3_greendc.experiments.training.Learner`."""
-        start_from(model, self.teach(problem, seed), self.sharpness)
+        return (TaughtStart(problem, self.labels, self.futures, self.epochs, self.late_start, seed),)
+
+    def start(self, model: BaseAlgorithm, *files: Files) -> list[BaseCallback]:
+        """See :class:`~sb3_greendc.experiments.training.Learner`."""
+        with unpacked(files[0]) as folder:
+            start_from(model, load_model(folder).model, self.sharpness)
         return [CriticsFirst(self.critic_rollouts)]
-
-    def starting_seconds(self, problem: Problem) -> float:
-        """See :class:`~sb3_greendc.experiments.training.Learner`."""
-        longer = 12.0 if problem.has_long_queues else 2.0
-        return self.labels * (1.6e-5 * longer * self.futures + 6e-5 * self.epochs)
-
-    def teach(self, problem: Problem, seed: int) -> Clone:
-        """Return a network that has learned what rollouts, and the bonus of late starts, say of every action.
-
-        :param problem: as the network acts in it: late jobs may be run
-        :param seed: of the data and of the network
-        """
-        data = record(problem, f"rollout:futures={self.futures}", self.labels, seed)
-        advantages = data.labels["advantages"]
-        jobs = data.observations["jobs"]
-        n_jobs = jobs.shape[1]
-        late = jobs[:, :, JOB_FEATURES.index("on_time")] < 0.5
-        advantages[:, :n_jobs] += np.where(late, self.late_start, 0.0)
-        spread = float(np.sqrt(np.nanmean(np.square(advantages))))
-        return distill(data, n_epochs=self.epochs, seed=seed, logit_scale=min(SCALE, SPREAD / spread))
 
 
 def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> TaughtLearner:

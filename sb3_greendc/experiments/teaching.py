@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from sb3_greendc.common.provenance import provenance
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, collect, concatenate
 from sb3_greendc.experiments.rollouts import DEPTH, FLOOR, strong
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 
 RECORDING_SEED = 20_000
 
@@ -82,10 +84,30 @@ class Teaching(Task):
             self.lessons, self.labels, self.futures, self.epochs, self.seed, self.floors, self.depth
         )
         seconds = round(time.perf_counter() - started, 2)
-        with tempfile.TemporaryDirectory() as folder:
-            clone.save(folder, labels=self.labels, seconds=seconds, **provenance())
-            files = {name: (Path(folder) / name).read_bytes() for name in (MODEL_FILE, RUN_FILE)}
-        return Outcome({"history": clone.history}, files)
+        return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
+
+
+def pack(clone: Clone, **record: Any) -> Files:
+    """Return a network as files: the model, and its record.
+
+    :param clone: the network
+    :param record: what the record says beside what the network itself says
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        clone.save(folder, **record, **provenance())
+        return {name: (Path(folder) / name).read_bytes() for name in (MODEL_FILE, RUN_FILE)}
+
+
+@contextmanager
+def unpacked(files: Files) -> Iterator[str]:
+    """Write a network's files to a folder for as long as it is needed.
+
+    :param files: as :func:`pack` makes them
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        yield folder
 
 
 def teach(

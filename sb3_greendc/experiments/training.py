@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from sb3_greendc.common.callbacks import EpisodeMetricsCallback
 from sb3_greendc.common.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, save_model
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments.episodes import play
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 from sb3_greendc.zoo import load_hyperparameters
 
 
@@ -55,18 +55,21 @@ class Learner:
     quick_seeds: int = 2
     speed: float = 10_000.0
 
-    def start(self, model: BaseAlgorithm, problem: Problem, seed: int) -> list[BaseCallback]:
-        """Prepare a new model for training, and return what else is to be called in it.
+    def needs(self, problem: Problem, seed: int) -> tuple[Task, ...]:
+        """Return the tasks from whose files a run starts.
 
-        :param model: not yet trained
         :param problem: as the learner acts in it
         :param seed: number of the run
         """
-        return []
+        return ()
 
-    def starting_seconds(self, problem: Problem) -> float:
-        """Return about how long :meth:`start` takes."""
-        return 0.0
+    def start(self, model: BaseAlgorithm, *files: Files) -> list[BaseCallback]:
+        """Prepare a new model for training, and return what else is to be called in it.
+
+        :param model: not yet trained
+        :param files: of the tasks that it needs
+        """
+        return []
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,12 @@ class Training(Task):
     :param learner: the learner
     :param decisions: environment steps of the run
     :param seed: number of the run
-    :param episodes: test episodes each time
+    :param episodes: test episodes at the end
     :param checkpoints: how often it is judged, at equal distances, the last time at the end
+    :param episodes_along: test episodes at the checkpoints before; default: as many
     :param tests: other problems to judge it on at the end, by name
     :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes
+    :param files: of the tasks that the learner needs; without them these are done here
     """
 
     problem: Problem
@@ -94,6 +99,8 @@ class Training(Task):
     checkpoints: int = 1
     tests: Mapping[str, Problem] = field(default_factory=dict)
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    episodes_along: int | None = None
+    files: tuple[Files, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def title(self) -> str:
@@ -105,12 +112,22 @@ class Training(Task):
         """The environment that the learner acts in."""
         return self.learner.env_id or self.problem.env_id
 
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return self.learner.needs(self._acting(self.problem), self.seed)
+
+    def given(self, *files: Files) -> Training:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return replace(self, files=files)
+
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         slower = 1.0 + self.problem.size / 6.0
-        training = self.learner.starting_seconds(self.problem) + slower * self.decisions / self.learner.speed
+        training = slower * self.decisions / self.learner.speed
         judging = 5.0 if self.problem.has_long_queues else 1.5
-        return 6.0 + training + judging * self.checkpoints
+        along = (self.episodes_along or self.episodes) / self.episodes
+        return 6.0 + training + judging * (1.0 + along * (self.checkpoints - 1))
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the learner's file has today to the fields."""
@@ -122,11 +139,16 @@ class Training(Task):
         described = {**super().describe(), "settings": settings}
         own = ("name", "decisions", "quick_decisions", "quick_seeds", "speed")
         described["learner"] = {k: v for k, v in described["learner"].items() if k not in own}
+        if self.episodes_along is None:
+            del described["episodes_along"]
+        if self.needs:
+            described["needs"] = [task.key for task in self.needs]
         return described
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         acting = self._acting(self.problem)
+        files = self.files or tuple(task.compute().files for task in self.needs)
         run = prepare(
             self.learner.algorithm,
             acting.env_id,
@@ -141,19 +163,20 @@ class Training(Task):
         with tempfile.TemporaryDirectory() as folder:
             run.model.set_logger(configure(folder, ["csv"]))
             started = time.perf_counter()
-            callbacks = [EpisodeMetricsCallback(), *self.learner.start(run.model, acting, self.seed), judge]
+            callbacks = [EpisodeMetricsCallback(), *self.learner.start(run.model, *files), judge]
             with warnings.catch_warnings():  # rollouts of a short run may be shorter than an episode
                 warnings.filterwarnings("ignore", "No episode finished in a rollout")
                 run.model.learn(self.decisions, callback=callbacks)
             seconds = time.perf_counter() - started - judge.seconds
-            judge.judge(self.tests or {"": self.problem}, run.model.num_timesteps, seconds)
+            tests = self.tests or {"": self.problem}
+            judge.judge(tests, self.episodes, run.model.num_timesteps, seconds)
             run.model.logger.close()
             progress = _read_progress(Path(folder) / "progress.csv")
             save_model(run.model, Path(folder), run.record())
             saved = [Path(folder) / name for name in (MODEL_FILE, RUN_FILE, NORMALIZER_FILE)]
-            files = {path.name: path.read_bytes() for path in saved if path.is_file()}
+            kept = {path.name: path.read_bytes() for path in saved if path.is_file()}
         episodes = pd.DataFrame(judge.rows).assign(policy=self.learner.name, train_seed=self.seed)
-        return Outcome({"episodes": episodes, "progress": progress.assign(train_seed=self.seed)}, files)
+        return Outcome({"episodes": episodes, "progress": progress.assign(train_seed=self.seed)}, kept)
 
     def _acting(self, problem: Problem) -> Problem:
         """Return a problem as the learner acts in it."""
@@ -178,17 +201,18 @@ class _Judge(BaseCallback):
         if self._due and self.num_timesteps >= self._due[0]:
             self._due.pop(0)
             trained = time.perf_counter() - self._started - self.seconds
-            self.judge({"": self.task.problem}, self.num_timesteps, trained)
+            episodes = self.task.episodes_along or self.task.episodes
+            self.judge({"": self.task.problem}, episodes, self.num_timesteps, trained)
         return True
 
-    def judge(self, problems: Mapping[str, Problem], decisions: int, trained: float) -> None:
-        """Play the test episodes of each problem."""
+    def judge(self, problems: Mapping[str, Problem], episodes: int, decisions: int, trained: float) -> None:
+        """Play test episodes of each problem."""
         started = time.perf_counter()
         for name, problem in problems.items():
             acting = self.task._acting(problem).with_kwargs(**self.task.test_kwargs)
             head = {"test": name, "trained_decisions": decisions, "trained_seconds": round(trained, 2)}
             draws = not self.task.learner.deterministic
-            for row in play(self.model, acting, self.task.episodes, draws):
+            for row in play(self.model, acting, episodes, draws):
                 self.rows.append({**head, **row})
         self.seconds += time.perf_counter() - started
 

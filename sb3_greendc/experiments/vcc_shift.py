@@ -37,7 +37,7 @@ LEARNERS = (
         quick_decisions=64_000,
         speed=1_500.0,
     ),
-    Learner("SAC", "sac", decisions=200_000, quick_decisions=60_000, speed=500.0),
+    Learner("SAC", "sac", decisions=200_000, quick_decisions=40_000, speed=500.0),
     Learner(
         "PID-PPO",
         "pid_ppo",

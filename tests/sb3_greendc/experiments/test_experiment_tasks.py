@@ -212,13 +212,23 @@ def test_baselines_play_the_same_episodes():
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_training_is_judged_at_its_checkpoints(learner, problem):
-    task = Training(problem, learner, 600, 0, 3, checkpoints=2)
+    task = Training(problem, learner, 600, 0, 3, checkpoints=2, episodes_along=2)
     outcome = task.compute()
     episodes = outcome.tables["episodes"]
-    assert episodes.groupby("trained_decisions").size().tolist() == [3, 3]
+    assert episodes.groupby("trained_decisions").size().tolist() == [2, 3]
     assert (episodes["trained_seconds"] >= 0).all()
     assert episodes["total_job_value_ratio"].between(0, 1).all()
     assert "model.zip" in outcome.files
+
+
+def test_checkpoints_before_the_end_have_a_quarter_of_the_episodes():
+    form = Form(quick=True)
+    several, once = (form.trainings(TRAINING.problem, DISCRETE_SAC, n)[0] for n in (3, 1))
+    assert (several.episodes, several.episodes_along) == (64, 16)
+    assert once.episodes_along is None
+    assert several.key != dataclasses.replace(several, episodes_along=None).key
+    curves = [item.task for item in load_experiment("discrete-sac-curves").items(form)]
+    assert {task.episodes_along for task in curves if isinstance(task, Training)} == {None}
 
 
 def test_no_heuristic_exceeds_the_bound():

@@ -21,7 +21,8 @@ LEARNER = dataclasses.replace(taught_pid_ppo(5.0, True), labels=1000, futures=2,
 def share_of_late_starts(late_start):
     """Return how often the taught network starts a late job where it can start nothing else."""
     acting = PROBLEM.with_kwargs(**CHOICE)
-    model = dataclasses.replace(LEARNER, late_start=late_start).teach(acting, 0).model
+    (start,) = dataclasses.replace(LEARNER, late_start=late_start).needs(acting, 0)
+    model = start.teach().model
     env = make_vec_env(acting.env_id, 16, 7, **acting.env_kwargs)
     observations = env.reset()
     started = []
@@ -42,17 +43,32 @@ def test_late_jobs_are_started_for_the_bonus_alone():
 
 
 @pytest.mark.filterwarnings("ignore:No episode finished")
-def test_the_run_is_judged_and_saved():
+def test_the_run_is_judged_and_saved_and_the_same_from_a_start_that_is_given():
     learner = dataclasses.replace(LEARNER, hyperparameters={**LEARNER.hyperparameters, "n_steps": 32})
     task = Training(PROBLEM, learner, 1024, 0, 3)
     outcome = task.compute()
     assert len(outcome.tables["episodes"]) == 3
     assert outcome.tables["progress"]["train/lagrange_multiplier"].notna().any()
     assert "model.zip" in outcome.files
+    (start,) = task.needs
+    given = task.given(start.compute().files)
+    assert (given.key, given.identity) == (task.key, task.identity)
+    values = [one.tables["episodes"]["total_job_value"] for one in (outcome, given.compute())]
+    assert values[0].equals(values[1])
 
 
-def test_the_teaching_is_a_part_of_the_key_and_of_the_time():
+def test_runs_under_other_limits_and_gains_share_their_start():
+    def start_of(limit, load=1.0, **settings):
+        problem = PROBLEM.with_kwargs(offered_load=load)
+        (start,) = Training(problem, taught_pid_ppo(limit, True, **settings), 1024, 0, 3).needs
+        return start.identity
+
+    assert start_of(5.0) == start_of(20.0, kp=1.0)
+    assert start_of(5.0) != start_of(5.0, load=0.8)
+
+
+def test_the_start_is_a_part_of_the_key():
     task = Training(PROBLEM, LEARNER, 1024, 0, 3)
     longer = dataclasses.replace(task, learner=dataclasses.replace(LEARNER, labels=3000))
     assert longer.key != task.key
-    assert longer.seconds() > task.seconds()
+    assert longer.needs[0].seconds() > task.needs[0].seconds()
