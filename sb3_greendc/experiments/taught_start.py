@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,10 @@ class TaughtStart(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        started = time.perf_counter()
         clone = self.teach()
-        return Outcome({"history": clone.history}, pack(clone, labels=self.labels))
+        seconds = round(time.perf_counter() - started, 2)
+        return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
 
     def teach(self) -> Clone:
         """Return the network."""

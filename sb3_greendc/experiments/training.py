@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import warnings
@@ -168,6 +169,7 @@ class Training(Task):
                 warnings.filterwarnings("ignore", "No episode finished in a rollout")
                 run.model.learn(self.decisions, callback=callbacks)
             seconds = time.perf_counter() - started - judge.seconds
+            seconds += sum(float(json.loads(needed[RUN_FILE])["seconds"]) for needed in files)
             tests = self.tests or {"": self.problem}
             judge.judge(tests, self.episodes, run.model.num_timesteps, seconds)
             run.model.logger.close()

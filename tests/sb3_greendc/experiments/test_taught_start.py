@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 from greendc.resource_pool.observation import JOB_FEATURES
+from sb3_greendc.common.models import RUN_FILE
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments.constrained import CHOICE, DELAY
 from sb3_greendc.experiments.tasks import Problem
@@ -51,10 +53,13 @@ def test_the_run_is_judged_and_saved_and_the_same_from_a_start_that_is_given():
     assert outcome.tables["progress"]["train/lagrange_multiplier"].notna().any()
     assert "model.zip" in outcome.files
     (start,) = task.needs
-    given = task.given(start.compute().files)
+    files = start.compute().files
+    record = {**json.loads(files[RUN_FILE]), "seconds": 5000.0}
+    given = task.given({**files, RUN_FILE: json.dumps(record).encode()})
     assert (given.key, given.identity) == (task.key, task.identity)
-    values = [one.tables["episodes"]["total_job_value"] for one in (outcome, given.compute())]
-    assert values[0].equals(values[1])
+    episodes, same = (one.tables["episodes"] for one in (outcome, given.compute()))
+    assert episodes["total_job_value"].equals(same["total_job_value"])
+    assert 0 < episodes["trained_seconds"].max() < 5000 < same["trained_seconds"].min()
 
 
 def test_runs_under_other_limits_and_gains_share_their_start():
