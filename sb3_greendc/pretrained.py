@@ -17,6 +17,7 @@ import fnmatch
 import hashlib
 import io
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -187,8 +188,8 @@ def read_release(folder: Path) -> Release:
             raise ValueError(f"keys {sorted(values)}: must be {sorted(known)}")
         release = Release(**{**values, "serves": tuple(values["serves"])})
         scale = release.logit_scale
-        is_scale = scale is None or (isinstance(scale, int | float) and scale > 0)
-        require(is_scale, "logit_scale", scale, "a number above 0, or null")
+        is_scale = scale is None or (type(scale) in (int, float) and 0 < scale < math.inf)
+        require(is_scale, "logit_scale", scale, "a finite number above 0, or null")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     greendc.resolve_env_id(release.env_id)

@@ -198,7 +198,7 @@ def test_damaged_tensors_are_refused(folder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"policy.npz: damaged"):
         load_pretrained("vcc-test")
     config = json.loads((copy / CONFIG_FILE).read_text())
-    for scale in (0.0, "four"):
+    for scale in (0.0, float("nan"), float("inf"), True, "four"):
         (copy / CONFIG_FILE).write_text(json.dumps({**config, "logit_scale": scale}))
         with pytest.raises(ValueError, match=r"config\.json: logit_scale="):
             load_pretrained("vcc-test")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -40,7 +39,7 @@ class Follower(Task):
     """Says how long the files are of the toy that it needs; without them it leaves the toy's mark itself."""
 
     leader: Task
-    known: Files | None = None
+    known: Files | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
@@ -52,9 +51,6 @@ class Follower(Task):
 
     def given(self, *files: Files) -> Follower:
         return Follower(self.leader, files[0])
-
-    def describe(self) -> dict[str, Any]:
-        return {"leader": self.leader.describe()}
 
     def seconds(self) -> float:
         return 100.0
