@@ -142,8 +142,6 @@ class Training(Task):
         described["learner"] = {k: v for k, v in described["learner"].items() if k not in own}
         if self.episodes_along is None:
             del described["episodes_along"]
-        if self.needs:
-            described["needs"] = [task.key for task in self.needs]
         return described
 
     def compute(self) -> Outcome:

@@ -63,13 +63,14 @@ def test_the_run_is_judged_and_saved_and_the_same_from_a_start_that_is_given():
 
 
 def test_runs_under_other_limits_and_gains_share_their_start():
-    def start_of(limit, load=1.0, **settings):
+    def start_of(limit, load=1.0, seed=0, **settings):
         problem = PROBLEM.with_kwargs(offered_load=load)
-        (start,) = Training(problem, taught_pid_ppo(limit, True, **settings), 1024, 0, 3).needs
-        return start.identity
+        (start,) = Training(problem, taught_pid_ppo(limit, True, **settings), 1024, seed, 3).needs
+        return start.key
 
     assert start_of(5.0) == start_of(20.0, kp=1.0)
     assert start_of(5.0) != start_of(5.0, load=0.8)
+    assert start_of(5.0) != start_of(5.0, seed=1)
 
 
 def test_the_start_is_a_part_of_the_key():
