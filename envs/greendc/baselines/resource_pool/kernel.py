@@ -24,7 +24,7 @@ from greendc.resource_pool import orders
 from greendc.resource_pool.kernel import place_waiting
 from greendc.resource_pool.kernel_observe import refresh_choices
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
-from greendc.resource_pool.kernel_rows import column_of, find_start, longest_run
+from greendc.resource_pool.kernel_rows import bits_below, column_of, find_start, longest_run, ring
 from greendc.resource_pool.observation import JOB_FEATURES
 from greendc.resource_pool.orders import sort_key
 
@@ -149,37 +149,42 @@ def dispatch_queue(
     """Place, in every environment, all that the heuristic places of the whole queue in this step.
 
     :param draws: ``(B, jobs)`` random numbers, for ``RANDOM`` alone
-    :param ids: ``(jobs,)`` scratch, as are ``widest`` ``(2, R)``, ``keys``, ``table`` and ``runs``
+    :param ids: ``(jobs,)`` scratch, as are ``widest`` ``(2, R, H)``, ``keys``, ``table`` and ``runs``; the
+        first axis of ``widest`` and ``runs`` has length 1 where no job may use brown energy
     """
-    now_only = dispatch != orders.RESERVE or config[at.MASK_RULE] != at.MASK_VALID
+    reserves = dispatch == orders.RESERVE and config[at.MASK_RULE] == at.MASK_VALID
+    now_only = not reserves or config[at.PLACE_NOW] != 0
     for b in range(env.shape[0]):
         if env[b, at.NOW] >= config[at.EPISODE_STEPS]:
             continue
         head = env[b, at.NOW] % config[at.HORIZON]
         count = env[b, at.N_QUEUE] + env[b, at.N_LATE]
-        measure_row(config, rows, b, head, widest)
         searched = False
         for i in range(count):
             ids[i] = waiting_job(env, lists, b, i)
             read_job(order, late_rule, config, config_f, env, jobs, jobs_f, b, ids[i], i, draws, keys, table)
-            if dispatch != orders.RESERVE and not narrow_enough(config, table, i, widest):
-                table[i, MAY_START] = 0
+        if now_only:
+            keep_fitting(config, rows, b, head, table, count, widest)
         while True:
             i = choose(dispatch, keys, table, count, config, config_f[at.CELL_SCALE], image, b, head, runs)
             if i < 0:
                 break
-            searched = True
-            offset = search(config, jobs, rows, b, ids[i], head, table, i, now_only)
-            if offset < 0:
-                table[i, MAY_START] = 0
-                continue
-            finish = env[b, at.NOW] + offset + table[i, LENGTH]
-            rank = rank_of(late_rule, finish > jobs[b, ids[i], at.LATEST])
+            rank = table[i, RANK]
+            if not now_only:
+                searched = True
+                offset = search(config, jobs, rows, b, ids[i], head, table, i)
+                if offset < 0:
+                    table[i, MAY_START] = 0
+                    continue
+                finish = env[b, at.NOW] + offset + table[i, LENGTH]
+                rank = rank_of(late_rule, finish > jobs[b, ids[i], at.LATEST])
             if rank == table[i, RANK]:
                 place_waiting(
                     config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, ids[i], now_only
                 )
                 rank = OUT
+                if now_only:
+                    keep_fitting(config, rows, b, head, table, count, widest)
             table[i, RANK] = rank
         if searched:  # and so overwrote places that had been found for ready jobs
             refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, -1)
@@ -227,29 +232,44 @@ def read_job(
 
 
 @compiled
-def measure_row(config: Ints, rows: Ints, b: int, head: int, widest: Ints) -> None:
-    """Write the longest block of each type that is free in this step, on green power or with brown."""
-    for k in range(config[at.TYPES]):
-        for brown in range(2):
-            column = column_of(k, config[at.WORDS], brown == 1)
-            widest[brown, k] = longest_run(rows, b, head, column, config[at.WORDS])
+def keep_fitting(config: Ints, rows: Ints, b: int, head: int, table: Ints, count: int, widest: Ints) -> None:
+    """Clear ``MAY_START`` of the jobs that do not fit from now on."""
+    measure_blocks(config, rows, b, head, widest)
+    for i in range(count):
+        for k in range(config[at.TYPES]):
+            if table[i, NEEDS + k] > widest[table[i, BROWN], k, table[i, LENGTH] - 1]:
+                table[i, MAY_START] = 0
 
 
 @compiled
-def narrow_enough(config: Ints, table: Ints, i: int, widest: Ints) -> bool:
-    """Return whether no type's longest free block is too small for the job."""
-    narrow = True
+def measure_blocks(config: Ints, rows: Ints, b: int, head: int, widest: Ints) -> None:
+    """Write the longest block of each type that is free from now to each row of the image.
+
+    :param widest: ``[0]`` on green power, ``[1]`` for jobs that may use brown energy
+    """
+    horizon, words = config[at.HORIZON], config[at.WORDS]
     for k in range(config[at.TYPES]):
-        narrow = narrow and table[i, NEEDS + k] <= widest[table[i, BROWN], k]
-    return narrow
+        for brown in range(widest.shape[0]):
+            column, longest = column_of(k, words, brown == 1), config[at.UNITS]
+            for w in range(words):
+                rows[b, horizon, at.BITS + w] = bits_below(at.WORD_BITS)
+            for h in range(horizon):
+                row, fewer = ring(head, h, horizon), False
+                for w in range(words):
+                    common = rows[b, horizon, at.BITS + w]
+                    kept = common & rows[b, row, column + w]
+                    if kept != common:
+                        rows[b, horizon, at.BITS + w] = kept
+                        fewer = True
+                if fewer:
+                    longest = longest_run(rows, b, horizon, at.BITS, words)
+                widest[brown, k, h] = longest
 
 
 @compiled
-def search(
-    config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, table: Ints, i: int, now_only: bool
-) -> int:
+def search(config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, table: Ints, i: int) -> int:
     """Return the offset of the job's earliest start, or -1."""
     length = table[i, LENGTH]
-    last = 0 if now_only or config[at.PLACE_NOW] else config[at.HORIZON] - length
     jobs[b, job, at.FOUND_EPOCH] = -1  # what was cached is overwritten
+    last = config[at.HORIZON] - length
     return find_start(config, jobs, rows, b, job, head, length, table[i, BROWN] == 1, 0, last)

@@ -66,7 +66,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         self._dispatch = orders.DISPATCHES.index(dispatch)
         brown = config.power == "trace" and config.site_config.grid == "qos_above"
         self._runs = np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64)
-        self._widest = np.zeros((2, config.resource_types), np.int64)
+        self._widest = np.zeros((1 + brown, config.resource_types, config.horizon), np.int64)
         self._make_room(config.ready_pool_size)
 
     def _make_room(self, jobs: int) -> None:
