@@ -32,7 +32,8 @@ ARRIVAL = 0  # steps from the beginning of its future; of waiting jobs, the firs
 LATEST = 1  # latest finish, on the same clock
 LENGTH = 2  # steps that a placement occupies
 IS_BROWN = 3  # 1 if it may use units that green power does not carry
-NEEDS = 4
+NO_PLACE_BEFORE = 4  # scratch of a rollout: rows before this one are known to have no place for it
+NEEDS = 5
 
 KEY, VALUE = 0, 1
 
@@ -103,13 +104,14 @@ def more_free(plans: Ints, p: int, row: int, other: int) -> bool:
 def hold(shape: Ints, t: int, last: int, steady: int, plans: Ints, table: Ints, i: int) -> int:
     """Take a job's blocks from the first row after ``t`` in which it fits, and return that row.
 
-    The blocks are noted in the scratch row of plan ``NOW``.
+    The blocks are noted in the scratch row of plan ``NOW``. What is free only becomes less as time goes on in
+    a rollout, so rows that had no place need not be looked at again.
 
     :param last: the last row in which it would be on time
     :return: -1, and nothing taken, if there is none
     """
     note = plans.shape[1] - 1
-    for row in range(t + 1, min(last + 1, shape[DEPTH])):
+    for row in range(max(t + 1, table[i, NO_PLACE_BEFORE]), min(last + 1, shape[DEPTH])):
         if not more_free(plans, WORK, row, row - 1):
             continue
         fits = True

@@ -28,6 +28,7 @@ from greendc.resource_pool.kernel_plan import (
     LATEST,
     LENGTH,
     NEEDS,
+    NO_PLACE_BEFORE,
     NOW,
     ROWS,
     SAMPLED,
@@ -381,7 +382,7 @@ def roll_out(
     sampled, count = shape[SAMPLED], 0
     for i in range(sampled, sampled + waiting):
         if i != left_out and table[i, LENGTH] <= table[i, LATEST]:
-            count = queue_up(queue, count, i, worth)
+            count = queue_up(queue, count, i, table, worth)
     shift = step - 1
     arriving, last = bank[future], bank[future + 1]
     while arriving < last and table[arriving, ARRIVAL] <= shift:
@@ -391,7 +392,7 @@ def roll_out(
         # Where nothing came and nothing is free that was not before, nobody can start.
         look = t <= max(steady, 1) or more_free(plans, WORK, t, t - 1)
         while arriving < last and table[arriving, ARRIVAL] <= t + shift:
-            count = queue_up(queue, count, arriving, worth)
+            count = queue_up(queue, count, arriving, table, worth)
             arriving += 1
             look = True
         if not look:
@@ -404,11 +405,14 @@ def roll_out(
             if slack < 0:
                 continue
             # Behind the row that is held nothing becomes taken that is not yet, as behind the steady one.
-            if clock >= table[i, ARRIVAL] and try_start(shape, t, max(steady, held), plans, WORK, table, i):
+            may_start = t >= table[i, NO_PLACE_BEFORE] and clock >= table[i, ARRIVAL]
+            if may_start and try_start(shape, t, max(steady, held), plans, WORK, table, i):
                 total += worth[i, VALUE] * share_inside(shape, t, table[i, LENGTH])
                 continue
             if shape[BACKFILL] and held < 0 and not table[i, IS_BROWN]:
                 holder, held = i, hold(shape, t, t + slack, steady, plans, table, i)
+                if clock >= table[i, ARRIVAL]:
+                    table[i, NO_PLACE_BEFORE] = held if held >= 0 else shape[DEPTH]
             queue[kept] = i
             kept += 1
         count = kept
@@ -418,13 +422,14 @@ def roll_out(
 
 
 @inlined
-def queue_up(queue: Ints, count: int, i: int, worth: Floats) -> int:
+def queue_up(queue: Ints, count: int, i: int, table: Ints, worth: Floats) -> int:
     """Insert a job behind all whose key is not greater, and return the new number of jobs.
 
     The heuristic starts no job of an infinite key.
     """
     if worth[i, KEY] == np.inf:
         return count
+    table[i, NO_PLACE_BEFORE] = 0
     place = count
     while place > 0 and worth[queue[place - 1], KEY] > worth[i, KEY]:
         queue[place] = queue[place - 1]

@@ -114,9 +114,10 @@ class JobRows:
                 found[:, at.LATEST] - now,
                 found[:, at.DURATION] + config.start_delay + config.end_delay,
                 qos > config_f[at.BROWN_ABOVE],
+                np.zeros(len(qos)),
                 found[:, at.JOB_I : at.JOB_I + config.resource_types],
             ]
-        )
+        ).astype(np.int64)
         return cls(table, found[:, at.DURATION], qos, jobs_f[b, rows, at.VALUE])
 
 

@@ -67,7 +67,7 @@ class FutureBank(Futures):
         length = self.duration + config.start_delay + config.end_delay
         self.first = np.cumsum([0, *map(len, drawn)])
         brown = self.qos > brown_above
-        self.table = np.column_stack([arrival, latest, length, brown, units]).astype(np.int64)
+        self.table = np.column_stack([arrival, latest, length, brown, 0 * arrival, units]).astype(np.int64)
         self.worth = np.column_stack([value, value])
         kr.sort_jobs(order, floor, self.table, self.duration, self.qos, self.worth)
 
