@@ -14,9 +14,12 @@ from greendc.baselines.linear import NoBoundError
 from sb3_greendc.cli.common import BAD_INPUT, one_line_errors, whole_number
 from sb3_greendc.cli.planner_studies import distilled, figure, forecasts, foresight, loads, optimum
 from sb3_greendc.cli.planner_studies.common import ENV_ID
+from sb3_greendc.common import yaml
 from sb3_greendc.common.contestants import contestants
 from sb3_greendc.common.files import atomic_write
 from sb3_greendc.common.plots import save_figure
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.episodes import HEURISTICS
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,6 +64,11 @@ def build_parser() -> argparse.ArgumentParser:
     informed.add_argument("--loads", type=float, nargs="+", default=list(foresight.LOADS))
     informed.add_argument("--told", type=int, nargs="+", default=list(foresight.TOLD), metavar="STEPS")
     informed.add_argument("--episodes", type=whole_number, default=256, help="of each load")
+    informed.add_argument("--env", default=ENV_ID, metavar="ID", help="default: %(default)s")
+    informed.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="environment settings")
+    informed.add_argument(
+        "--rivals", nargs="+", choices=HEURISTICS, default=list(foresight.RIVALS), metavar="NAME"
+    )
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
@@ -99,6 +107,9 @@ def _check(options: argparse.Namespace) -> None:
     for told in getattr(options, "told", ()):
         if told < 0:
             raise ValueError(f"--told {told}: must be 0 or more steps")
+    if options.study == "foresight":
+        settings = yaml.parse_assignments(options.set, "--set")
+        make_vec_env(options.env, 1, **{**settings, "offered_load": options.loads[0]}).close()
     if options.study == "figure":
         for path in (options.values, options.parts):
             path.open().close()
@@ -126,7 +137,10 @@ def _distill(options: argparse.Namespace) -> str:
 
 
 def _foresight(options: argparse.Namespace) -> str:
-    table = foresight.study(options.loads, sorted(set(options.told)), options.episodes)
+    settings = yaml.parse_assignments(options.set, "--set")
+    table = foresight.study(
+        options.loads, sorted(set(options.told)), options.episodes, options.env, settings, options.rivals
+    )
     return _keep(table, options.out, foresight.describe)
 
 

@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
         )
         parser.set_defaults(experiment=[my_site.NAME], arguments=arguments)
         my_site.add_options(parser)
-        _add_engine_options(parser, "--workers")
+        _add_common_options(parser, "--workers")
         return parser.parse_known_args(arguments[1:], namespace)
 
 
@@ -71,11 +71,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="training seeds, in place of the form's own number; of single learners: 'taught network=10'",
     )
     parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
-    _add_engine_options(parser, "--jobs", "--workers")
+    _add_common_options(parser, "--jobs", "--workers")
     return parser
 
 
-def _add_engine_options(parser: argparse.ArgumentParser, *workers: str) -> None:
+def _add_common_options(parser: argparse.ArgumentParser, *workers: str) -> None:
+    parser.add_argument(
+        "--rollouts",
+        action="store_true",
+        help="let rollouts compete wherever heuristics do, also on job logs, where they take minutes a point",
+    )
     parser.add_argument("--engine", choices=ENGINES, default="process")
     parser.add_argument(
         *workers, dest="workers", type=whole_number, help="tasks at once (default: all processors)"
@@ -94,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
-        form = Form(options.quick, seeds, options.job_log, by_learner)
+        form = Form(options.quick, seeds, options.job_log, by_learner, options.rollouts)
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
         if form.job_log is not None and not Path(form.job_log).is_file():
@@ -143,7 +148,7 @@ def check_learners(names: Collection[str], items: Sequence[Item]) -> None:
 
 def _my_site(options: argparse.Namespace) -> int:
     """Run ``reproduce my-site``, whose inputs are the user's."""
-    form, console = Form(options.quick, options.seeds), Console()
+    form, console = Form(options.quick, options.seeds, rollouts=options.rollouts), Console()
     folder = options.out / my_site.NAME
     with one_line_errors("reproduce"):
         site = my_site.prepare_site(options, folder / "inputs")

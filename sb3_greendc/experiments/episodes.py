@@ -19,7 +19,8 @@ TEST_SEED = 50_000
 _BATCH = 64
 _SECONDS_PER_STEP = 8e-6  # of one environment of ten units
 _SECONDS_PER_FUTURE = 1e-5  # of one step, planned by rollouts
-_LONG_QUEUES = 6.0  # times slower where logs and overload make many jobs wait
+_LONG_QUEUES = 4.0  # times slower where logs and overload make many jobs wait
+_LONG_FUTURES = 15.0  # times slower there to plan
 _SECONDS_PER_MONTH = 1.8  # of capacity curves: some of their baselines solve programmes
 
 
@@ -69,9 +70,11 @@ class Baselines(Task):
         if greendc.family(self.problem.env_id) == "vcc":
             return 3.0 + self.episodes * len(self.variants) * _SECONDS_PER_MONTH
         futures = sum(int(variant.options.get("futures", 0)) for variant in self.variants)
-        each = len(self.variants) * _SECONDS_PER_STEP + futures * _SECONDS_PER_FUTURE
-        each *= _LONG_QUEUES if self.problem.has_long_queues else 0.8 + 0.2 * self.problem.size
-        return 2.0 + self.episodes * self.problem.episode_steps * each
+        rules, plans = len(self.variants) * _SECONDS_PER_STEP, futures * _SECONDS_PER_FUTURE
+        if self.problem.has_long_queues:
+            rules, plans = rules * _LONG_QUEUES, plans * _LONG_FUTURES
+        size = 0.8 + 0.2 * self.problem.size
+        return 2.0 + self.episodes * self.problem.episode_steps * size * (rules + plans)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

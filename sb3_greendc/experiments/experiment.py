@@ -33,12 +33,14 @@ class Form:
     :param seeds_by_learner: the same for single learners, by name
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
+    :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     """
 
     quick: bool = False
     seeds: int | None = None
     job_log: str | None = None
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
+    rollouts: bool = False
 
     def pick(self, quick: T, full: T) -> T:
         """Return one of two values, by the form."""
@@ -92,7 +94,7 @@ class Form:
         tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
-        if rollouts:
+        if rollouts or self.rollouts:
             # Where many jobs wait a rollout is slow: the stronger form stands for both.
             weaker = () if problem.has_long_queues else (plain(self.futures),)
             choosing = tested.with_kwargs(**taught_choice(problem))

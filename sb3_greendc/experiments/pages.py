@@ -82,7 +82,8 @@ def _command(record: dict[str, Any]) -> str:
     given = [str(record["seeds"])] if record["seeds"] else []
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
-    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}"
+    rollouts = " --rollouts" if record.get("rollouts") else ""
+    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}"
 
 
 def _not_in_full(target: Path, done: Sequence[str]) -> str:

@@ -111,6 +111,7 @@ def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Pat
         "form": form.name,
         "seeds": form.seeds,
         "seeds_by_learner": dict(form.seeds_by_learner),
+        "rollouts": form.rollouts,
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),

@@ -13,6 +13,7 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
 from sb3_greendc.cli.planner_studies import distilled, forecasts
 from sb3_greendc.cli.planner_studies.common import STUDENT, estimates
+from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.datasets import collect
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
@@ -120,10 +121,29 @@ def test_knowing_what_comes_is_worth_something(tmp_path, capsys):
     assert f"`{rival['policy']}`" in described
 
 
+def test_foresight_takes_other_pools_and_rivals(tmp_path):
+    problem = ("--env", "ResourcePoolSuspend-10", "--set", "workload=bernoulli", "episode_steps=60")
+    named = (*problem, "--rivals", "hvf", "--loads", 0.6)
+    table = run("foresight", tmp_path / "foresight.csv", *named, "--told", 0, "--episodes", 4)
+    rival, blind = (row for _, row in table.iterrows())
+    assert rival["policy"].startswith("hvf:")
+    assert blind["gain"] > 0.0
+    alone = evaluate(
+        ["hvf:dispatch=skip,scope=ready", "hvf:dispatch=skip,scope=queue"],
+        "ResourcePoolSuspend-10",
+        4,
+        env_kwargs={"workload": "bernoulli", "episode_steps": 60, "offered_load": 0.6},
+    )
+    values = alone.groupby("policy")["total_job_value_ratio"].mean()
+    assert rival["mean"] == pytest.approx(values.max(), abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["foresight", "--told", "-1"], "--told -1"),
+        (["foresight", "--set", "workloud=bernoulli"], "workloud"),
+        (["foresight", "--env", "ResourcePool-11"], "ResourcePool-11"),
         (["loads", "--policies", "sjff"], "sjff"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),

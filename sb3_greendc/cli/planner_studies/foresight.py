@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,11 +15,19 @@ from sb3_greendc.experiments.rollouts import DEPTH, strong
 
 LOADS = (0.4, 0.6)
 TOLD = (0, 1, 3, 6, 12, 24, 48, 96)
+RIVALS = (*PAPER, "edf")
 FUTURES = 32
 RIVAL = "best of the papers'"
 
 
-def study(loads: Sequence[float], told: Sequence[int], episodes: int) -> pd.DataFrame:
+def study(
+    loads: Sequence[float],
+    told: Sequence[int],
+    episodes: int,
+    env_id: str = ENV_ID,
+    settings: Mapping[str, Any] | None = None,
+    rivals: Sequence[str] = RIVALS,
+) -> pd.DataFrame:
     """Return a row for each load and number of steps that rollouts are told the arrivals of.
 
     Columns: ``load``, ``policy`` (with the papers' best heuristic first), ``told``, ``mean`` (value of jobs
@@ -29,23 +37,30 @@ def study(loads: Sequence[float], told: Sequence[int], episodes: int) -> pd.Data
     :param loads: offered loads
     :param told: steps; rollouts look one step farther, and no less far than those that are told nothing
     :param episodes: of each, seeded from 0 on
+    :param env_id: environment id
+    :param settings: further keyword arguments of the environment
+    :param rivals: heuristics, the best of which in the better of its scopes is what gains are over
     """
-    return pd.concat([_of_load(load, told, episodes) for load in loads], ignore_index=True)
+    heuristics = [variant.spec for variant in all_variants(rivals, dispatches=("skip",))]
+    problems = [{**(settings or {}), "offered_load": load} for load in loads]
+    return pd.concat(
+        [_of_problem(env_id, problem, heuristics, told, episodes) for problem in problems], ignore_index=True
+    )
 
 
-def _of_load(load: float, told: Sequence[int], episodes: int) -> pd.DataFrame:
-    problem: dict[str, Any] = {"offered_load": load}
-    heuristics = [variant.spec for variant in all_variants((*PAPER, "edf"), dispatches=("skip",))]
-    played = evaluate(heuristics, ENV_ID, episodes, env_kwargs=problem)
+def _of_problem(
+    env_id: str, problem: dict[str, Any], heuristics: Sequence[str], told: Sequence[int], episodes: int
+) -> pd.DataFrame:
+    played = evaluate(heuristics, env_id, episodes, env_kwargs=problem)
     best = str(played.groupby("policy", sort=False)[RATIO].mean().idxmax())
     informed = evaluate(
-        {_name(steps): _spec(steps) for steps in told}, ENV_ID, episodes, env_kwargs={**problem, **STUDENT}
+        {_name(steps): _spec(steps) for steps in told}, env_id, episodes, env_kwargs={**problem, **STUDENT}
     )
     results = pd.concat([played[played["policy"] == best], informed], ignore_index=True)
     results = add_share_of_bound(results, "lp", problem)
     table = estimates(results, RATIO, best)
     table["share"] = table["policy"].map(results.groupby("policy")[SHARE].mean())
-    table.insert(0, "load", load)
+    table.insert(0, "load", problem["offered_load"])
     table.insert(2, "told", table["policy"].map({_name(steps): steps for steps in told}))
     return table
 

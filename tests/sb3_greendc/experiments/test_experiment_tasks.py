@@ -251,6 +251,17 @@ def test_a_taught_network_does_not_put_off_what_can_start_now():
     assert ours > 0.95 * theirs
 
 
+def test_rollouts_compete_where_they_are_asked_for():
+    def planners(form):
+        tasks = unique_tasks(load_experiment("rare-fig5").items(form))
+        return [task for task in tasks if isinstance(task, Baselines) and task.variants[0].name == "rollout"]
+
+    assert planners(Form(quick=True)) == []
+    found = planners(Form(quick=True, rollouts=True))
+    assert {task.problem.env_kwargs["units"] for task in found} == {10, 20, 30}
+    assert {variant.label for task in found for variant in task.variants} == {"rollout/32/0.25/24/easy"}
+
+
 def test_single_learners_have_seeds_of_their_own():
     form = Form(quick=True, seeds=2, seeds_by_learner={NAME: 5})
     tasks = [item.task for item in load_experiment("rare-fig4").items(form)]

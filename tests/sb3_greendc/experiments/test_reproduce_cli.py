@@ -52,7 +52,7 @@ def test_the_record_says_what_was_done(run, tmp_path):
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
     assert (record["form"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
     assert record["notes"] == ["a note"]
-    assert record["seeds_by_learner"] == {}
+    assert (record["seeds_by_learner"], record["rollouts"]) == ({}, False)
     assert (tmp_path / "out" / "toys" / "results.csv").read_text().count("\n") == 7
 
 
@@ -86,6 +86,7 @@ def test_the_command_of_a_page_repeats_the_seeds():
     }
     said = pages._command(record)
     assert said == "python scripts/reproduce.py rare-fig4 --quick --seeds 2 'taught network=10'"
+    assert pages._command({**record, "rollouts": True}) == f"{said} --rollouts"
 
 
 def test_processes_give_the_same(run, tmp_path):
