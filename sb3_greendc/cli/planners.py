@@ -67,7 +67,12 @@ def build_parser() -> argparse.ArgumentParser:
     informed.add_argument("--env", default=ENV_ID, metavar="ID", help="default: %(default)s")
     informed.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="environment settings")
     informed.add_argument(
-        "--rivals", nargs="+", choices=HEURISTICS, default=list(foresight.RIVALS), metavar="NAME"
+        "--rivals",
+        nargs="+",
+        choices=HEURISTICS,
+        default=list(foresight.RIVALS),
+        metavar="NAME",
+        help="heuristics, the best of which gains are over (default: the papers')",
     )
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)

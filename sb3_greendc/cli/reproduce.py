@@ -79,7 +79,7 @@ def _add_common_options(parser: argparse.ArgumentParser, *workers: str) -> None:
     parser.add_argument(
         "--rollouts",
         action="store_true",
-        help="let rollouts compete wherever heuristics do, also on job logs, where they take minutes a point",
+        help="let rollouts compete wherever heuristics of pools do, also on job logs (minutes a point)",
     )
     parser.add_argument("--engine", choices=ENGINES, default="process")
     parser.add_argument(

@@ -133,6 +133,19 @@ def summarize(config: Ints, rows: Ints, b: int, row: int, resource: int) -> None
 
 
 @inlined
+def keep_common(rows: Ints, b: int, scratch: int, row: int, column: int, words: int) -> bool:
+    """Keep, in the scratch row, the units that are set in another row too; return whether any fell away."""
+    fewer = False
+    for w in range(words):
+        common = rows[b, scratch, at.BITS + w]
+        kept = common & rows[b, row, column + w]
+        if kept != common:
+            rows[b, scratch, at.BITS + w] = kept
+            fewer = True
+    return fewer
+
+
+@inlined
 def blocked_row(
     config: Ints, rows: Ints, b: int, head: int, first: int, length: int, column: int, need: int
 ) -> int:
@@ -158,15 +171,8 @@ def blocked_row(
     for w in range(words):
         rows[b, horizon, at.BITS + w] = bits_below(at.WORD_BITS)
     for h in range(first + length - 1, first - 1, -1):
-        row = ring(head, h, horizon)
-        changed = False
-        for w in range(words):
-            common = rows[b, horizon, at.BITS + w]
-            kept = common & rows[b, row, column + w]
-            if kept != common:
-                rows[b, horizon, at.BITS + w] = kept
-                changed = True
-        if changed and first_run(rows, b, horizon, at.BITS, words, need) < 0:
+        fewer = keep_common(rows, b, horizon, ring(head, h, horizon), column, words)
+        if fewer and first_run(rows, b, horizon, at.BITS, words, need) < 0:
             return h
     return -1
 

@@ -24,7 +24,14 @@ from greendc.resource_pool import orders
 from greendc.resource_pool.kernel import place_waiting
 from greendc.resource_pool.kernel_observe import refresh_choices
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
-from greendc.resource_pool.kernel_rows import bits_below, column_of, find_start, longest_run, ring
+from greendc.resource_pool.kernel_rows import (
+    bits_below,
+    column_of,
+    find_start,
+    keep_common,
+    longest_run,
+    ring,
+)
 from greendc.resource_pool.observation import JOB_FEATURES
 from greendc.resource_pool.orders import sort_key
 
@@ -254,14 +261,7 @@ def measure_blocks(config: Ints, rows: Ints, b: int, head: int, widest: Ints) ->
             for w in range(words):
                 rows[b, horizon, at.BITS + w] = bits_below(at.WORD_BITS)
             for h in range(horizon):
-                row, fewer = ring(head, h, horizon), False
-                for w in range(words):
-                    common = rows[b, horizon, at.BITS + w]
-                    kept = common & rows[b, row, column + w]
-                    if kept != common:
-                        rows[b, horizon, at.BITS + w] = kept
-                        fewer = True
-                if fewer:
+                if keep_common(rows, b, horizon, ring(head, h, horizon), column, words):
                     longest = longest_run(rows, b, horizon, at.BITS, words)
                 widest[brown, k, h] = longest
 
