@@ -13,6 +13,9 @@ from sb3_greendc.zoo import positive_integer
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""
+
 
 class BadInput(SystemExit):
     """Ends a command with :data:`BAD_INPUT`; its message has been printed."""

@@ -14,9 +14,10 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
 from sb3_greendc.common import yaml
 from sb3_greendc.common.bounds import SHARE, add_share_of_bound
+from sb3_greendc.common.engine import TaskError
 from sb3_greendc.common.evaluation import Evaluation
 from sb3_greendc.common.metrics import main_metrics
 from sb3_greendc.common.models import SavedModel, load_model
@@ -26,8 +27,10 @@ from sb3_greendc.common.statistics import summarize
 from sb3_greendc.common.tables import number, summary_tables
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments.experiment import taught_view
-from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.teaching import FLOORS, teach
+from sb3_greendc.experiments.runner import run_tasks
+from sb3_greendc.experiments.store import Store
+from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.teaching import FLOORS, Teaching, require_same_spaces
 from sb3_greendc.pretrained import Release, pretrained_directory, write_release
 from sb3_greendc.zoo import load_hyperparameters
 
@@ -78,6 +81,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--notes", default="", help="what users must know: limits of use")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/release"),
+        help="where taught networks are kept: the same command judges them without teaching them again "
+        "(default: %(default)s)",
+    )
     return parser
 
 
@@ -90,28 +100,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
         own = load_model(options.model) if options.model else None
-        cases = judged_in(options, env_kwargs, own)
+        own_env = describe(own, options.name, options.serves).env_id if own else None
+        cases = judged_in(options, env_kwargs, own_env)
         for env_id, settings in cases:  # what is wrong with them shows before hours of teaching, not after
             make_vec_env(env_id, 1, **settings).close()
             if options.baselines:
                 Evaluation(options.baselines, env_id, options.episodes, options.seed, settings)
-        saved = own or taught(options, env_kwargs, arguments)
-        release = replace(describe(saved, options.name, options.serves), scales=options.scales)
-        folder = pretrained_directory() / options.name
-        write_release(folder, saved.model, release, "Not judged yet.\n")
-        policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
-        parts = []
-        for env_id, settings in cases:
-            fits = release.scales and release.serves_id(env_id)
-            policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
-            one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
-            method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
-            progress = not options.no_progress
-            part = add_share_of_bound(one.run(progress), method, settings, progress=progress)
-            parts.append(part.assign(problem=f"`{one.env_id}`{_given(settings)}"))
-    results = pd.concat(parts)
-    write_release(folder, saved.model, release, write_card(release, saved.run, results, options.notes))
+        teaching = teaching_of(options, env_kwargs) if options.teach else None
     console = Console()
+    try:
+        if teaching:
+            store = Store(options.out)
+            run_tasks([Item(teaching)], store, "serial", None, Console(quiet=options.no_progress))
+            own = taught(store.folder(teaching), options, env_kwargs, arguments)
+        assert own is not None  # argparse wants one of --model and --teach
+        folder, results = judge(own, options, cases)
+    except TaskError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command goes on, with the network if it was taught by then")
+        return INTERRUPTED
     for problem, part in results.groupby("problem", sort=False):
         for table in summary_tables(_summary(part), str(problem), console.width):
             console.print(table)
@@ -125,16 +134,16 @@ def read_lessons(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def judged_in(
-    options: argparse.Namespace, env_kwargs: Mapping[str, Any], own: SavedModel | None
+    options: argparse.Namespace, env_kwargs: Mapping[str, Any], own_env: str | None
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the environments of the card's tables with their settings.
 
     :param options: of the command
     :param env_kwargs: keyword arguments of every environment
-    :param own: the saved model, whose environment stands in for ``--env``; without one a network is taught
+    :param own_env: environment of the saved model, which stands in for ``--env``; ``None`` if one is taught
     :raises ValueError: without an environment
     """
-    env_ids = options.env or ([describe(own, options.name, options.serves).env_id] if own else [])
+    env_ids = options.env or ([own_env] if own_env else [])
     if not env_ids:
         raise ValueError("--teach: needs --env, the environment that is taught")
     return [
@@ -143,30 +152,71 @@ def judged_in(
     ]
 
 
-def taught(
-    options: argparse.Namespace, env_kwargs: Mapping[str, Any], arguments: Sequence[str]
-) -> SavedModel:
-    """Teach a network as experiments do, and return it with its record.
+def teaching_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> Teaching:
+    """Return the task that teaches a network as experiments do.
 
     :param options: of the command
     :param env_kwargs: keyword arguments of the environment
-    :param arguments: those of the command
+    :raises ValueError: for lessons whose spaces differ
     """
     problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
     view = taught_view(problem)
     lessons = [problem.with_kwargs(**view, **one) for one in read_lessons(options) or [{}]]
-    clone = teach(lessons, options.teach, options.futures, epochs=10, floors=options.floors)
+    require_same_spaces(lessons)
+    return Teaching(
+        tuple(lessons), options.teach, options.futures, epochs=10, seed=0, floors=tuple(options.floors)
+    )
+
+
+def taught(
+    folder: Path, options: argparse.Namespace, env_kwargs: Mapping[str, Any], arguments: Sequence[str]
+) -> SavedModel:
+    """Return the network that was taught, with the record of a run.
+
+    :param folder: of the finished task
+    :param options: of the command
+    :param env_kwargs: keyword arguments of the environment
+    :param arguments: those of the command
+    """
+    saved = load_model(folder)
+    env_id = saved.run["env_id"]
+    view = taught_view(Problem(env_id, env_kwargs))
     # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
     del view["skip_forced"]
     record = {
-        **clone.record,
-        **provenance(),
         "env_kwargs": {**env_kwargs, **view},
-        "algorithm": clone.algorithm,
+        "hyperparameters": load_hyperparameters(saved.run["algorithm"], env_id).settings,
+        "command": shlex.join(["scripts/release.py", *arguments]),
     }
-    hyperparameters = load_hyperparameters(clone.algorithm, problem.env_id).settings
-    command = shlex.join(["scripts/release.py", *arguments])
-    return SavedModel(clone.model, None, {**record, "hyperparameters": hyperparameters, "command": command})
+    return replace(saved, run={**saved.run, **record})
+
+
+def judge(
+    saved: SavedModel, options: argparse.Namespace, cases: Sequence[tuple[str, Mapping[str, Any]]]
+) -> tuple[Path, pd.DataFrame]:
+    """Write the release, play its episodes beside the baselines', and write its card.
+
+    :param saved: the model with the record of its run
+    :param options: of the command
+    :param cases: environments of the card's tables with their settings
+    :return: the release's folder, and the episodes with a column ``problem``
+    """
+    release = replace(describe(saved, options.name, options.serves), scales=options.scales)
+    folder = pretrained_directory() / options.name
+    write_release(folder, saved.model, release, "Not judged yet.\n")
+    policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
+    parts = []
+    for env_id, settings in cases:
+        fits = release.scales and release.serves_id(env_id)
+        policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
+        one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
+        method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
+        progress = not options.no_progress
+        part = add_share_of_bound(one.run(progress), method, settings, progress=progress)
+        parts.append(part.assign(problem=f"`{one.env_id}`{_given(settings)}"))
+    results = pd.concat(parts)
+    write_release(folder, saved.model, release, write_card(release, saved.run, results, options.notes))
+    return folder, results
 
 
 def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Release:

@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, one_line_errors, whole_number
 from sb3_greendc.common.engine import ENGINES, TaskError, processors
 from sb3_greendc.common.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
@@ -26,7 +26,6 @@ from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.taught import Trial
 from sb3_greendc.experiments.training import Training
 
-INTERRUPTED = 130
 TASKS = "tasks"
 """Folder of finished tasks below ``--out``, shared by all experiments."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
 from sb3_greendc.cli.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
 from sb3_greendc.common import yaml
 from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
@@ -18,10 +18,8 @@ from sb3_greendc.common.engine import ENGINES, map_tasks
 from sb3_greendc.common.models import MODEL_FILE, read_run
 from sb3_greendc.common.resume import Checkpointing
 
-__all__ = ["INTERRUPTED", "Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
+__all__ = ["Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it; the model so far is saved."""
 FAILED = 1
 """Exit code when a checkpoint could not be written."""
 

@@ -20,8 +20,8 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
-from sb3_greendc.cli.common import one_line_errors, whole_number
-from sb3_greendc.cli.train import INTERRUPTED, log_formats
+from sb3_greendc.cli.common import INTERRUPTED, one_line_errors, whole_number
+from sb3_greendc.cli.train import log_formats
 from sb3_greendc.common import yaml
 from sb3_greendc.common.checkpoints import comparable, require_same_run
 from sb3_greendc.common.files import atomic_write

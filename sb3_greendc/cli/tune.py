@@ -13,7 +13,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
 from rich.console import Console
 
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
 from sb3_greendc.common import yaml
 from sb3_greendc.common.engine import ENGINES, TaskError
 from sb3_greendc.common.tables import summary_tables
@@ -30,7 +30,6 @@ from sb3_greendc.tuning.worker import Order, Outcome
 from sb3_greendc.tuning.zoo_block import write_block
 from sb3_greendc.zoo import zoo_file
 
-INTERRUPTED = 130
 FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
 """Errors of a trial that are the storage's: a full disk, a server that is gone."""

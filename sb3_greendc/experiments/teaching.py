@@ -131,7 +131,7 @@ def teach(
     :param depth: steps that they look ahead
     :raises ValueError: for lessons whose spaces differ
     """
-    _require_same_spaces(lessons)
+    require_same_spaces(lessons)
     teachers = [strong(futures, best_floor(lesson, floors, seed, depth), depth).spec for lesson in lessons]
     parts = [
         record(lesson, teacher, labels // len(lessons), seed)
@@ -145,8 +145,12 @@ def teach(
     return replace(clone, record={**clone.record, **more})
 
 
-def _require_same_spaces(lessons: Sequence[Problem]) -> None:
-    """Refuse lessons that are not seen alike, before hours of recording."""
+def require_same_spaces(lessons: Sequence[Problem]) -> None:
+    """Refuse lessons that are not seen alike, before hours of recording.
+
+    :param lessons: problems as the network acts in them
+    :raises ValueError: naming the first that is seen otherwise
+    """
     spaces = []
     for lesson in lessons:
         env = make_vec_env(lesson.env_id, 1, **lesson.env_kwargs)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sb3_greendc.cli import release as command
+from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.common.evaluation import evaluate
 from sb3_greendc.common.models import load_model
@@ -121,7 +122,7 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     make += ["--name", "pool", "--scales", "--no-progress"]
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-[2-9]0"]
     make += ["--lessons", "offered_load=0.5", "power=random,power_level=0.8"]
-    make += ["--episodes", "2", "--baselines", "hvf"]
+    make += ["--episodes", "2", "--baselines", "hvf", "--out", str(tmp_path / "kept")]
     assert command.main(make) == 0
     weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
     assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
@@ -141,6 +142,37 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
         assert part in card
     with pytest.raises(SystemExit):
         command.main(["--teach", "1000", "--name", "pool"])
+
+
+def test_an_interrupted_card_does_not_cost_the_teaching(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
+    make = ["--teach", "900", "--futures", "2", "--name", "pool", "--env", "ResourcePool-10", "--no-progress"]
+    make += ["--set", "episode_steps=50", "--episodes", "2", "--out", str(tmp_path / "kept")]
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "add_share_of_bound", stop)
+        assert command.main(make) == INTERRUPTED
+    assert "the same command goes on" in capsys.readouterr().out
+    tensors = (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(teaching, "collect", None)  # nothing is taught again
+        assert command.main(make) == 0
+    assert (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes() == tensors
+    assert "| pool |" in (tmp_path / "pretrained" / "pool" / CARD_FILE).read_text()
+
+
+def test_too_little_to_teach_with_is_said_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
+    make = ["--teach", "300", "--futures", "2", "--name", "pool", "--env", "ResourcePool-10", "--no-progress"]
+    assert command.main([*make, "--set", "episode_steps=50", "--out", str(tmp_path / "kept")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("release: ")
+    assert "batch_size=512: must be between 1 and" in said
+    assert "Traceback" not in said
+    assert "pool" not in releases()
 
 
 def test_lessons_are_for_networks_that_are_taught(folder, capsys):
