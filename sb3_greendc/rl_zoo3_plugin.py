@@ -21,7 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 
 import greendc
 from sb3_greendc.common.algorithms import ALGORITHMS, algorithm_class
-from sb3_greendc.zoo import learns_from_data, load_hyperparameters, policy_for
+from sb3_greendc.zoo import CALLBACKS, learns_from_data, load_hyperparameters, policy_for
 
 _SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
 """Keys whose strings rl-zoo3 turns into schedules itself; it rejects finished schedules there."""
@@ -67,6 +67,8 @@ def block_for_rl_zoo3(algorithm: str, env_id: str, env_kwargs: Mapping[str, Any]
         block["normalize"] = dict(chosen.normalize)
     if chosen.noise is not None:
         block["noise_type"], block["noise_std"] = chosen.noise
+    if chosen.callbacks:
+        block["callback"] = [f"{CALLBACKS[name].__module__}.{name}" for name in chosen.callbacks]
     return block
 
 

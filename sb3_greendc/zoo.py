@@ -5,7 +5,8 @@ the algorithm's constructor a block may say ``policy``, ``n_envs``, ``n_timestep
 or the keywords of ``VecNormalize``), ``noise_type`` and ``noise_std`` (action noise). ``lin_3e-4`` is a
 schedule that falls linearly from 3e-4 to 0. ``policy_kwargs`` is a mapping, or rl-zoo3's ``dict(...)``;
 ``features_extractor`` in it is the name of an extractor (:data:`sb3_greendc.extractors.EXTRACTORS`).
-``policy`` is a name that the algorithm knows, or one of :data:`POLICIES`.
+``policy`` is a name that the algorithm knows, or one of :data:`POLICIES`; ``callback`` a name, or a list of
+names, from :data:`CALLBACKS`.
 
 Two things go beyond rl-zoo3: ids without a version and patterns (``VCC-*``) may head a block, and no
 value is ever evaluated as code.
@@ -26,6 +27,7 @@ from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
@@ -34,6 +36,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from greendc.config import nearest
 from sb3_greendc.common import yaml
 from sb3_greendc.common.algorithms import algorithm_class, hyperparameters_of
+from sb3_greendc.common.discounting import DiscountByTime
 from sb3_greendc.common.expressions import read_mapping
 from sb3_greendc.extractors import (
     JobSetDQNPolicy,
@@ -43,13 +46,16 @@ from sb3_greendc.extractors import (
     resolve_extractor,
 )
 
-_OWN_KEYS = ("policy", "n_envs", "n_timesteps", "normalize", "noise_type", "noise_std")
+_OWN_KEYS = ("policy", "n_envs", "n_timesteps", "normalize", "noise_type", "noise_std", "callback")
 _NOISES = {"normal": NormalActionNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckActionNoise}
 POLICIES: dict[str, type[BasePolicy]] = {
     policy.__name__: policy
     for policy in (JobSetDQNPolicy, JobSetPolicy, MaskableJobSetPolicy, MaskedActorCriticPolicy)
 }
 """Policies of this project that a file may name, beside those that the algorithm knows by name."""
+
+CALLBACKS: dict[str, type[BaseCallback]] = {callback.__name__: callback for callback in (DiscountByTime,)}
+"""Callbacks that change how an algorithm learns, which a file may name."""
 
 _POLICIES_FOR_DICTS = {"MlpPolicy": "MultiInputPolicy", "MlpLstmPolicy": "MultiInputLstmPolicy"}
 
@@ -97,6 +103,7 @@ class Hyperparameters:
     :param normalize: keywords of ``VecNormalize``, or ``None`` for none
     :param noise: kind and standard deviation of the action noise, or ``None``
     :param arguments: the constructor's keyword arguments
+    :param callbacks: names of callbacks that belong to the algorithm's settings
     """
 
     algorithm: str
@@ -107,6 +114,7 @@ class Hyperparameters:
     normalize: Mapping[str, Any] | None
     noise: tuple[str, float] | None
     arguments: Mapping[str, Any]
+    callbacks: tuple[str, ...] = ()
 
     def wrap(self, env: VecEnv) -> VecEnv:
         """Wrap the environment in ``VecNormalize``, with the agent's gamma, where ``normalize`` says so.
@@ -121,6 +129,10 @@ class Hyperparameters:
         except (AssertionError, TypeError, ValueError) as error:
             raise ValueError(f"normalize: {error}") from error
 
+    def make_callbacks(self) -> list[BaseCallback]:
+        """Return new callbacks for a run, which go before all others."""
+        return [CALLBACKS[name]() for name in self.callbacks]
+
     def build(self, env: VecEnv, seed: int | None = None, device: str = "auto") -> BaseAlgorithm:
         """Build the model; ``env`` is already wrapped (:meth:`wrap`).
 
@@ -134,7 +146,10 @@ class Hyperparameters:
         if issubclass(cls, MaskablePPO) and not is_masking_supported(env):
             raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")
         try:
-            return cls(policy, env, seed=seed, device=device, **arguments)
+            model = cls(policy, env, seed=seed, device=device, **arguments)
+            for callback in self.make_callbacks():
+                callback.init_callback(model)  # what does not fit shows here, not when training begins
+            return model
         except (AssertionError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{self.algorithm} does not fit: {reason}") from error
@@ -255,6 +270,7 @@ def _interpret(
         normalize=own.get("normalize"),
         noise=None if kind is None else (kind, own.get("noise_std", 0.1)),
         arguments=values,
+        callbacks=own.get("callback", ()),
     )
 
 
@@ -273,6 +289,8 @@ def _value(key: str, value: Any) -> Any:
             return read_mapping(value)
         case "noise_type" if value is not None and value not in _NOISES:
             raise ValueError(f"{value!r}: must be one of {', '.join(_NOISES)}")
+        case "callback":
+            return _callback_names(value)
         case "train_freq" if isinstance(value, list):
             return tuple(value)
     if isinstance(value, str) and value.startswith("lin_"):
@@ -291,6 +309,14 @@ def positive_integer(value: object) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1 and value % 1 == 0:
         return int(value)
     raise ValueError(f"{value!r}: must be a positive whole number")
+
+
+def _callback_names(value: object) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else [] if value is None else [value]
+    for name in names:
+        if not isinstance(name, str) or name not in CALLBACKS:
+            raise ValueError(f"{name!r}: must be one of {', '.join(CALLBACKS)}")
+    return tuple(names)
 
 
 def _action_noise(kind: str, std: float, action_space: spaces.Space[Any]) -> ActionNoise:

@@ -165,7 +165,7 @@ def train(
     out.mkdir(parents=True, exist_ok=True)
     model = run.model
     model.set_logger(RunLogger(out, formats, checkpointing.resumed_at if checkpointing else None))
-    callbacks: list[BaseCallback] = [EpisodeMetricsCallback()]
+    callbacks: list[BaseCallback] = [*run.hyperparameters.make_callbacks(), EpisodeMetricsCallback()]
     bar = ProgressBarCallback(run.timesteps)
     if progress:
         callbacks.append(bar)

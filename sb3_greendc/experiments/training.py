@@ -162,7 +162,8 @@ class Training(Task):
         with tempfile.TemporaryDirectory() as folder:
             run.model.set_logger(configure(folder, ["csv"]))
             started = time.perf_counter()
-            callbacks = [EpisodeMetricsCallback(), *self.learner.start(run.model, *files), judge]
+            own = [*run.hyperparameters.make_callbacks(), *self.learner.start(run.model, *files)]
+            callbacks = [*own, EpisodeMetricsCallback(), judge]
             with warnings.catch_warnings():  # rollouts of a short run may be shorter than an episode
                 warnings.filterwarnings("ignore", "No episode finished in a rollout")
                 run.model.learn(self.decisions, callback=callbacks)

@@ -60,7 +60,7 @@ def train_and_score(
     try:
         callback = _EvaluationsOnTheWay(problem, validation, should_stop, is_lost)
         try:
-            model.learn(problem.timesteps, callback=callback)
+            model.learn(problem.timesteps, callback=[*hyperparameters.make_callbacks(), callback])
             if callback.given_up:
                 return Training(model, None)
             score = validation.score(model)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.claims import Claim
 from sb3_greendc.experiments.experiment import Form
-from sb3_greendc.experiments.learners import SC20_A2C, pool_learners
-from sb3_greendc.experiments.sc20.training import CHECKPOINTS, FULL_SEEDS, QUICK_ARRIVALS, problem
+from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.sc20.training import (
+    CHECKPOINTS,
+    CHOOSES,
+    CLAIMS,
+    FULL_SEEDS,
+    LEARNERS,
+    PAPER,
+    QUICK_ARRIVALS,
+    problem,
+)
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
 
 ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
-CLAIMS = (Claim("hvf", 38.0, "SC20: 38 to 70 % above HVF beyond half load", points=ARRIVALS[5:]),)
-"""The lower end of what is printed."""
 
 
 def points(form: Form) -> list[Point]:
@@ -25,12 +30,12 @@ def points(form: Form) -> list[Point]:
 
 
 def learners(form: Form) -> list[Learner]:
-    """Return SC20's learner, and ours, which do without suspension and see their credit at once."""
+    """Return SC20's learners, and ours, which do without suspension and see their credit at once."""
     ours = [
         dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
         for learner in pool_learners(form)
     ]
-    return [SC20_A2C, *ours]
+    return [*LEARNERS, *ours]
 
 
 EXPERIMENT = Sweep(
@@ -38,9 +43,10 @@ EXPERIMENT = Sweep(
     learners,
     "arrivals (probability of a job in a step)",
     style="lines",
-    papers=("fcfs", "hvf"),
+    papers=PAPER,
     claims=CLAIMS,
     checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
     rollouts=True,
+    notes=(CHOOSES,),
 ).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sb3_contrib import MaskablePPO, RecurrentPPO
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.callbacks import BaseCallback
+
+from sb3_greendc import PIDLagrangianPPO
+from sb3_greendc.common.discounting import DiscountByTime, advantages_by_time, steps_of
+from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.zoo import load_hyperparameters
+
+POOL = "ResourcePoolSuspend-10"
+
+
+class Watch(BaseCallback):
+    """Keeps what the buffer held before and after the advantages were computed anew."""
+
+    def __init__(self, *inside: BaseCallback) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def _init_callback(self) -> None:
+        for one in self.inside:
+            one.init_callback(self.model)
+
+    def _on_rollout_start(self) -> None:
+        for one in self.inside:
+            one.on_rollout_start()
+
+    def _on_step(self) -> bool:
+        for one in self.inside:
+            one.update_locals(self.locals)
+            one.on_step()
+        return True
+
+    def _on_rollout_end(self) -> None:
+        buffer: Any = self.model.rollout_buffer  # type: ignore[attr-defined]
+        self.before = buffer.advantages.copy()
+        for one in self.inside:
+            one.on_rollout_end()
+        self.after, self.returns, self.values = buffer.advantages, buffer.returns, buffer.values
+
+
+def test_by_hand() -> None:
+    column = lambda *numbers: np.array(numbers, dtype=np.float32)[:, None]  # noqa: E731
+    found = advantages_by_time(
+        rewards=column(1, 2, 4),
+        values=column(0.5, 1, 2),
+        episode_starts=column(1, 0, 0),
+        last_values=np.array([8], dtype=np.float32),
+        steps=column(1, 0, 2),
+        gamma=0.5,
+        gae_lambda=0.5,
+    )
+    last = 4 + 0.25 * 8 - 2  # two steps: 0.5 squared
+    middle = (2 + 2 - 1) + last  # no time passes: neither gamma nor lambda
+    first = (1 + 0.5 * 1 - 0.5) + 0.25 * middle
+    np.testing.assert_allclose(found, column(first, middle, last))
+
+
+def test_nothing_leaks_from_the_next_episode() -> None:
+    ones = np.ones((3, 1), dtype=np.float32)
+    starts = np.array([[1], [0], [1]], dtype=np.float32)
+    found = advantages_by_time(ones, 7 * ones, starts, 9 * ones[0], ones, 0.9, 0.8)
+    assert found[1, 0] == 1 - 7
+
+
+@pytest.mark.parametrize(
+    ("cls", "policy"),
+    [
+        (A2C, "MultiInputPolicy"),
+        (PPO, "MultiInputPolicy"),
+        (MaskablePPO, "MultiInputPolicy"),
+        (RecurrentPPO, "MultiInputLstmPolicy"),
+    ],
+)
+def test_with_one_step_a_decision_it_is_what_the_algorithm_does(
+    cls: Any, policy: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        "sb3_greendc.common.discounting.steps_of", lambda infos: np.ones(len(infos), dtype=np.float32)
+    )
+    env = make_vec_env(POOL, 2, seed=0, episode_steps=20)  # several episodes end within the rollout
+    model = cls(policy, env, n_steps=64, gamma=0.9, gae_lambda=0.8, seed=0)
+    watch = Watch(DiscountByTime())
+    model.learn(128, callback=watch)
+    np.testing.assert_allclose(watch.after, watch.before, rtol=1e-4, atol=1e-5)
+
+
+def test_decisions_without_time_are_not_discounted() -> None:
+    env = make_vec_env(POOL, 2, seed=0)
+    model = A2C("MultiInputPolicy", env, n_steps=64, gamma=0.5, gae_lambda=0.5, seed=0)
+    watch = Watch(DiscountByTime())
+    model.learn(128, callback=watch)
+    assert not np.allclose(watch.after, watch.before, atol=1e-3)
+    np.testing.assert_allclose(watch.returns, watch.after + watch.values)
+
+
+def test_it_is_a_setting_of_hyperparameter_files() -> None:
+    chosen = load_hyperparameters("a2c", f"{POOL}-v0", {"callback": "DiscountByTime", "n_envs": 2})
+    (callback,) = chosen.make_callbacks()
+    assert isinstance(callback, DiscountByTime)
+    assert chosen.settings["callback"] == "DiscountByTime"
+    assert load_hyperparameters("a2c", f"{POOL}-v0", {"callback": None}).make_callbacks() == []
+    for wrong in ("DiscountByTim", ["DiscountByTime", 3], {"DiscountByTime": {}}):
+        with pytest.raises(ValueError, match=r"callback.*must be one of DiscountByTime"):
+            load_hyperparameters("a2c", f"{POOL}-v0", {"callback": wrong})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"), [("dqn", "DQN"), ("pid_ppo", "PIDLagrangianPPO"), ("a2c", "gamma")]
+)
+def test_what_it_does_not_fit_is_said_before_training(algorithm: str, name: str) -> None:
+    more = {"gamma": 0.0} if name == "gamma" else {}
+    chosen = load_hyperparameters(algorithm, f"{POOL}-v0", {"callback": "DiscountByTime", **more})
+    with pytest.raises(ValueError, match=rf"{algorithm} does not fit: DiscountByTime: {name}"):
+        chosen.build(chosen.wrap(make_vec_env(POOL, chosen.n_envs, seed=0)), seed=0, device="cpu")
+
+
+def test_environments_must_say_how_much_time_passes() -> None:
+    model = PPO("MlpPolicy", make_vec_env("DiscreteVCC-2019", 2, seed=0), n_steps=8, batch_size=8)
+    with pytest.raises(KeyError, match="time_advanced"):
+        model.learn(16, callback=DiscountByTime())
+    with pytest.raises(KeyError, match="environment 1 reports no"):
+        steps_of([{"time_advanced": 1}, {}])
+
+
+def test_it_belongs_to_algorithms_that_collect_rollouts() -> None:
+    env = make_vec_env(POOL, 1, seed=0)
+    for model in (
+        DQN("MultiInputPolicy", env, buffer_size=10),
+        PIDLagrangianPPO("MultiInputPolicy", env, cost_limit=1.0),
+    ):
+        with pytest.raises(ValueError, match="must be an on-policy algorithm without costs"):
+            model.learn(10, callback=DiscountByTime())
