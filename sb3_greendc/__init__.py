@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sb3_greendc.common.discounting import DiscountByTime
     from sb3_greendc.crr import CRR
     from sb3_greendc.discrete_sac import DiscreteSAC
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CRR",
+    "DiscountByTime",
     "DiscreteSAC",
     "PIDController",
     "PIDLagrangianPPO",
@@ -26,6 +28,7 @@ __all__ = [
 
 _MODULES = {
     "CRR": "sb3_greendc.crr",
+    "DiscountByTime": "sb3_greendc.common.discounting",
     "DiscreteSAC": "sb3_greendc.discrete_sac",
     "PIDController": "sb3_greendc.pid_ppo",
     "PIDLagrangianPPO": "sb3_greendc.pid_ppo",

@@ -185,9 +185,9 @@ the environment's ordinary mask, as in the papers; jobs and power are the same."
 
 CHOICE = {**ON_TIME, "skip_forced": True}
 """The same, asked only where there is a choice: for networks that are taught, and for DiscreteSAC and DQN,
-which learn more from fewer decisions. To PPO it does harm: it discounts by decisions, and time is then hidden
-from it (value ratio after 100,000 decisions at ten units and a load of 1: 0.595, and 0.630 without;
-DiscreteSAC after 12,000: 0.628, and 0.540 without; 64 episodes, one seed)."""
+which learn more from fewer decisions (DiscreteSAC's value ratio after 12,000 of them at ten units and a load of
+1: 0.628, and 0.540 without; 64 episodes, one seed). To PPO it does harm, which discounts by decisions, unless
+:class:`~sb3_greendc.common.discounting.DiscountByTime` lets it discount by time."""
 
 LONG_QUEUES = {"ready_pool_size": 32}
 """How many jobs a network that is taught chooses from on job logs. Of the hundreds that wait there nearly all
