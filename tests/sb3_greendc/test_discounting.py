@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,15 @@ from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc import PIDLagrangianPPO
+from sb3_greendc.cli.train import main as train
 from sb3_greendc.common.discounting import DiscountByTime, advantages_by_time, steps_of
 from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.experiments.learners import SC20_A2C
+from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.training import Training
+from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3
+from sb3_greendc.tuning import make_problem
+from sb3_greendc.tuning.training import train_and_score
 from sb3_greendc.zoo import load_hyperparameters
 
 POOL = "ResourcePoolSuspend-10"
@@ -137,3 +146,40 @@ def test_it_belongs_to_algorithms_that_collect_rollouts() -> None:
     ):
         with pytest.raises(ValueError, match="must be an on-policy algorithm without costs"):
             model.learn(10, callback=DiscountByTime())
+
+
+def test_commands_experiments_and_trials_train_with_it(monkeypatch: Any, tmp_path: Any) -> None:
+    rollouts: list[Any] = []
+    monkeypatch.setattr(DiscountByTime, "_on_rollout_end", lambda self: rollouts.append(self.model))
+    sizes = {"n_envs": 2, "n_steps": 16}
+    run = [
+        "--algo",
+        "a2c",
+        "--env",
+        POOL,
+        "--timesteps",
+        "64",
+        "--no-progress",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert train([*run, "--hparams", "n_envs=2", "n_steps=16", "callback=DiscountByTime"]) == 0
+    assert len(rollouts) == 2
+    settings = {**SC20_A2C.hyperparameters, **sizes}
+    problem = Problem(POOL, {"episode_steps": 20})
+    Training(problem, replace(SC20_A2C, hyperparameters=settings), 64, 0, 1).compute()
+    assert len(rollouts) == 4
+    trial = make_problem(POOL, "a2c", 64, {"episode_steps": 20}, {"n_envs": 2}, evaluations=1, episodes=1)
+    chosen = load_hyperparameters("a2c", f"{POOL}-v0", {**sizes, "callback": "DiscountByTime"})
+    train_and_score(trial, chosen, lambda *_: False, lambda: False)
+    assert len(rollouts) == 6
+
+
+def test_rl_zoo3_is_told_where_it_is(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("GREENDC_ZOO", str(tmp_path))
+    (tmp_path / "a2c.yml").write_text(
+        "default: {policy: MlpPolicy, n_timesteps: 10, callback: DiscountByTime}"
+    )
+    (path,) = block_for_rl_zoo3("a2c", f"{POOL}-v0", {})["callback"]
+    module, _, name = path.rpartition(".")
+    assert getattr(importlib.import_module(module), name) is DiscountByTime
