@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from sb3_greendc.common.statistics import Interval
 from sb3_greendc.experiments.bounds import BOUND
-from sb3_greendc.experiments.claims import Claim
+from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 
 VALUE = "total_job_value"
+BEST_OF_ALL = "best that does not learn"
 _RESAMPLES = 4000
 
 
@@ -125,10 +126,10 @@ def _compare_at(
     papers: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     rivals = [(name, best_form(rows, [name], metric, dispatch="skip")) for name in papers]
-    rivals.append(("best of the papers'", best_form(rows, papers, metric, dispatch="skip")))
+    rivals.append((BEST_OF_PAPER, best_form(rows, papers, metric, dispatch="skip")))
     rivals.append(("best heuristic", best_form(rows, HEURISTICS, metric)))
     policies = [name for name in rows["baseline"].dropna().unique() if name != BOUND]
-    rivals.append(("best that does not learn", best_form(rows, policies, metric)))
+    rivals.append((BEST_OF_ALL, best_form(rows, policies, metric)))
     bound = rows[rows["policy"] == BOUND]
     forms = {variant: rows[rows["policy"] == variant] for _, variant in rivals if variant is not None}
     theirs = {variant: matrix(of, metric) for variant, of in forms.items()}

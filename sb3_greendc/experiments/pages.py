@@ -18,7 +18,7 @@ import pandas as pd
 
 from sb3_greendc.common.files import atomic_write, write_json
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
-from sb3_greendc.experiments.comparison import VALUE
+from sb3_greendc.experiments.comparison import BEST_OF_ALL, VALUE
 from sb3_greendc.experiments.experiment import Form, unique_tasks
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate
@@ -103,12 +103,17 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
 
 
 def _headlines(target: Path, done: Sequence[str]) -> str:
-    """Return the table of all margins in value: a line for each point of each experiment."""
+    """Return the table of all margins in value: a line for each point of each experiment.
+
+    Experiments that have the papers' rivals alone, not all that do not learn, are left out.
+    """
     tables: list[pd.DataFrame] = []
     for name in done:
         path = target / name / "comparison.csv"
         comparison = pd.read_csv(path) if path.is_file() else pd.DataFrame()
         if "metric" not in comparison or set(comparison["metric"]) != {VALUE}:
+            continue
+        if BEST_OF_ALL not in set(comparison["against"]):
             continue
         table = headlines(comparison)
         measured = table.drop(columns=PRINTED)
@@ -127,7 +132,7 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
     for (series, x), at in comparison.groupby(["series", "x"], sort=False):
         best = at["learner"].iloc[int(at["ours"].argmax())]
         ours = {str(row["against"]): row for _, row in at[at["learner"] == best].iterrows()}
-        papers, others = ours[BEST_OF_PAPER], ours["best that does not learn"]
+        papers, others = ours[BEST_OF_PAPER], ours[BEST_OF_ALL]
         found.append(
             {
                 "series": series,
@@ -181,9 +186,11 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
     if "margin_percent" not in comparison:
         return _short(comparison)
     kinds = comparison["against"].str.startswith("best")
+    shown = comparison[kinds | comparison["printed_percent"].notna()]
     # Where no planner is better, the best that does not learn is the best heuristic, one row above.
-    again = (comparison["form"] == comparison["form"].shift()) & comparison["printed_percent"].isna()
-    shown = comparison[(kinds & ~again) | comparison["printed_percent"].notna()]
+    same = ["series", "x", "learner", "form"]
+    again = (shown[same] == shown[same].shift()).all(axis=1) & shown["printed_percent"].isna()
+    shown = shown[~again]
     return pd.DataFrame(
         {
             "series": shown["series"],

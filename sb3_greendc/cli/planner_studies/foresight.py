@@ -10,6 +10,7 @@ import pandas as pd
 from sb3_greendc.cli.planner_studies.common import ENV_ID, RATIO, STUDENT, estimates, interval, markdown
 from sb3_greendc.common.bounds import SHARE, add_share_of_bound
 from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.episodes import PAPER, all_variants
 from sb3_greendc.experiments.rollouts import DEPTH, strong
 
@@ -17,7 +18,6 @@ LOADS = (0.4, 0.6)
 TOLD = (0, 1, 3, 6, 12, 24, 48, 96)
 RIVALS = (*PAPER, "edf")
 FUTURES = 32
-RIVAL = "best of the papers'"
 
 
 def study(
@@ -86,4 +86,4 @@ def describe(table: pd.DataFrame) -> str:
     rivals = table[table["told"].isna()]
     names = [f"`{row['policy']}` ({100 * row['share']:.1f} %)" for _, row in rivals.iterrows()]
     heads = [f"load {load:g}" for load in rivals["load"]]
-    return markdown(["steps told", *heads], [*rows, [RIVAL, *names]])
+    return markdown(["steps told", *heads], [*rows, [BEST_OF_PAPER, *names]])

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.claims import Claim
+from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
 from sb3_greendc.experiments.comparison import compare, final, summary
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import (
@@ -100,7 +100,7 @@ def over_training(name: str, title: str, metrics: Sequence[str], power_level: fl
         trained = rows[rows["baseline"].isna()]
         comparison = compare(rows, [learner.name for learner in LEARNERS], CLAIMS, papers=PAPER)
         tables = {
-            "comparison": comparison[comparison["against"].isin(PAPER)],
+            "comparison": comparison[comparison["against"].isin((*PAPER, BEST_OF_PAPER))],
             "results": summary(final(rows), (*METRICS, "accrued_reward")),
         }
         return Analysis(tables, {"figure": figure_of(trained, metrics)}, [CHOOSES])

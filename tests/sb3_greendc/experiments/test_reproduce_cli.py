@@ -137,6 +137,35 @@ def test_headlines_have_the_best_learner_of_each_point():
     assert table["over the best that does not learn, %"].str.startswith("+20.0").all()
 
 
+def test_margins_show_a_form_once_at_each_point():
+    rivals = {"hvf": "hvf/skip", "best of the papers'": "hvf/skip", "best heuristic": "edf/skip"}
+    common = {
+        "series": "jobs",
+        "learner": "network",
+        "seeds": 1,
+        "margin_percent": 9.0,
+        "low": 8.0,
+        "high": 10.0,
+    }
+    rows = [
+        {
+            **common,
+            **{"x": x, "against": against, "form": form, "percent_of_bound": 70.0},
+            "printed_percent": 18.0 if (x, against) == (10, "hvf") else float("nan"),
+        }
+        for x in (10, 20)
+        for against, form in rivals.items()
+    ]
+    table = pages.margins(pd.DataFrame(rows))
+    shown = list(zip(table["point"], table["against"], strict=True))
+    assert shown == [
+        (10, "hvf (`hvf/skip`)"),
+        (10, "best heuristic (`edf/skip`)"),
+        (20, "best of the papers' (`hvf/skip`)"),
+        (20, "best heuristic (`edf/skip`)"),
+    ]
+
+
 def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
     run("--quick")
     monkeypatch.setattr(pages, "experiment_names", lambda: ("toys", "others"))
