@@ -37,8 +37,9 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """The variant's name in tables: ``hvf/skip/ready``."""
-        return "/".join([self.name, *map(str, self.options.values())])
+        """The variant's name in tables: ``hvf/skip/ready``, ``density/easy/queue/preempt``."""
+        parts = [key if value is True else str(value) for key, value in self.options.items()]
+        return "/".join([self.name, *parts])
 
     @property
     def spec(self) -> str:
@@ -136,4 +137,12 @@ def all_variants(
         for name in names
         for dispatch in dispatches
         for scope in scopes
+    )
+
+
+def preempting_variants() -> tuple[Variant, ...]:
+    """Return the heuristics that suspend jobs for others worth more, for where jobs may be suspended."""
+    return tuple(
+        Variant(form.name, {**form.options, "preempt": True})
+        for form in all_variants(("density", "deadline_never"), dispatches=("skip", "easy"))
     )

@@ -11,7 +11,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.episodes import Baselines, all_variants, likely_variants
+from sb3_greendc.experiments.episodes import (
+    Baselines,
+    all_variants,
+    likely_variants,
+    preempting_variants,
+)
 from sb3_greendc.experiments.rollouts import DEPTH, plain, strong
 from sb3_greendc.experiments.tasks import Item, Problem, Task
 from sb3_greendc.experiments.taught import NAME, Trial
@@ -94,6 +99,10 @@ class Form:
         tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
+        if problem.may_suspend:
+            # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.
+            asked_always = tested.with_kwargs(**{**taught_choice(problem), "skip_forced": False})
+            found.append(Baselines(asked_always, preempting_variants(), self.episodes))
         if rollouts or self.rollouts:
             # Where many jobs wait a rollout is slow: the stronger form stands for both.
             weaker = () if problem.has_long_queues else (plain(self.futures),)

@@ -25,7 +25,7 @@ import greendc
 Files = Mapping[str, bytes]
 """Contents of a finished task's files, by name."""
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key; to be raised when tasks of the same settings would give other results."""
 
 
@@ -63,6 +63,11 @@ class Problem:
     def has_long_queues(self) -> bool:
         """Whether hundreds of jobs wait at times, as on logs and where more arrives than the pool can do."""
         return bool(self.settings.get("workload", "synthetic") != "synthetic")
+
+    @property
+    def may_suspend(self) -> bool:
+        """Whether jobs may be suspended by an action."""
+        return bool(self.settings.get("suspend", False))
 
     @property
     def size(self) -> float:

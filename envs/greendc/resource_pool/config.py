@@ -53,8 +53,8 @@ class ResourcePoolConfig:
         this step
     :param suspend: whether the ``suspend`` action may be valid at all
     :param mask: ``"valid"``: every action that does something; ``"now"``: of the jobs, only those that
-        start in this step; ``"now_on_time"``: and finish on time. Other actions are invalid, not just
-        hidden
+        start in this step; ``"now_on_time"``: and finish on time, those that ``suspend`` starts too. Other
+        actions are invalid, not just hidden
     :param skip_forced: pass over decisions in which ``no_op`` alone is valid (except the first one of an
         episode); rewards and costs of the steps passed over are summed
     :param start_delay: steps that each placement occupies before the job works (RARE section 5.1)

@@ -45,9 +45,9 @@ class ResourcePoolEnv(SimulatorEnv):
       now, ``placement="now"``) at which a contiguous block of units of each type is free and powered for as
       long as the job needs; of each type the lowest block. No time passes.
     - ``n``: ``suspend``. The running job of least value per remaining unit-step (ties: the older job) gives
-      way to the ready job of greatest such value (ties: the lower slot) that then fits at once, whichever
-      of the two is worth more. It keeps the work done and cannot be placed again in this step. No time
-      passes.
+      way to the ready job of greatest such value (ties: the lower slot) that then fits at once (and, under
+      ``mask="now_on_time"``, will be on time), whichever of the two is worth more. It keeps the work done and
+      cannot be placed again in this step. No time passes.
     - ``n + 1``: ``no_op``. Time goes on by one step.
 
     An invalid action acts as ``no_op`` and is counted. ``action_masks()`` and ``action_mask`` tell exactly

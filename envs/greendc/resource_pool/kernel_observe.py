@@ -157,8 +157,11 @@ def find_swap(
     last = jobs[b, victim, at.END] - now
     mark(config, jobs, rows, b, victim, head, 0, last, False)
     best, greatest = -1, -np.inf
+    on_time_only = config[at.MASK_RULE] == at.MASK_NOW_ON_TIME
     for slot in range(ready_count(config, env, b)):
         job = waiting_job(env, lists, b, slot)
+        if on_time_only and is_hopeless(config, env, jobs, b, job):
+            continue
         length = occupied_steps(config, jobs, b, job)
         worth = density(config, jobs, jobs_f, b, job, length)
         if jobs[b, job, at.BARRED] != now and worth > greatest:
@@ -166,9 +169,6 @@ def find_swap(
             if fits_at_once(config, jobs, rows, b, job, head, length, brown):
                 best, greatest = slot, worth
     mark(config, jobs, rows, b, victim, head, 0, last, True)
-    on_time_only = config[at.MASK_RULE] == at.MASK_NOW_ON_TIME
-    if best >= 0 and on_time_only and is_hopeless(config, env, jobs, b, waiting_job(env, lists, b, best)):
-        best = -1
     env[b, at.SWAP_SLOT] = best
 
 

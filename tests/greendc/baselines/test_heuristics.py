@@ -173,12 +173,52 @@ def test_actions_are_always_valid(name: str, dispatch: str) -> None:
             simulator.reset_env(i, np.random.default_rng(i))
         observations = simulator.empty_observations()
         simulator.observe(observations)
-        policy = make_policy(name, Holder(simulator), dispatch=dispatch)
+        preempt = simulator.config.suspend
+        policy = make_policy(name, Holder(simulator), dispatch=dispatch, preempt=preempt)
         while not simulator.truncated.any():
             actions, _ = policy.predict(observations)
             assert observations["action_mask"][np.arange(3), actions].all()
             simulator.step(actions, observations)
         assert not any(simulator.episode_metrics(i)["invalid_actions"] for i in range(3))
+
+
+@pytest.mark.parametrize("scope", ["ready", "queue"])
+@pytest.mark.parametrize(
+    ("qos", "steps", "suspends"),
+    [
+        (0.5, 1, True),
+        (0.2, 0, False),  # worth as much as the job that runs
+        (0.25, 0, True),
+        (0.25, 1, False),  # a fifth of the running job's work is done: .2 * 5 / 4
+        (0.5, 3, False),  # late
+    ],
+)
+def test_jobs_give_way_to_those_worth_more(scope: str, qos: float, steps: int, suspends: bool) -> None:
+    # The second is due 4 steps after its arrival with qos .5, 10 with .2, 8 with .25.
+    simulator, observations = pool_with((0, 5, (4, 4), 0.2), (0, 2, (4, 4), qos), suspend=True)
+    simulator.step(np.array([0]), observations)
+    for _ in range(steps):
+        simulator.step(np.array([11]), observations)
+    for preempt in (True, False):
+        policy = make_policy("deadline_never", Holder(simulator), scope=scope, preempt=preempt)
+        assert policy.reads_state == (preempt or scope == "queue")
+        assert policy.predict(observations)[0].tolist() == [10 if preempt and suspends else 11]
+
+
+def test_suspending_heuristics_earn_more() -> None:
+    choice = {"suspend": True, "mask": "now_on_time", "ready_pool_size": 32}
+    env = ResourcePoolEnv(**choice, workload="bernoulli", offered_load=0.8)
+    earned = []
+    for preempt in (False, True):
+        policy, total = make_policy("deadline_never", env, dispatch="easy", preempt=preempt), 0.0
+        for seed in range(4):
+            observation, _ = env.reset(seed=seed)
+            truncated = False
+            while not truncated:
+                observation, _, _, truncated, info = env.step(policy.predict(observation)[0])
+            total += info["episode_metrics"]["total_job_value_ratio"]
+        earned.append(total)
+    assert earned[1] > 1.04 * earned[0]
 
 
 @pytest.mark.parametrize("dispatch", DISPATCHES)
@@ -226,6 +266,11 @@ def test_sb3_evaluates_a_heuristic_like_any_model() -> None:
 def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_policy("sjf", ResourcePoolEnv(), **options)
+
+
+def test_jobs_that_cannot_be_suspended_do_not_give_way() -> None:
+    with pytest.raises(ValueError, match=r"preempt=True: .* suspend=True"):
+        make_policy("sjf", ResourcePoolEnv(), preempt=True)
 
 
 def test_wrong_names_and_options_are_answered_with_the_nearest() -> None:

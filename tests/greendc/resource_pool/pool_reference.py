@@ -220,13 +220,13 @@ class ReferencePool:
         candidates = [
             (job, blocks)
             for job in self.ready()
-            if job.barred != self.now and (blocks := self.blocks_at(job, 0, grid)) is not None
+            if job.barred != self.now
+            and not (self.config.mask == "now_on_time" and self.hopeless(job))
+            and (blocks := self.blocks_at(job, 0, grid)) is not None
         ]
         if not candidates:
             return None
         job, blocks = max(candidates, key=lambda c: c[0].value / (self.length(c[0]) * sum(c[0].units)))
-        if self.config.mask == "now_on_time" and self.hopeless(job):
-            return None
         return victim, job, blocks
 
     def mask(self) -> list[bool]:

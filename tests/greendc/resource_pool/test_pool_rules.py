@@ -201,6 +201,17 @@ def test_suspend_swaps_the_poorest_running_job_for_the_richest_that_fits():
     assert env.simulator.episode_metrics(0)["agent_suspensions"] == 1
 
 
+def test_suspend_passes_over_late_jobs_where_the_mask_does():
+    # Job 0 (.2) fills the pool; job 1 (.9, due at 2) is late after a step, job 2 (.5, due at 4) is not.
+    jobs = job_arrays((0, 4, (4, 4), 0.2), (0, 2, (4, 4), 0.9), (0, 2, (4, 4), 0.5))
+    for rule, started in (("valid", 1), ("now", 1), ("now_on_time", 2)):
+        env = pool(jobs, suspend=True, mask=rule)
+        act(env, 0)
+        no_op(env)
+        act(env, 3)
+        assert env.simulator.view().job_table()["start"].tolist().index(1) == started
+
+
 def test_delays_occupy_units_before_and_after_the_work():
     jobs = job_arrays((0, 2, (4, 4), 0.4), (0, 1, (1, 1), 0.1))
     env = pool(jobs, start_delay=1, end_delay=1, reward={"executed": 1.0})

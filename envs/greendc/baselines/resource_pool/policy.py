@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool import kernel
 from greendc.baselines.resource_pool.kernel_order import NEEDS
+from greendc.baselines.resource_pool.kernel_swap import choose_swaps
 from greendc.config import require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool import layout as at
@@ -42,18 +43,28 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
       is asked for an action; its action is always ``no_op``. Ask once for each step, and use it to compare
       with, not to record demonstrations.
 
+    With ``preempt``, when no job starts, the action ``suspend`` is taken as long as the ready job that it
+    starts will be on time and is worth more per remaining unit-step than the running one that gives way. Who
+    that would be is no part of an observation: such a policy reads the simulator's state, too.
+
     :param simulator: the simulator to act on
     :param dispatch: ``"skip"``, ``"block"``, ``"reserve"`` or ``"easy"``
     :param scope: ``"ready"`` or ``"queue"``
-    :raises ValueError: for another dispatch or scope, or for ``scope="queue"`` where ``skip_forced`` passes
-        over steps in which only jobs outside the ready pool could start
+    :param preempt: whether running jobs give way to ready ones that are worth more
+    :raises ValueError: for another dispatch or scope, for ``scope="queue"`` where ``skip_forced`` passes
+        over steps in which only jobs outside the ready pool could start, or for ``preempt`` where jobs
+        cannot be suspended
     """
 
     order: ClassVar[int]
     late_rule: ClassVar[int] = orders.LATE_ALIKE
 
     def __init__(
-        self, simulator: ResourcePoolSimulator, dispatch: str = "skip", scope: str = "ready"
+        self,
+        simulator: ResourcePoolSimulator,
+        dispatch: str = "skip",
+        scope: str = "ready",
+        preempt: bool = False,
     ) -> None:
         super().__init__(simulator)
         require_one_of("dispatch", dispatch, orders.DISPATCHES)
@@ -61,8 +72,10 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         config = simulator.config
         if scope == "queue" and config.skip_forced:
             raise ValueError('skip_forced=True: must be False with scope="queue", which it would pass over')
-        self.dispatch, self.scope = dispatch, scope
-        self.reads_state = scope == "queue"
+        if preempt and not config.suspend:
+            raise ValueError("preempt=True: jobs can be suspended only with suspend=True in the environment")
+        self.dispatch, self.scope, self.preempt = dispatch, scope, preempt
+        self.reads_state = scope == "queue" or preempt
         self._dispatch = orders.DISPATCHES.index(dispatch)
         brown = config.power == "trace" and config.site_config.grid == "qos_above"
         self._runs = np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64)
@@ -77,10 +90,18 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        actions = self._start_jobs(observations)
+        if self.preempt:
+            config, _, env, _, jobs, jobs_f, lists, _, _ = self.simulator.state
+            choose_swaps(actions, config, env, jobs, jobs_f, lists)
+        return actions
+
+    def _start_jobs(self, observations: Observation) -> NDArray[np.int64]:
+        """Return which job starts in each environment, ``no_op`` where none does."""
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         if self.scope == "queue":
             self._place_jobs()
-            return np.full(rows, self.simulator.config.ready_pool_size + 1)
+            return np.full(rows, self.simulator.config.ready_pool_size + 1, np.int64)
         image, jobs = self._read(observations, rows)
         config, config_f, *_ = self.simulator.state
         actions = np.empty(rows, np.int64)

@@ -43,9 +43,14 @@ class RandomOrder(Heuristic):
     order = orders.RANDOM
 
     def __init__(
-        self, simulator: ResourcePoolSimulator, dispatch: str = "skip", scope: str = "ready", seed: int = 0
+        self,
+        simulator: ResourcePoolSimulator,
+        dispatch: str = "skip",
+        scope: str = "ready",
+        seed: int = 0,
+        preempt: bool = False,
     ) -> None:
-        super().__init__(simulator, dispatch, scope)
+        super().__init__(simulator, dispatch, scope, preempt)
         require(seed >= 0, "seed", seed, "at least 0")
         self._generator = np.random.default_rng(seed)
 
