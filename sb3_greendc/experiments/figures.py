@@ -39,11 +39,13 @@ WIDTH, HEIGHT = 4.6, 3.4
 
 
 def color_of(name: str, names: Sequence[str]) -> str:
-    """Return the color of a policy: its own, or one by its place among those that have none."""
+    """Return the color of a policy: its own, or one that no other policy of the figure has."""
     if name in COLORS:
         return COLORS[name]
+    taken = {COLORS.get(other) for other in names}
+    free = [color for color in _OTHERS if color not in taken]
     others = [other for other in names if other not in COLORS]
-    return _OTHERS[others.index(name) % len(_OTHERS)]
+    return free[others.index(name) % len(free)]
 
 
 def panels(titles: Sequence[str], columns: int = 2) -> tuple[Figure, list[Axes]]:
