@@ -70,8 +70,9 @@ class ResourcePoolEnv(SimulatorEnv):
 
     With ``outlook=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
     ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
-    (:class:`~greendc.resource_pool.outlook.Outlook`), and one more number of ``context`` the same of
-    ``suspend``, where there is one. Who learns has then to learn about the jobs to come alone.
+    (:class:`~greendc.resource_pool.outlook.Outlook`). Where jobs may be suspended, further numbers of
+    ``context`` say the same of ``suspend``, and which jobs it would exchange. Who learns has then to learn
+    about the jobs to come alone.
 
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or

@@ -29,6 +29,14 @@ JOB_FEATURES = (
 configuration asks for it, the :class:`~greendc.resource_pool.outlook.Outlook` of starting the job."""
 
 
+SWAP_FEATURES = (
+    "value",  # v / (v + mean value of the workload)
+    "remaining",  # steps from now to its end, if it starts now or goes on, over the horizon, clipped to 1
+    "slack",  # how much later than that it may end and be on time, over the horizon, clipped to [-1, 1]
+)
+"""What ``context`` tells, with the outlook, of the two jobs of ``suspend``; the units follow, over ``M``."""
+
+
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     """Return the name of each number in ``context``.
 
@@ -41,6 +49,9 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
         for h in range(config.summary_rows):
             names += [f"free_share_{k}_{h}", f"largest_free_block_{k}_{h}"]
     if config.outlook > 0 and config.suspend:
+        units = [f"units_{k}" for k in range(config.resource_types)]
+        # The job that would give way and the one that would start, 0 where ``suspend`` is invalid.
+        names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SWAP_FEATURES, *units)]
         names.append("outlook_of_suspending")
     return tuple(names)
 

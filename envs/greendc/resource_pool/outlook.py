@@ -12,9 +12,12 @@ from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout, orders
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.kernel_queue import occupied_steps, waiting_job
+from greendc.resource_pool.observation import SWAP_FEATURES
 from greendc.resource_pool.plans import empty_plans, plan_shape
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 NO_FUTURE: tuple[Ints, Ints] = np.array([[[0, 1]]]), np.zeros(2, np.int64)
@@ -32,7 +35,9 @@ class Outlook:
 
     Written are, in mean job values and as ``x / (1 + |x|)``, the values of starting each ready job less that
     of ``no_op``, into the last column of ``jobs`` (0 for jobs that cannot start now and be on time), and,
-    where jobs may be suspended, that of ``suspend`` into the last number of ``context``.
+    where jobs may be suspended, that of ``suspend`` into the last number of ``context``. The numbers before
+    it tell of the job that would give way and of the one that would start: what ``suspend`` does cannot be
+    seen otherwise.
 
     :param config: the simulator's
     """
@@ -87,6 +92,8 @@ class Outlook:
             self._queue,
         )
         write_differences(values, config_f[at.MEAN_VALUE], self.config.suspend, jobs[some], context[some])
+        if self.config.suspend:
+            write_swaps(config_i, config_f, env, table[some], table_f[some], lists[some], context[some])
 
 
 @compiled
@@ -101,6 +108,48 @@ def write_differences(
             jobs[b, slot, column] = squashed(values[b, slot], idle, mean_value)
         if suspend:
             context[b, place] = squashed(values[b, ready], idle, mean_value)
+
+
+@compiled
+def write_swaps(
+    config: Ints, config_f: Floats, env: Ints, jobs: Ints, jobs_f: Floats, lists: Ints, context: Singles
+) -> None:
+    """Write who gives way and who starts, 0 where ``suspend`` is invalid."""
+    types, suspend = config[at.TYPES], config[at.READY]
+    width = len(SWAP_FEATURES) + types
+    place = context.shape[1] - 1 - 2 * width
+    for b in range(env.shape[0]):
+        if not env[b, at.ENV_I + types + suspend]:
+            context[b, place : place + 2 * width] = 0.0
+            continue
+        victim, job = env[b, at.SWAP_VICTIM], waiting_job(env, lists, b, env[b, at.SWAP_SLOT])
+        left = jobs[b, victim, at.END] - env[b, at.NOW]
+        write_job(config, config_f, env, jobs, jobs_f, b, victim, left, context, place)
+        length = occupied_steps(config, jobs, b, job)
+        write_job(config, config_f, env, jobs, jobs_f, b, job, length, context, place + width)
+
+
+@compiled
+def write_job(
+    config: Ints,
+    config_f: Floats,
+    env: Ints,
+    jobs: Ints,
+    jobs_f: Floats,
+    b: int,
+    job: int,
+    left: int,
+    context: Singles,
+    place: int,
+) -> None:
+    """Write a job that ends in ``left`` steps; see ``SWAP_FEATURES``."""
+    value, horizon = jobs_f[b, job, at.VALUE], config[at.HORIZON]
+    slack = jobs[b, job, at.LATEST] - env[b, at.NOW] - left
+    context[b, place] = value / (value + config_f[at.MEAN_VALUE])
+    context[b, place + 1] = min(left / horizon, 1.0)
+    context[b, place + 2] = min(max(slack / horizon, -1.0), 1.0)
+    for k in range(config[at.TYPES]):
+        context[b, place + 3 + k] = jobs[b, job, at.JOB_I + k] / config[at.UNITS]
 
 
 @compiled

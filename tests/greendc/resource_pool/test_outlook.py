@@ -15,7 +15,7 @@ from greendc.resource_pool import (
 )
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.jobs import JobArrays
-from greendc.resource_pool.observation import JOB_FEATURES, context_features
+from greendc.resource_pool.observation import JOB_FEATURES, SWAP_FEATURES, context_features
 
 OPTIONS = (
     {},
@@ -91,12 +91,48 @@ def test_all_else_in_the_observation_stays(options):
         np.testing.assert_array_equal(with_it["resources"], without["resources"])
         np.testing.assert_array_equal(with_it["jobs"][:, :, :-1], without["jobs"])
         kept = without["context"].shape[1]
-        assert with_it["context"].shape[1] == kept + pools[0].config.suspend
+        told = 1 + 2 * (len(SWAP_FEATURES) + pools[0].config.resource_types)
+        assert with_it["context"].shape[1] == kept + told * pools[0].config.suspend
         np.testing.assert_array_equal(with_it["context"][:, :kept], without["context"])
     for pool in pools:
         spaces = pool.observation_space
         assert spaces["jobs"].shape[1] == len(JOB_FEATURES) + pool.config.resource_types + (pool is pools[1])
         assert spaces["context"].shape[0] == len(context_features(pool.config))
+
+
+def test_it_tells_who_gives_way_and_who_starts():
+    # The first job (value 24, due at 11) fills the pool; after two steps it has 4 to go, ending at 6.
+    jobs = JobArrays(
+        np.zeros(3, np.int64), np.array([6, 4, 3]), np.array([[4], [2], [3]]), np.array([0.55, 0.5, 0.25])
+    )
+    env = ResourcePoolEnv(outlook=24, units=4, resource_types=1, horizon=20, suspend=True)
+    names = context_features(env.simulator.config)
+    observation, _ = env.reset(seed=0, options={"jobs": jobs})
+
+    def told():
+        return {
+            job: {
+                name.removeprefix(f"{job}_"): float(observation["context"][i])
+                for i, name in enumerate(names)
+                if name.startswith(job)
+            }
+            for job in ("victim", "successor")
+        }
+
+    nothing = {"value": 0.0, "remaining": 0.0, "slack": 0.0, "units_0": 0.0}
+    assert told() == {"victim": nothing, "successor": nothing}
+    env.step(0)
+    env.step(env.action_space.n - 1)
+    observation, *_ = env.step(env.action_space.n - 1)
+    mean = env.simulator.mean_value
+    first, second = 6 * 4 * 0.55, 4 * 2 * 0.5
+    assert told()["victim"] == pytest.approx(
+        {"value": first / (first + mean), "remaining": 4 / 20, "slack": 4 / 20, "units_0": 1.0}
+    )
+    # Due at 8, it would end at 6.
+    assert told()["successor"] == pytest.approx(
+        {"value": second / (second + mean), "remaining": 4 / 20, "slack": 2 / 20, "units_0": 0.5}
+    )
 
 
 def test_it_does_not_see_the_future():
