@@ -190,11 +190,12 @@ def test_actions_are_always_valid(name: str, dispatch: str) -> None:
         (0.2, 0, False),  # worth as much as the job that runs
         (0.25, 0, True),
         (0.25, 1, False),  # a fifth of the running job's work is done: .2 * 5 / 4
-        (0.5, 3, False),  # late
+        (0.6, 1, True),
+        (0.6, 2, False),  # late
     ],
 )
 def test_jobs_give_way_to_those_worth_more(scope: str, qos: float, steps: int, suspends: bool) -> None:
-    # The second is due 4 steps after its arrival with qos .5, 10 with .2, 8 with .25.
+    # The second is due 4 steps after its arrival with qos .5, 10 with .2, 8 with .25, 3 with .6.
     simulator, observations = pool_with((0, 5, (4, 4), 0.2), (0, 2, (4, 4), qos), suspend=True)
     simulator.step(np.array([0]), observations)
     for _ in range(steps):

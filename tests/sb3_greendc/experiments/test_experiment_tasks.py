@@ -262,6 +262,26 @@ def test_rollouts_compete_where_they_are_asked_for():
     assert {variant.label for task in found for variant in task.variants} == {"rollout/32/0.25/24/easy"}
 
 
+def test_heuristics_suspend_where_jobs_may_be_suspended():
+    def suspending(name):
+        tasks = unique_tasks(load_experiment(name).items(Form(quick=True)))
+        return [
+            (task.problem.settings, {variant.label for variant in task.variants})
+            for task in tasks
+            if isinstance(task, Baselines) and any("preempt" in one.options for one in task.variants)
+        ]
+
+    assert suspending("rare-fig4") == []
+    found = suspending("sc20-fig6")
+    assert {settings["offered_load"] for settings, _ in found} == {0.2, 0.6, 1.0}
+    for settings, labels in found:
+        # As many jobs as the taught network chooses from, and no late ones in the way.
+        assert settings["mask"] == "now_on_time"
+        assert settings["ready_pool_size"] == 32
+        assert not settings["skip_forced"]  # the whole queue's forms want to be asked in every step
+        assert {"density/easy/queue/preempt", "deadline_never/skip/ready/preempt"} <= labels
+
+
 def test_single_learners_have_seeds_of_their_own():
     form = Form(quick=True, seeds=2, seeds_by_learner={NAME: 5})
     tasks = [item.task for item in load_experiment("rare-fig4").items(form)]
