@@ -186,9 +186,16 @@ def taught(
     record = {
         "env_kwargs": {**env_kwargs, **view},
         "hyperparameters": load_hyperparameters(saved.run["algorithm"], env_id).settings,
-        "command": shlex.join(["scripts/release.py", *arguments]),
+        "command": shlex.join(["scripts/release.py", *without_out(arguments)]),
     }
     return replace(saved, run={**saved.run, **record})
+
+
+def without_out(arguments: Sequence[str]) -> list[str]:
+    """Return a command's arguments but for ``--out``, a folder of one machine that changes nothing made."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--out")
+    return parser.parse_known_args(arguments)[1]
 
 
 def judge(

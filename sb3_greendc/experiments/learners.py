@@ -102,9 +102,9 @@ SC20_A2C = Learner(
 )
 """SC20's learner: one convolutional network over resources and jobs as one matrix, a learning rate that
 begins at 1e-3, 2.5 million steps. It discounts by time: discounting by decisions it learns to suspend jobs
-for nothing (at 100 % arrivals six times a step after 2.5 million decisions), and loses twice what it lost in
-the beginning. It chooses among as many jobs as a network that is taught. Tests draw its actions: the most
-likely ones can swap two jobs for ever, or wait for ever, long before the policy itself does."""
+for nothing (at 100 % arrivals more than twice a step after 200,000 decisions). It chooses among as many jobs
+as a network that is taught. Tests draw its actions: the most likely ones can swap two jobs for ever, or wait
+for ever, long before the policy itself does."""
 
 SC20_A2C_JOBS = replace(
     SC20_A2C,

@@ -138,8 +138,11 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",
         "share_of_bound",
+        "`scripts/release.py --teach 1000 --futures 2 --floors 0.2 --name pool",
+        "--episodes 2 --baselines hvf`",
     ):
         assert part in card
+    assert str(tmp_path) not in card
     with pytest.raises(SystemExit):
         command.main(["--teach", "1000", "--name", "pool"])
 

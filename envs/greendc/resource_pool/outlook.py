@@ -124,13 +124,13 @@ def write_swaps(
             continue
         victim, job = env[b, at.SWAP_VICTIM], waiting_job(env, lists, b, env[b, at.SWAP_SLOT])
         left = jobs[b, victim, at.END] - env[b, at.NOW]
-        write_job(config, config_f, env, jobs, jobs_f, b, victim, left, context, place)
+        tell_job(config, config_f, env, jobs, jobs_f, b, victim, left, context, place)
         length = occupied_steps(config, jobs, b, job)
-        write_job(config, config_f, env, jobs, jobs_f, b, job, length, context, place + width)
+        tell_job(config, config_f, env, jobs, jobs_f, b, job, length, context, place + width)
 
 
 @compiled
-def write_job(
+def tell_job(
     config: Ints,
     config_f: Floats,
     env: Ints,

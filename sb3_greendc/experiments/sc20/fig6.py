@@ -48,5 +48,5 @@ EXPERIMENT = Sweep(
     checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
     rollouts=True,
-    notes=(CHOOSES,),
+    notes=(CHOOSES, "Heuristics that suspend jobs choose among as many."),
 ).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")

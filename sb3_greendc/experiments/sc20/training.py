@@ -36,8 +36,8 @@ CLAIMS = (
 """The lower end of what is printed."""
 
 CHOOSES = (
-    f"A2C chooses among the first {LONG_QUEUES['ready_pool_size']} jobs, heuristics among the first ten or "
-    "the whole queue, in whichever they are better. Jobs and power are the same."
+    f"A2C chooses among the first {LONG_QUEUES['ready_pool_size']} jobs, the paper's heuristics among the "
+    "first ten or the whole queue, in whichever they are better. Jobs and power are the same."
 )
 TITLES = {
     "accrued_reward": "reward of an episode",
