@@ -99,7 +99,8 @@ def prepare(
     try:
         model = chosen.build(env, seed, device)
     except ValueError as error:
-        raise ValueError(f"{error}{_discrete_twin(env_id)}") from error
+        hint = _discrete_twin(env_id) if "action space" in str(error) else ""
+        raise ValueError(f"{error}{hint}") from error
     return Run(env_id, env_kwargs, chosen, total, seed, model)
 
 

@@ -225,6 +225,12 @@ class TestBadInput:
         assert "dqn does not fit" in error
         assert error.endswith("; DiscreteToy-v1 has discrete actions\n")
 
+    def test_callback_that_does_not_fit(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = [*self.arguments(tmp_path, algo="sac"), "--hparams", "callback=DiscountByTime"]
+        error = fails_in_one_line(arguments, capsys)
+        assert "DiscountByTime: SAC must be an on-policy algorithm" in error
+        assert "discrete actions" not in error  # would not help
+
     def test_masks_needed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="maskable_ppo", env="DiscreteToy"), capsys)
         assert "maskable_ppo needs action masks; the environment has no action_masks()" in error
