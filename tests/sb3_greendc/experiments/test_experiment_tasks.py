@@ -118,10 +118,16 @@ def test_the_figure_about_the_ready_pool_keeps_its_sizes():
         assert item.task.problem.env_kwargs["ready_pool_size"] == item.labels["x"]
 
 
-def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes():
-    names = ("rare-fig4", "rare-fig6", "cocorl-fig5")
-    networks = {item.task.teaching.key for name in names for item in taught(name)}
-    assert len(networks) == 1
+def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes_of_one_horizon():
+    def networks(items):
+        return {item.task.teaching.key for item in items}
+
+    items = [item for name in ("rare-fig4", "rare-fig6", "cocorl-fig5") for item in taught(name)]
+    farther = [item for item in items if item.task.problem.settings.get("horizon") == 72]
+    assert {item.labels["x"] for item in farther} == {300}
+    assert len(networks(items)) == 2
+    assert len(networks(farther)) == 1
+    assert networks(farther) < networks(taught("rare-fig7"))
 
 
 @pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
