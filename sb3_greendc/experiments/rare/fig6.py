@@ -9,16 +9,15 @@ from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Problem
 
 SIZES = (10, 20, 50, 300)
-QUICK_SIZES = (10, 50)
 LEVELS = (1.0, 0.9, 0.8)
 
 
-def points(form: Form) -> list[Point]:
-    """Return the pools at each mean level; the quick form has two of them."""
+def points(_form: Form) -> list[Point]:
+    """Return the pools at each mean level."""
     return [
         Point(f"mean power {level:.0%}", size, _problem(size, level), lessons=curricula.of_size(size))
         for level in LEVELS
-        for size in form.pick(QUICK_SIZES, SIZES)
+        for size in SIZES
     ]
 
 
