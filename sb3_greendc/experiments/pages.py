@@ -205,14 +205,13 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _short(results: pd.DataFrame, most: int = 24) -> pd.DataFrame:
-    """Return a table of results in numbers that fit a page; long ones are left to their file."""
+def _short(results: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of results in numbers that fit a page."""
     if "metric" in results:
         results = results.pivot_table(
             index=["series", "x", "policy"], columns="metric", values="estimate", sort=False
         ).reset_index()
-    rounded = results.head(most)
-    written: pd.DataFrame = rounded.apply(
+    written: pd.DataFrame = results.apply(
         lambda column: column.map(_number) if column.dtype.kind == "f" else column
     )
     return written

@@ -6,6 +6,8 @@ September 2019 is a held-out month of the training year, and May 2021 is the shi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -25,6 +27,8 @@ MONTHS = {
     "May 2021 (shifted)": "2021-05",
 }
 REFERENCE = "always_on"
+METRICS = ["return", "carbon_kg", "overdue_work", "objective", "mean_delay"]
+"""The objective is carbon and overdue work together; a return of PID-PPO leaves overdue work to its cost."""
 FULL_SEEDS = 5
 
 LEARNERS = (
@@ -91,32 +95,42 @@ def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> 
 
 
 def analyze(results: Results, form: Form) -> Analysis:
-    """Return carbon, overdue work and reward of every policy in every month, against ``always_on``."""
+    """Return what every policy did in every month: means, and comparisons.
+
+    Carbon is compared with that of ``always_on``, the objective with that of the best policy that does not
+    learn.
+    """
     rows = results.table()
-    table = pd.DataFrame(row for test, at in rows.groupby("test", sort=False) for row in _against(test, at))
-    return Analysis({"results": table}, {"figure": _figure(table)})
+    rows["objective"] = rows["carbon_kg"] + rows["overdue_work"]
+    months = list(rows.groupby("test", sort=False))
+    comparison = pd.DataFrame(row for month, at in months for row in _compared(month, at))
+    means = rows.groupby(["test", "policy"], sort=False)[METRICS].mean().reset_index()
+    table = means.rename(columns={"test": "series"})
+    return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)})
 
 
-def _against(test: object, rows: pd.DataFrame) -> list[dict[str, object]]:
-    """Return a row per policy: its carbon against the reference, with interval, and what else it did."""
+def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Return a row per policy: carbon and objective in per cent of others', with intervals."""
     reference = matrix(rows[rows["policy"] == REFERENCE], "carbon_kg")
-    found: list[dict[str, object]] = []
+    plans = rows[~rows["policy"].isin(LEARNER_NAMES)]
+    best = plans.groupby("policy")["objective"].mean().idxmin()
+    best_objective = matrix(plans[plans["policy"] == best], "objective")
     for policy, of_policy in rows.groupby("policy", sort=False):
-        change = margin(matrix(of_policy, "carbon_kg"), reference)
-        means = of_policy[["return", "overdue_work", "carbon_kg", "mean_delay"]].mean()
-        found.append(
-            {
-                "series": test,
-                "policy": policy,
-                "seeds": of_policy["train_seed"].nunique() or 1,
-                "carbon_percent": change.estimate,
-                "low": change.low,
-                "high": change.high,
-                **{str(metric): mean for metric, mean in means.items()},
-                "carbon_and_overdue": means["carbon_kg"] + means["overdue_work"],  # the objective
-            }
-        )
-    return found
+        carbon = margin(matrix(of_policy, "carbon_kg"), reference)
+        objective = margin(matrix(of_policy, "objective"), best_objective)
+        yield {
+            "series": month,
+            "policy": policy,
+            "seeds": of_policy["train_seed"].nunique() or 1,
+            "overdue_work": of_policy["overdue_work"].mean(),
+            "carbon_percent": carbon.estimate,
+            "carbon_low": carbon.low,
+            "carbon_high": carbon.high,
+            "best_plan": best,
+            "objective_percent": objective.estimate,
+            "objective_low": objective.low,
+            "objective_high": objective.high,
+        }
 
 
 def _figure(table: pd.DataFrame) -> Figure:
@@ -128,7 +142,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         for row in table[table["series"] == month].itertuples():
             marker = "o" if row.policy in LEARNER_NAMES else "s"
             place = (row.overdue_work, row.carbon_percent)
-            spread = [[row.carbon_percent - row.low], [row.high - row.carbon_percent]]
+            spread = [[row.carbon_percent - row.carbon_low], [row.carbon_high - row.carbon_percent]]
             color = color_of(row.policy, names)
             panel.errorbar(*place, yerr=spread, fmt=marker, color=color, ms=5, lw=1, label=row.policy)
         panel.set_xscale("symlog", linthresh=1.0)

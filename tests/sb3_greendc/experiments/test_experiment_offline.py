@@ -11,6 +11,7 @@ from sb3_greendc.experiments.online import EXPERIMENT as ONLINE
 from sb3_greendc.experiments.online import Finetuning
 from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, agreement_table, gain_table, trainings
 from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.vcc_shift import EXPERIMENT as SHIFT
 from sb3_greendc.zoo import load_hyperparameters
 
 SHORT = Problem("ResourcePool-10", {"episode_steps": 20})
@@ -54,6 +55,29 @@ def test_what_finetuning_keeps_is_a_share_of_each_runs_own_start():
     tables = ONLINE.analyze(_Table(rows), Form()).tables
     assert tables["results"]["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
     assert tables["results"]["last_percent"].tolist() == pytest.approx([120.0, 110.0])
+
+
+def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the_best_plan():
+    episodes = {
+        "always_on": [(100.0, 0.0), (200.0, 0.0)],
+        "day_ahead": [(80.0, 40.0), (180.0, 40.0)],  # the least carbon of the plans, and too late
+        "rolling": [(95.0, 0.0), (195.0, 0.0)],
+        "PPO": [(87.0, 0.0), (174.0, 0.0)],
+    }
+    rows = pd.DataFrame(
+        {"test": "May", "policy": policy, "episode": k, "carbon_kg": carbon, "overdue_work": overdue}
+        for policy, found in episodes.items()
+        for k, (carbon, overdue) in enumerate(found)
+    ).assign(train_seed=0, mean_delay=0.0, **{"return": 0.0})
+    tables = SHIFT.analyze(_Table(rows), Form()).tables
+    table = tables["comparison"].set_index("policy")
+    assert (table["best_plan"] == "rolling").all()
+    assert table["carbon_percent"].to_dict() == pytest.approx(
+        {"always_on": 0.0, "day_ahead": -40 / 3, "rolling": -10 / 3, "PPO": -13.0}
+    )
+    assert table["objective_percent"]["PPO"] == pytest.approx(-10.0)
+    assert table["objective_low"]["PPO"] < -10 < table["objective_high"]["PPO"] < 0
+    assert tables["results"].set_index("policy")["objective"]["day_ahead"] == pytest.approx(170.0)
 
 
 def test_gains_and_agreement_by_hand():
