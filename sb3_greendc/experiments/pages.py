@@ -211,14 +211,27 @@ def _short(results: pd.DataFrame) -> pd.DataFrame:
         results = results.pivot_table(
             index=["series", "x", "policy"], columns="metric", values="estimate", sort=False
         ).reset_index()
+    results = _with_intervals(results)
     written: pd.DataFrame = results.apply(
         lambda column: column.map(_number) if column.dtype.kind == "f" else column
     )
     return written
 
 
-def _interval(row: pd.Series) -> str:
-    return f"{row['margin_percent']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
+def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """Write each estimate ``NAME_percent`` with its ``NAME_low`` and ``NAME_high`` into one column."""
+    for column in table.columns[table.columns.str.endswith("_percent")]:
+        name = column.removesuffix("_percent")
+        ends = [f"{name}_low", f"{name}_high"]
+        if set(ends) <= set(table.columns):
+            said = [_interval(row, column, *ends) for _, row in table.iterrows()]
+            table = table.assign(**{column: said}).drop(columns=ends)
+            table = table.rename(columns={column: f"{name}, %"})
+    return table
+
+
+def _interval(row: pd.Series, mean: str = "margin_percent", low: str = "low", high: str = "high") -> str:
+    return f"{row[mean]:+.1f} [{row[low]:+.1f}, {row[high]:+.1f}]"
 
 
 def _number(value: object) -> str:

@@ -106,7 +106,11 @@ def analyze(results: Results, form: Form) -> Analysis:
     comparison = pd.DataFrame(row for month, at in months for row in _compared(month, at))
     means = rows.groupby(["test", "policy"], sort=False)[METRICS].mean().reset_index()
     table = means.rename(columns={"test": "series"})
-    return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)})
+    notes = [
+        f"Carbon is compared with that of {REFERENCE}; the objective, carbon and overdue work together, with "
+        "that of the best plan. Less is better."
+    ]
+    return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 
 
 def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:

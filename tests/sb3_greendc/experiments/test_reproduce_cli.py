@@ -166,6 +166,16 @@ def test_margins_show_a_form_once_at_each_point():
     ]
 
 
+def test_an_estimate_stands_with_its_interval_and_no_row_is_left_out():
+    rows = pd.DataFrame(
+        {"series": k, "carbon_percent": -5.0, "carbon_low": -6.0, "carbon_high": -4.0, "share_percent": 1.0}
+        for k in range(50)
+    )
+    table = pages.margins(rows)
+    assert list(table.columns) == ["series", "carbon, %", "share_percent"]
+    assert table["carbon, %"].tolist() == ["-5.0 [-6.0, -4.0]"] * 50
+
+
 def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
     run("--quick")
     monkeypatch.setattr(pages, "experiment_names", lambda: ("toys", "others"))
