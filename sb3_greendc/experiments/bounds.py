@@ -37,8 +37,8 @@ class Bounds(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        each = 2.4e-3 if self.problem.settings.get("suspend") else 4e-4  # a step of jobs that may be cut
-        return 2.0 + each * self.problem.episode_steps * self.episodes
+        each = 1.2e-3 if self.problem.settings.get("suspend") else 2e-4  # a step of jobs that may be cut
+        return 1.0 + each * self.problem.episode_steps * self.episodes
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

@@ -34,7 +34,7 @@ def pid_ppo(limit: float, name: str = "PID-PPO", **settings: Any) -> Learner:
         decisions=600_000,
         quick_decisions=120_000,
         quick_seeds=1,
-        speed=3_500.0,
+        speed=9_000.0,
     )
 
 

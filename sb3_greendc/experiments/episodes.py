@@ -17,11 +17,11 @@ TEST_SEED = 50_000
 """Seed of the first episode that policies are judged on; trainings have seeds far below."""
 
 _BATCH = 64
-_SECONDS_PER_STEP = 8e-6  # of one environment of ten units
-_SECONDS_PER_FUTURE = 1e-5  # of one step, planned by rollouts
+_SECONDS_PER_STEP = 3e-6  # of one environment of ten units
+_SECONDS_PER_FUTURE = 2.5e-6  # of one step, planned by rollouts
 _LONG_QUEUES = 4.0  # times slower where logs and overload make many jobs wait
-_LONG_FUTURES = 15.0  # times slower there to plan
-_SECONDS_PER_MONTH = 1.8  # of capacity curves: some of their baselines solve programmes
+_LONG_FUTURES = 6.0  # times slower there to plan
+_SECONDS_PER_MONTH = 0.6  # of capacity curves: some of their baselines solve programmes
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Baselines(Task):
         rules, plans = len(self.variants) * _SECONDS_PER_STEP, futures * _SECONDS_PER_FUTURE
         if self.problem.has_long_queues:
             rules, plans = rules * _LONG_QUEUES, plans * _LONG_FUTURES
-        size = 0.8 + 0.2 * self.problem.size
-        return 2.0 + self.episodes * self.problem.episode_steps * size * (rules + plans)
+        size = 1.0 + 0.08 * self.problem.size
+        return 1.5 + self.episodes * self.problem.episode_steps * size * (rules + plans)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

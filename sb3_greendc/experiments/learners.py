@@ -15,7 +15,7 @@ MASKABLE_PPO = Learner(
     decisions=2_000_000,
     quick_decisions=100_000,
     quick_seeds=1,
-    speed=8_000.0,
+    speed=9_000.0,
 )
 """The hyperparameters are those of ``zoo_hparams/maskable_ppo.yml`` for the family."""
 
@@ -47,7 +47,7 @@ DISCRETE_SAC = Learner(
     decisions=200_000,
     quick_decisions=12_000,
     quick_seeds=1,
-    speed=900.0,
+    speed=1_250.0,
 )
 """RARE's online learner; the settings are those of its documentation page, two updates a round of 32
 decisions."""
@@ -74,7 +74,7 @@ DQN = Learner(
     decisions=200_000,
     quick_decisions=12_000,
     quick_seeds=1,
-    speed=1_500.0,
+    speed=3_000.0,
 )
 """Without a mask, since DQN knows none: an invalid action acts as ``no_op``."""
 
@@ -98,7 +98,7 @@ SC20_A2C = Learner(
     decisions=2_500_000,
     quick_decisions=100_000,
     quick_seeds=1,
-    speed=3_000.0,
+    speed=5_500.0,
 )
 """SC20's learner: one convolutional network over resources and jobs as one matrix, a learning rate that
 begins at 1e-3, 2.5 million steps. It discounts by time: discounting by decisions it learns to suspend jobs

@@ -79,7 +79,7 @@ class OfflineTraining(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 10.0 + self.transitions / 30_000 + self.steps / 80
+        return 5.0 + self.transitions / 30_000 + self.steps / 150
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

@@ -59,7 +59,7 @@ class Finetuning(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 15.0 + self.steps / 80 + self.online_steps / 800 + 2.0 * self.checkpoints
+        return 8.0 + self.steps / 150 + self.online_steps / 1_000 + 1.5 * self.checkpoints
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

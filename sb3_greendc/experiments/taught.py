@@ -56,10 +56,10 @@ class Trial(Task):
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         futures = int(self.search.options["futures"]) if self.search else 0
-        by_one, by_futures = (10.0, 6.0) if self.problem.has_long_queues else (1.0, 1.0)
-        each = by_one * (3e-5 + 1e-5 * self.problem.size)
-        each += by_futures * futures * (8e-6 + 3e-6 * self.problem.size)
-        return 2.0 + self.episodes * self.problem.episode_steps * each
+        by_one, by_futures = (8.0, 6.0) if self.problem.has_long_queues else (1.0, 1.0)
+        each = by_one * (1.5e-5 + 5e-6 * self.problem.size)
+        each += by_futures * futures * (4e-6 + 6e-7 * self.problem.size)
+        return 1.5 + self.episodes * self.problem.episode_steps * each
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

@@ -57,7 +57,7 @@ class TaughtStart(Task):
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         longer = 12.0 if self.problem.has_long_queues else 2.0
-        return 3.0 + self.labels * (1.6e-5 * longer * self.futures + 6e-5 * self.epochs)
+        return 3.0 + self.labels * (7e-6 * longer * self.futures + 3e-5 * self.epochs)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -134,7 +134,7 @@ def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any)
         decisions=600_000,
         quick_decisions=65_536,
         quick_seeds=1,
-        speed=3_000.0,
+        speed=7_500.0,
         labels=20_000 if quick else 300_000,
         futures=8 if quick else 32,
         epochs=8 if quick else 10,

@@ -70,12 +70,12 @@ class Teaching(Task):
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         each = self.labels / len(self.lessons)
-        return 6.0 + sum(self._seconds(lesson, each) for lesson in self.lessons)
+        return 4.0 + sum(self._seconds(lesson, each) for lesson in self.lessons)
 
     def _seconds(self, lesson: Problem, labels: float) -> float:
-        longer, wider, trial = (10.0, 2.3, 15.0) if lesson.has_long_queues else (1.0, 1.0, 3.0)
+        longer, wider, trial = (10.0, 2.3, 8.0) if lesson.has_long_queues else (1.0, 1.0, 1.5)
         trials = trial * len(self.floors) if len(self.floors) > 1 else 0.0
-        return trials + labels * (1.6e-5 * longer * self.futures + 7e-5 * wider * self.epochs)
+        return trials + labels * (8e-6 * longer * self.futures + 3.5e-5 * wider * self.epochs)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

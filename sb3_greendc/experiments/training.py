@@ -124,11 +124,11 @@ class Training(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        slower = 1.0 + self.problem.size / 6.0
+        slower = 1.0 + self.problem.size**2 / 60.0
         training = slower * self.decisions / self.learner.speed
-        judging = 5.0 if self.problem.has_long_queues else 1.5
+        judging = 2.0 if self.problem.has_long_queues else 1.0
         along = (self.episodes_along or self.episodes) / self.episodes
-        return 6.0 + training + judging * (1.0 + along * (self.checkpoints - 1))
+        return 3.0 + training + judging * (1.0 + along * (self.checkpoints - 1))
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the learner's file has today to the fields."""

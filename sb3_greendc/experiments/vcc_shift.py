@@ -32,16 +32,16 @@ METRICS = ["return", "carbon_kg", "overdue_work", "objective", "mean_delay"]
 FULL_SEEDS = 5
 
 LEARNERS = (
-    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=400_000, speed=9_000.0),
+    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=400_000, speed=24_000.0),
     Learner(
         "DiscreteSAC",
         "discrete_sac",
         env_id=DISCRETE,
         decisions=200_000,
         quick_decisions=64_000,
-        speed=1_500.0,
+        speed=2_500.0,
     ),
-    Learner("SAC", "sac", decisions=200_000, quick_decisions=40_000, speed=500.0),
+    Learner("SAC", "sac", decisions=200_000, quick_decisions=40_000, speed=1_100.0),
     Learner(
         "PID-PPO",
         "pid_ppo",
@@ -50,7 +50,7 @@ LEARNERS = (
         choice={"constrained": True},
         decisions=800_000,
         quick_decisions=400_000,
-        speed=8_000.0,
+        speed=20_000.0,
     ),
 )
 """Hyperparameters are those of ``zoo_hparams/`` but for the bound on PID-PPO's multiplier: from 40 it has not
