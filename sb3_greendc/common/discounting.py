@@ -16,7 +16,7 @@ TIME_ADVANCED = "time_advanced"
 
 
 class DiscountByTime(BaseCallback):
-    """Let PPO, A2C and their kin discount by the time that passes, not by decisions.
+    """Let PPO, A2C, PIDLagrangianPPO and their kin discount by the time that passes, not by decisions.
 
     On the resource pool time passes on ``no_op`` alone, and with ``skip_forced`` several steps at once. An
     agent that discounts by decisions can put off costs by deciding often: where jobs may be suspended it
@@ -33,11 +33,10 @@ class DiscountByTime(BaseCallback):
 
     def _init_callback(self) -> None:
         buffer = getattr(self.model, "rollout_buffer", None)
-        # Costs, where a buffer has them, would still be discounted by decisions.
-        if not isinstance(buffer, RolloutBuffer | DictRolloutBuffer) or hasattr(buffer, "costs"):
+        if not isinstance(buffer, RolloutBuffer | DictRolloutBuffer):
             raise ValueError(
-                f"DiscountByTime: {type(self.model).__name__} must be an on-policy algorithm without costs, "
-                "such as PPO, A2C or MaskablePPO"
+                f"DiscountByTime: {type(self.model).__name__} must be an on-policy algorithm, such as PPO, "
+                "A2C, MaskablePPO or PIDLagrangianPPO"
             )
         if not buffer.gamma > 0.0:
             raise ValueError(f"DiscountByTime: gamma={buffer.gamma}: must be above 0")
@@ -58,17 +57,20 @@ class DiscountByTime(BaseCallback):
     def _on_rollout_end(self) -> None:
         buffer = self.buffer
         # The value after the last decision, 0 where that ended the episode: the buffer keeps it nowhere else.
+        steps = np.stack(self._steps)
         last_values = (buffer.advantages[-1] - buffer.rewards[-1] + buffer.values[-1]) / buffer.gamma
         buffer.advantages = advantages_by_time(
             buffer.rewards,
             buffer.values,
             buffer.episode_starts,
             last_values,
-            np.stack(self._steps),
+            steps,
             buffer.gamma,
             buffer.gae_lambda,
         )
         buffer.returns = buffer.advantages + buffer.values
+        if hasattr(buffer, "time_steps"):  # a buffer of costs, which the algorithm evaluates after this
+            buffer.time_steps = steps
 
 
 def advantages_by_time(

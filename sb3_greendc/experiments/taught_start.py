@@ -111,8 +111,11 @@ class TaughtLearner(Learner):
 def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> TaughtLearner:
     """Return PIDLagrangianPPO with a limit on the cost of an episode, from a taught network.
 
+    What the network learned of jobs says which action is better, not how much delay there will be, so that
+    the cost critic has an extractor of its own; ``docs/pid_ppo.md`` says what each of the settings is for.
+
     :param limit: in units of :data:`~sb3_greendc.experiments.constrained.DELAY`
-    :param quick: whether a minute has to do
+    :param quick: whether a few minutes have to do
     :param name: name in tables and figures
     :param settings: further hyperparameters, such as gains
     """
@@ -122,19 +125,25 @@ def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any)
         hyperparameters={
             "policy": "CostJobSetPolicy",
             "cost_limit": limit,
-            "learning_rate": "lin_1e-3",
+            "learning_rate": "lin_5e-4",
+            "callback": "DiscountByTime",
             "target_kl": 0.02,
             "init": 1.0,
             "min_episodes": 16,
-            "policy_kwargs": {"features_extractor": "job_set"},
+            "cost_vf_coef": 0.5,
+            "policy_kwargs": {
+                "features_extractor": "job_set",
+                "share_cost_features_extractor": False,
+                "normalize_returns": True,
+            },
             **settings,
         },
         choice=CHOICE,
         deterministic=False,
         decisions=600_000,
-        quick_decisions=65_536,
+        quick_decisions=262_144,
         quick_seeds=1,
-        speed=7_500.0,
+        speed=9_000.0,
         labels=20_000 if quick else 300_000,
         futures=8 if quick else 32,
         epochs=8 if quick else 10,

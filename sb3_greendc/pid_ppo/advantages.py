@@ -26,11 +26,13 @@ def cost_gae(
     dones: npt.NDArray[np.bool_],
     gamma: float,
     gae_lambda: float,
+    steps: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """Return generalized advantage estimates of the cost, and the returns that its critic learns.
 
     ``delta_t = cost_t + gamma * V_{t+1} * (1 - done_t) - V_t`` and
     ``A_t = delta_t + gamma * gae_lambda * (1 - done_t) * A_{t+1}`` (arXiv 1506.02438); returns are ``A + V``.
+    Where decisions take ``steps`` of time, ``gamma`` and ``gae_lambda`` are raised to them.
 
     :param costs: ``(T, N)``, with ``gamma * V(terminal observation)`` already added where a time limit cut
         an episode
@@ -39,15 +41,18 @@ def cost_gae(
     :param dones: ``(T, N)``, whether the step ended its episode
     :param gamma: discount factor
     :param gae_lambda: trade-off of bias and variance
+    :param steps: ``(T, N)``, or one number for all
     :return: advantages and returns, both ``(T, N)``
     """
     going_on = 1.0 - dones.astype(costs.dtype)
+    steps = np.broadcast_to(np.asarray(steps, dtype=costs.dtype), costs.shape)
+    discounts, decays = gamma**steps, (gamma * gae_lambda) ** steps
     next_values = np.concatenate([cost_values[1:], last_cost_values[None]])
-    deltas = costs + gamma * next_values * going_on - cost_values
+    deltas = costs + discounts * next_values * going_on - cost_values
     advantages = np.zeros_like(deltas)
     advantage = np.zeros_like(last_cost_values)
     for step in reversed(range(len(costs))):
-        advantage = deltas[step] + gamma * gae_lambda * going_on[step] * advantage
+        advantage = deltas[step] + decays[step] * going_on[step] * advantage
         advantages[step] = advantage
     return advantages, advantages + cost_values
 

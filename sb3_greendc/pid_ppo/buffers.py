@@ -47,6 +47,9 @@ class CostRolloutBuffer(RolloutBuffer):
     action_masks: npt.NDArray[np.bool_] | None
     timeouts: list[tuple[int, int, Any]]
     """Step, environment and last observation of each episode that a time limit cut."""
+    time_steps: npt.NDArray[np.float32] | float
+    """Time steps that each decision took: 1, or what
+    :class:`~sb3_greendc.common.discounting.DiscountByTime` counted."""
 
     def reset(self) -> None:
         """Empty the buffer."""
@@ -55,6 +58,7 @@ class CostRolloutBuffer(RolloutBuffer):
             setattr(self, name, np.zeros((self.buffer_size, self.n_envs), dtype=np.float32))
         self.action_masks = None
         self.timeouts = []
+        self.time_steps = 1.0
 
     def add_costs(
         self, costs: npt.NDArray[np.float64], infos: list[dict[str, Any]], dones: npt.NDArray[np.bool_]
@@ -103,7 +107,7 @@ class CostRolloutBuffer(RolloutBuffer):
             costs[step, index] += gamma * value
         all_dones = np.concatenate([self.episode_starts[1:] > 0.5, np.asarray(dones, dtype=bool)[None]])
         self.cost_advantages, self.cost_returns = cost_gae(
-            costs, self.cost_values, last_cost_values, all_dones, gamma, gae_lambda
+            costs, self.cost_values, last_cost_values, all_dones, gamma, gae_lambda, self.time_steps
         )
 
     def combine_advantages(self, lagrange_multiplier: float, adv_norm: str) -> None:

@@ -319,6 +319,11 @@ class PIDLagrangian(OnPolicyAlgorithm):
             None if schedule is None else schedule(progress)
             for schedule in (self.clip_range_vf, cast("Schedule | None", self.clip_range_cost_vf))
         )
+        policy = cast("CostCriticMixin", self.policy)
+        value_unit, cost_unit = policy.update_return_scales(
+            self.rollout_buffer.returns, self.rollout_buffer.cost_returns
+        )
+        vf_coef, cost_vf_coef = self.vf_coef / value_unit**2, self.cost_vf_coef / cost_unit**2
         logs: dict[str, list[float]] = defaultdict(list)
         continue_training = True
 
@@ -348,9 +353,9 @@ class PIDLagrangian(OnPolicyAlgorithm):
                 # -log_prob is an estimate of an entropy without closed form.
                 entropy_loss = -th.mean(-log_prob if entropy is None else entropy[valid])
 
-                loss = policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss
-                if self.cost_vf_coef > 0.0:  # else no gradient at all, and the clipping below is PPO's
-                    loss = loss + self.cost_vf_coef * cost_value_loss
+                loss = policy_loss + self.ent_coef * entropy_loss + vf_coef * value_loss
+                if cost_vf_coef > 0.0:  # else no gradient at all, and the clipping below is PPO's
+                    loss = loss + cost_vf_coef * cost_value_loss
 
                 with th.no_grad():
                     # Unbiased and never negative: http://joschu.net/blog/kl-approx.html

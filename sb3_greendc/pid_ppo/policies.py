@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,11 @@ from stable_baselines3.common.policies import (
     MultiInputActorCriticPolicy,
 )
 from stable_baselines3.common.torch_layers import create_mlp
-from stable_baselines3.common.type_aliases import PyTorchObs
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from sb3_greendc.common.masking import ACTION_MASK, action_mask_of, mask_logits
+from sb3_greendc.pid_ppo.return_scale import ReturnScale
 
 
 def n_maskable_actions(action_space: spaces.Space[Any]) -> int | None:
@@ -156,9 +157,47 @@ class CostCriticMixin(MaskedActorMixin):
     Its layers are ``net_arch["cost"]``, by default those of the value function. It is built before the
     optimizer, which therefore trains it, and from a forked random generator, so that actor and value function
     start as PPO's do at the same seed.
+
+    :param args: as for the parent
+    :param normalize_returns: whether both critics learn returns less their mean, in units of their standard
+        deviation (:class:`~sb3_greendc.pid_ppo.return_scale.ReturnScale`)
+    :param kwargs: as for the parent
     """
 
     cost_net: nn.Sequential
+
+    def __init__(self, *args: Any, normalize_returns: bool = False, **kwargs: Any) -> None:
+        self.normalize_returns = normalize_returns
+        super().__init__(*args, **kwargs)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        data["normalize_returns"] = self.normalize_returns
+        return data
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        super()._build(lr_schedule)
+        if self.normalize_returns:  # after the initialization, which is that of the last layer
+            self.value_net = nn.Sequential(self.value_net, ReturnScale())  # type: ignore[assignment]
+            self.cost_net.append(ReturnScale())
+
+    def update_return_scales(
+        self, returns: npt.NDArray[np.floating], cost_returns: npt.NDArray[np.floating]
+    ) -> tuple[float, float]:
+        """Show the returns of a rollout to the critics, and return the units that they learn them in.
+
+        :param returns: of the reward, any shape
+        :param cost_returns: of the cost, any shape
+        :return: standard deviations of the reward's returns and of the cost's; 1 and 1 if they are not
+            normalized
+        """
+        if not self.normalize_returns:
+            return 1.0, 1.0
+        value_scale = cast("ReturnScale", cast("nn.Sequential", self.value_net)[-1])
+        cost_scale = cast("ReturnScale", self.cost_net[-1])
+        value_scale.update(returns)
+        cost_scale.update(cost_returns)
+        return value_scale.std.item(), cost_scale.std.item()
 
     def _build_mlp_extractor(self) -> None:
         super()._build_mlp_extractor()

@@ -10,7 +10,7 @@ from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sb3_greendc import PIDLagrangianPPO
+from sb3_greendc import PIDLagrangianPPO, RecurrentPIDLagrangianPPO
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.common.discounting import DiscountByTime, advantages_by_time, steps_of
 from sb3_greendc.common.vec_env import make_vec_env
@@ -23,6 +23,7 @@ from sb3_greendc.tuning.training import train_and_score
 from sb3_greendc.zoo import load_hyperparameters
 
 POOL = "ResourcePoolSuspend-10"
+CONSTRAINED = (PIDLagrangianPPO, RecurrentPIDLagrangianPPO)
 
 
 class Watch(BaseCallback):
@@ -85,6 +86,8 @@ def test_nothing_leaks_from_the_next_episode() -> None:
         (PPO, "MultiInputPolicy"),
         (MaskablePPO, "MultiInputPolicy"),
         (RecurrentPPO, "MultiInputLstmPolicy"),
+        (PIDLagrangianPPO, "MultiInputPolicy"),
+        (RecurrentPIDLagrangianPPO, "MultiInputLstmPolicy"),
     ],
 )
 def test_with_one_step_a_decision_it_is_what_the_algorithm_does(
@@ -94,10 +97,39 @@ def test_with_one_step_a_decision_it_is_what_the_algorithm_does(
         "sb3_greendc.common.discounting.steps_of", lambda infos: np.ones(len(infos), dtype=np.float32)
     )
     env = make_vec_env(POOL, 2, seed=0, episode_steps=20)  # several episodes end within the rollout
-    model = cls(policy, env, n_steps=64, gamma=0.9, gae_lambda=0.8, seed=0)
+    limit = {} if cls not in CONSTRAINED else {"cost_limit": 1.0}
+    model = cls(policy, env, n_steps=64, gamma=0.9, gae_lambda=0.8, seed=0, **limit)
     watch = Watch(DiscountByTime())
     model.learn(128, callback=watch)
     np.testing.assert_allclose(watch.after, watch.before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cls", "policy"),
+    [(PIDLagrangianPPO, "MultiInputPolicy"), (RecurrentPIDLagrangianPPO, "MultiInputLstmPolicy")],
+)
+@pytest.mark.filterwarnings("ignore:No episode finished")
+def test_costs_are_discounted_by_the_same_time(cls: Any, policy: str) -> None:
+    """What the critic of the cost learns is what the value function would, were the cost the reward."""
+    env = make_vec_env(POOL, 2, seed=0, mask="now", cost="waiting")
+    model = cls(policy, env, n_steps=64, cost_limit=1.0, gamma=0.9, gae_lambda=0.8, n_epochs=1, seed=0)
+    watch = Watch(DiscountByTime())
+    model.learn(128, callback=watch)
+    buffer: Any = model.rollout_buffer
+    steps = buffer.time_steps
+    assert set(np.unique(steps)) == {0.0, 1.0}
+    assert buffer.costs.sum() > 0
+    # What minibatches are drawn from has been flattened, by environment.
+    by_step = lambda array: array if array.shape == (64, 2) else array.reshape(2, 64).T  # noqa: E731
+    values, starts = by_step(buffer.cost_values), by_step(buffer.episode_starts)
+    # The value after the last decision is not in the buffer: the last decision gives it.
+    last = (buffer.cost_advantages[-1] - buffer.costs[-1] + values[-1]) / np.float32(0.9) ** steps[-1]
+    expected = advantages_by_time(buffer.costs, values, starts, last, steps, 0.9, 0.8)
+    np.testing.assert_allclose(buffer.cost_advantages, expected, rtol=1e-3, atol=1e-4)
+    by_decisions = advantages_by_time(buffer.costs, values, starts, last, np.ones_like(steps), 0.9, 0.8)
+    assert not np.allclose(buffer.cost_advantages, by_decisions, rtol=1e-2, atol=1e-2)
+    buffer.reset()
+    assert buffer.time_steps == 1.0
 
 
 def test_decisions_without_time_are_not_discounted() -> None:
@@ -121,7 +153,7 @@ def test_it_is_a_setting_of_hyperparameter_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "name"), [("dqn", "DQN"), ("pid_ppo", "PIDLagrangianPPO"), ("a2c", "gamma")]
+    ("algorithm", "name"), [("dqn", "DQN"), ("discrete_sac", "DiscreteSAC"), ("a2c", "gamma")]
 )
 def test_what_it_does_not_fit_is_said_before_training(algorithm: str, name: str) -> None:
     more = {"gamma": 0.0} if name == "gamma" else {}
@@ -139,13 +171,9 @@ def test_environments_must_say_how_much_time_passes() -> None:
 
 
 def test_it_belongs_to_algorithms_that_collect_rollouts() -> None:
-    env = make_vec_env(POOL, 1, seed=0)
-    for model in (
-        DQN("MultiInputPolicy", env, buffer_size=10),
-        PIDLagrangianPPO("MultiInputPolicy", env, cost_limit=1.0),
-    ):
-        with pytest.raises(ValueError, match="must be an on-policy algorithm without costs"):
-            model.learn(10, callback=DiscountByTime())
+    model = DQN("MultiInputPolicy", make_vec_env(POOL, 1, seed=0), buffer_size=10)
+    with pytest.raises(ValueError, match="DQN must be an on-policy algorithm, such as PPO"):
+        model.learn(10, callback=DiscountByTime())
 
 
 def test_commands_experiments_and_trials_train_with_it(monkeypatch: Any, tmp_path: Any) -> None:

@@ -83,6 +83,15 @@ def test_advantages_by_hand() -> None:
     assert returns.tolist() == [[first + 0.5, 2.0], [last + 1.0, 4.0]]
 
 
+def test_advantages_by_hand_with_decisions_of_any_length() -> None:
+    costs, values = np.array([[1.0], [3.0]]), np.array([[0.5], [1.0]])
+    steps = np.array([[0.0], [2.0]])
+    advantages, _ = cost_gae(costs, values, np.array([2.0]), np.zeros((2, 1), bool), 0.5, 0.5, steps)
+    last = 3.0 + 0.25 * 2.0 - 1.0  # two steps: 0.5 squared
+    first = 1.0 + 1.0 * 1.0 - 0.5 + 1.0 * last  # no time passes: neither gamma nor lambda
+    assert advantages.tolist() == [[first], [last]]
+
+
 def test_safe_policy_is_not_blown_up() -> None:
     rng = np.random.default_rng(0)
     noise = 1e-6 * rng.standard_normal(1000)

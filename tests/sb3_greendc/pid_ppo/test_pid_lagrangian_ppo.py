@@ -260,6 +260,7 @@ def test_zip_loads_with_weights_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_policy_alone_saves_and_loads(form: str, tmp_path: Path) -> None:
     changed = {"lstm_hidden_size": 8} if form == "recurrent" else {"share_cost_features_extractor": False}
+    changed["normalize_returns"] = True
     policy = build(form, ContextCMDP(), policy_kwargs=changed).policy
     policy.save(tmp_path / "policy.pth")
     loaded = type(policy).load(tmp_path / "policy.pth", device="cpu")
