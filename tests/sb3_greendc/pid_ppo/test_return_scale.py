@@ -21,11 +21,11 @@ MODELS: dict[str, Any] = {"MlpPolicy": PIDLagrangianPPO, "MlpLstmPolicy": Recurr
 
 
 class Offset(gym.Wrapper[Any, Any, Any, Any]):
-    """The same problem, with 30 more reward and cost at each step: nothing to learn but the offset."""
+    """The same problem, with more reward (30) and cost (10) at each step: nothing to learn but the offset."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
-        return observation, float(reward) + 30.0, terminated, truncated, {"cost": info["cost"] + 30.0}
+        return observation, float(reward) + 30.0, terminated, truncated, {"cost": info["cost"] + 10.0}
 
 
 def train(policy: str, decisions: int, env: Any, normalize_returns: bool, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ def test_a_cost_that_never_occurs_has_no_unit() -> None:
 
 @pytest.mark.parametrize("policy", MODELS)
 def test_both_critics_learn_returns_far_from_0(policy: str) -> None:
-    """After 16 rollouts the values are where the returns are, about 220; raw ones have come as far as 10."""
+    """After 16 rollouts values of both are where returns are, about 220 and 75; raw ones have come to 10."""
     found = {}
     for normalize in (False, True):
         model = train(policy, 16 * 256, lambda: Offset(ContextCMDP()), normalize)
@@ -68,7 +68,9 @@ def test_both_critics_learn_returns_far_from_0(policy: str) -> None:
         pairs = ((buffer.values, buffer.returns), (buffer.cost_values, buffer.cost_returns))
         found[normalize] = [float(values.mean() / returns.mean()) for values, returns in pairs]
     assert found[True] == pytest.approx([1.0, 1.0], abs=0.1)
-    assert max(found[False]) < 0.2
+    assert max(found[False]) < 0.5
+    for critic, (_, returns) in zip((model.policy.value_net, model.policy.cost_net), pairs, strict=True):
+        assert critic[-1].mean.item() == pytest.approx(returns.mean(), rel=0.1)
 
 
 @pytest.mark.parametrize("policy", MODELS)
