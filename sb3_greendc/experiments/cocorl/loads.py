@@ -19,6 +19,9 @@ from sb3_greendc.experiments.training import Learner
 LIMITS = {0.2: 0.1, 0.4: 0.8, 0.6: 4.0, 0.8: 20.0, 1.0: 55.0, 1.2: 110.0}
 """Loads, and the limit on delay at each: about three quarters of what ``hvf`` costs there."""
 
+LOG_LIMITS = {0.2: 0.8, 0.4: 7.0, 0.6: 40.0, 0.8: 145.0, 1.0: 400.0, 1.2: 770.0}
+"""The same for jobs of the modelled log, which wait for longer."""
+
 QUICK_HPC_LOADS = (0.6, 1.0)
 PAPERS = ("sjf", "qos", "edf", "hvf", "fcfs")
 """CoCoRL's QoS policy is said to behave like earliest deadline first, so both are here, and margins are
@@ -34,9 +37,10 @@ def points(form: Form, workload: str = "synthetic") -> list[Point]:
     name = f"HPC log ({form.hpc_name})" if hpc else workload
     lessons = curricula.log(workload) if hpc else curricula.synthetic()
     loads = form.pick(QUICK_HPC_LOADS, tuple(LIMITS)) if hpc else tuple(LIMITS)
+    limits = LOG_LIMITS if hpc else LIMITS
     problems = {load: Problem("ResourcePool-10", _settings(load, workload)) for load in loads}
     return [
-        Point(name, load, problem, _keepers(form, LIMITS[load]), lessons)
+        Point(name, load, problem, _keepers(form, limits[load]), lessons)
         for load, problem in problems.items()
     ]
 
