@@ -56,8 +56,8 @@ class DiscountByTime(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         buffer = self.buffer
-        # The value after the last decision, 0 where that ended the episode: the buffer keeps it nowhere else.
         steps = np.stack(self._steps)
+        # The value after the last decision, 0 where that ended the episode: the buffer keeps it nowhere else.
         last_values = (buffer.advantages[-1] - buffer.rewards[-1] + buffer.values[-1]) / buffer.gamma
         buffer.advantages = advantages_by_time(
             buffer.rewards,

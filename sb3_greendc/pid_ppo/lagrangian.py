@@ -319,6 +319,7 @@ class PIDLagrangian(OnPolicyAlgorithm):
             None if schedule is None else schedule(progress)
             for schedule in (self.clip_range_vf, cast("Schedule | None", self.clip_range_cost_vf))
         )
+        # Losses are in raw units, and weigh as in those that the critics learn in.
         policy = cast("CostCriticMixin", self.policy)
         value_unit, cost_unit = policy.update_return_scales(
             self.rollout_buffer.returns, self.rollout_buffer.cost_returns
