@@ -129,7 +129,7 @@ def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any)
             "callback": "DiscountByTime",
             "target_kl": 0.02,
             "init": 1.0,
-            "min_episodes": 16,
+            "min_episodes": 8,
             "cost_vf_coef": 0.5,
             "policy_kwargs": {
                 "features_extractor": "job_set",
