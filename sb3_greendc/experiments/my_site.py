@@ -6,7 +6,8 @@ import argparse
 import dataclasses
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ import pandas as pd
 from greendc.resource_pool.workloads import make_workload
 from greendc.traces import power as traces
 from greendc.traces.swf import read_swf
+from greendc.traces.tables import UnclearTraceError
 from sb3_greendc.cli.common import whole_number
 from sb3_greendc.common import yaml
 from sb3_greendc.common.files import atomic_write
@@ -47,9 +49,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--carbon", type=Path, required=True, metavar="CSV", help="carbon intensity of the grid"
     )
-    parser.add_argument("--solar", metavar="COLUMN", help="column of solar power, if its name does not tell")
-    parser.add_argument("--wind", metavar="COLUMN", help="column of wind power, likewise")
-    parser.add_argument("--carbon-column", metavar="COLUMN", help="column of the carbon intensity, likewise")
+    for name, what in (
+        ("solar", "column of solar power, if its name does not tell"),
+        ("wind", "column of wind power, likewise"),
+        ("power-time", "column of the power file's time stamps, likewise"),
+        ("carbon-column", "column of the carbon intensity, likewise"),
+        ("carbon-time", "column of the carbon file's time stamps, likewise"),
+    ):
+        parser.add_argument(f"--{name}", metavar="COLUMN", help=what)
+    parser.add_argument("--power-unit", metavar="UNIT", help="W, kW, MW or GW, if the columns do not tell")
+    parser.add_argument("--carbon-unit", metavar="UNIT", help="such as g/kWh, if the column does not tell")
     parser.add_argument(
         "--carbon-clock",
         type=float,
@@ -92,8 +101,23 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     :raises ValueError: for a file that is wrong, or settings that do not fit
     """
     log = read_swf(options.jobs)
-    power = traces.read_power(options.power, solar=options.solar, wind=options.wind, gaps="join")
-    carbon = traces.read_carbon(options.carbon, column=options.carbon_column, gaps="interpolate")
+    with _telling({"solar": "--solar", "wind": "--wind", "time": "--power-time", "unit": "--power-unit"}):
+        power = traces.read_power(
+            options.power,
+            solar=options.solar,
+            wind=options.wind,
+            time=options.power_time,
+            unit=options.power_unit,
+            gaps="join",
+        )
+    with _telling({"column": "--carbon-column", "time": "--carbon-time", "unit": "--carbon-unit"}):
+        carbon = traces.read_carbon(
+            options.carbon,
+            column=options.carbon_column,
+            time=options.carbon_time,
+            unit=options.carbon_unit,
+            gaps="interpolate",
+        )
     settings = {"offered_load": None, **yaml.parse_assignments(options.set, "--set")}
     laid, same_time = lay_on(carbon, power, options.carbon_clock)
     jobs = _keep(
@@ -124,6 +148,15 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
         + f"; {_counts(carbon.counts)}",
     }
     return Site(problem, facts)
+
+
+@contextmanager
+def _telling(options: Mapping[str, str]) -> Iterator[None]:
+    """Have errors name the command's options instead of the readers' keyword arguments."""
+    try:
+        yield
+    except UnclearTraceError as error:
+        raise ValueError(error.told_with(options[name] for name in error.options)) from None
 
 
 def lay_on(

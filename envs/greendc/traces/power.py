@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest, require
-from greendc.traces.tables import TraceError
+from greendc.traces.tables import TraceError, UnclearTraceError
 from greendc.traces.time_series import Series, Table, read_columns, read_table
 
 POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
@@ -132,9 +132,10 @@ def read_power(
         "wind": _choose(table, wind, "wind", lambda words: "wind" in words),
     }
     if chosen["solar"] is None and chosen["wind"] is None:
-        raise TraceError(
-            f"{table.name}: no column of solar or wind power among {', '.join(map(repr, table.columns))} "
-            "(name one with solar=... or wind=...)"
+        raise UnclearTraceError(
+            f"{table.name}: no column of solar or wind power among {', '.join(map(repr, table.columns))}",
+            "solar",
+            "wind",
         )
     factors = {column: _power_factor(table, column, unit) for column in chosen.values() if column}
     series = _read_scaled(table, factors, time, gaps)
@@ -164,9 +165,9 @@ def read_carbon(
     table = read_table(path)
     chosen = _choose(table, column, "carbon intensity", _says_carbon, "column")
     if chosen is None:
-        raise TraceError(
-            f"{table.name}: no column of carbon intensity among {', '.join(map(repr, table.columns))} "
-            "(name it with column=...)"
+        raise UnclearTraceError(
+            f"{table.name}: no column of carbon intensity among {', '.join(map(repr, table.columns))}",
+            "column",
         )
     series = _read_scaled(table, {chosen: _intensity_factor(table, chosen, unit)}, time, gaps)
     return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
@@ -195,9 +196,8 @@ def _choose(
         return table.require_column(column)
     found = [name for name in table.columns if matches(set(_words(name)))]
     if len(found) > 1:
-        raise TraceError(
-            f"{table.name}: {len(found)} columns of {what} ({', '.join(map(repr, found))}): "
-            f"choose one with {option or what}=..."
+        raise UnclearTraceError(
+            f"{table.name}: {len(found)} columns of {what} ({', '.join(map(repr, found))})", option or what
         )
     return found[0] if found else None
 
@@ -218,9 +218,8 @@ def _power_factor(table: Table, column: str, unit: str | None) -> float:
     if unit is not None and named and named[0] != unit.lower():
         raise TraceError(f"{table.name}: column {column!r} is named in {named[0]}, not in unit={unit!r}")
     if unit is None and not named:
-        raise TraceError(
-            f"{table.name}: column {column!r} does not name a unit of power (W, kW, MW or GW): "
-            'name another column, or say unit="kW"'
+        raise UnclearTraceError(
+            f"{table.name}: column {column!r} does not name a unit of power (W, kW, MW or GW)", "unit"
         )
     return POWER_UNITS[unit.lower() if unit is not None else named[0]]
 
@@ -230,9 +229,9 @@ def _intensity_factor(table: Table, column: str, unit: str | None) -> float:
     named = _parse_intensity(column)
     if unit is None:
         if named is None:
-            raise TraceError(
-                f"{table.name}: column {column!r} does not name a unit of carbon intensity "
-                '(such as kg/kWh): say unit="g/kWh" or whichever it is'
+            raise UnclearTraceError(
+                f"{table.name}: column {column!r} does not name a unit of carbon intensity (such as kg/kWh)",
+                "unit",
             )
         return named
     given = _parse_intensity(unit)

@@ -6,7 +6,7 @@ import gzip
 import io
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,25 @@ from numpy.typing import NDArray
 
 class TraceError(ValueError):
     """A trace file that is missing, damaged or not what it should be."""
+
+
+class UnclearTraceError(TraceError):
+    """A trace file that can be read once its reader is told how.
+
+    :param problem: what is not clear
+    :param options: keyword arguments of the reader, any of which would tell it
+    """
+
+    def __init__(self, problem: str, *options: str) -> None:
+        super().__init__(problem, *options)
+        self.problem, self.options = problem, options
+
+    def __str__(self) -> str:
+        return self.told_with(f"{option}=..." for option in self.options)
+
+    def told_with(self, options: Iterable[str]) -> str:
+        """Return the message, with the options by the names that they have for the user."""
+        return f"{self.problem}: say {' or '.join(options)}"
 
 
 def read_text(path: str | Path) -> bytes:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest, require_one_of
-from greendc.traces.tables import TraceError, read_text
+from greendc.traces.tables import TraceError, UnclearTraceError, read_text
 
 GAPS = ("error", "interpolate", "join")
 """What :func:`read_columns` may do about missing values and steps."""
@@ -161,9 +161,10 @@ def _time_column(table: Table, time: str | None) -> str:
     for column in table.columns:
         if column.strip().lower().startswith(("time", "date")):
             return column
-    raise TraceError(
+    raise UnclearTraceError(
         f"{table.name}: no column of time stamps (none of {', '.join(map(repr, table.columns))} "
-        "begins with time or date; name it with time=...)"
+        "begins with time or date)",
+        "time",
     )
 
 

@@ -1,13 +1,14 @@
 """Power and carbon traces: units and clocks are understood or refused by name and line."""
 
 import gzip
+import pickle
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from greendc.traces import CarbonTrace, PowerTrace, TraceError, read_carbon, read_power
+from greendc.traces import CarbonTrace, PowerTrace, TraceError, UnclearTraceError, read_carbon, read_power
 from greendc.traces.power import format_power
 
 HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00"]
@@ -82,10 +83,10 @@ def test_units_of_power(tmp_path, column, unit, factor):
         ("time,solar_kw,Wind Speed (m/s)", {}, "column 'Wind Speed \\(m/s\\)' does not name a unit of power"),
         ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
         ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
-        ("time,wind_kw,wind_kw_2", {}, "2 columns of wind .*choose one with wind="),
-        ("time,a,b", {}, "no column of solar or wind power among 'time', 'a', 'b'"),
+        ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
+        ("time,a,b", {}, "no column of .* among 'time', 'a', 'b': say solar=... or wind=...$"),
         ("time,solar_kw,wind_kw", {"solar": "solr_kw"}, "no column 'solr_kw'; did you mean 'solar_kw'"),
-        ("hour,solar_kw,wind_kw", {}, "no column of time stamps"),
+        ("hour,solar_kw,wind_kw", {}, "no column of time stamps .*: say time=...$"),
         ("hour,solar_kw,wind_kw", {"time": "our"}, "no column 'our'; did you mean 'hour'"),
         ("time,solar_kw,wind_kw", {"gaps": "fill"}, "gaps='fill': must be one of"),
     ],
@@ -94,6 +95,16 @@ def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, o
     path = write(tmp_path, header, [f"{stamp},1,2" for stamp in HOURS])
     with pytest.raises(ValueError, match=message):
         read_power(path, **options)
+
+
+def test_what_is_unclear_can_be_told_in_other_words_and_sent_between_processes(tmp_path):
+    path = write(tmp_path, "time,a,b", [f"{stamp},1,2" for stamp in HOURS])
+    with pytest.raises(UnclearTraceError) as raised:
+        read_power(path)
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert str(error) == str(raised.value)
+    assert error.options == ("solar", "wind")
+    assert error.told_with(["--sun"]).endswith("among 'time', 'a', 'b': say --sun")
 
 
 def test_columns_can_be_chosen(tmp_path):
@@ -200,7 +211,7 @@ def test_units_of_carbon_intensity(tmp_path, column, unit, factor):
         ("time,carbon_intensity,b", {}, "does not name a unit of carbon intensity"),
         ("time,carbon_g_per_kwh,b", {"unit": "kg/kWh"}, "names another unit than unit='kg/kWh'"),
         ("time,carbon,b", {"unit": "grams"}, "unit='grams': must be a mass per energy"),
-        ("time,co2_g_per_kwh,co2_kg_per_kwh", {}, "2 columns of carbon intensity .*choose one with column="),
+        ("time,co2_g_per_kwh,co2_kg_per_kwh", {}, r"2 columns of carbon .*\): say column=\.\.\.$"),
         ("time,a,b", {}, "no column of carbon intensity"),
     ],
 )

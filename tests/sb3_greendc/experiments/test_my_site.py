@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from datetime import datetime
 
@@ -92,9 +93,33 @@ def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
     assert (out / "my-site" / "figure.png").is_file()
 
 
-def test_wrong_inputs_are_one_line(inputs, tmp_path, capsys):
-    (tmp_path / "power.csv").write_text("time,heat\n2020-01-01 00:00,1\n2020-01-01 01:00,1\n")
+@pytest.mark.parametrize(
+    ("file", "header", "message"),
+    [
+        ("power", "time,heat", "solar or wind power among 'time', 'heat': say --solar or --wind"),
+        ("power", "time,solar", "(W, kW, MW or GW): say --power-unit"),
+        ("power", "hour,solar_kw", "begins with time or date): say --power-time"),
+        ("carbon", "time,dirt", "no column of carbon intensity among 'time', 'dirt': say --carbon-column"),
+        ("carbon", "time,carbon", "(such as kg/kWh): say --carbon-unit"),
+        ("carbon", "hour,carbon_g_per_kwh", "begins with time or date): say --carbon-time"),
+    ],
+)
+def test_unclear_files_are_one_line_that_names_the_option(inputs, tmp_path, capsys, file, header, message):
+    (tmp_path / f"{file}.csv").write_text(f"{header}\n2020-01-01 00:00,1\n2020-01-01 01:00,1\n")
     with pytest.raises(SystemExit) as stopped:
         reproduce.main(["my-site", *inputs, f"--out={tmp_path / 'out'}"])
     assert stopped.value.code == 2
-    assert "no column of solar or wind power" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+def test_options_tell_what_files_do_not(inputs, tmp_path):
+    for file, header in (("power", "hour,sun"), ("carbon", "hour,dirt")):
+        rows = pd.read_csv(tmp_path / f"{file}.csv").to_numpy()[:, [0, 1]]
+        pd.DataFrame(rows, columns=header.split(",")).to_csv(tmp_path / f"{file}.csv", index=False)
+    parser = argparse.ArgumentParser()
+    my_site.add_options(parser)
+    told = ["--solar=sun", "--power-time=hour", "--power-unit=MW"]
+    told += ["--carbon-column=dirt", "--carbon-time=hour", "--carbon-unit=kg/MWh"]
+    facts = my_site.prepare_site(parser.parse_args([*inputs, *told]), tmp_path / "kept").facts
+    assert "mean 40000 kW of sun and 0 kW of wind" in facts["power"]
+    assert "mean 0.300 kg/kWh" in facts["carbon"]
