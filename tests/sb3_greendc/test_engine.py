@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -45,6 +46,14 @@ def test_failed_task_is_named_with_its_traceback(engine: str) -> None:
     assert caught.value.index == 1
     assert caught.value.task == 5
     assert "in refuse_odd" in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_what_long_tasks_leave_in_circles_is_freed(engine: str, tmp_path: Path) -> None:
+    try:
+        assert map_tasks(engine_tasks.leave_circle, [tmp_path / "gone"] * 2, engine, jobs=1) == [False, True]
+    finally:
+        gc.enable()
 
 
 def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
