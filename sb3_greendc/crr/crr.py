@@ -491,6 +491,7 @@ class CRR(BaseAlgorithm):
         tb_log_name: str = "CRR",
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
+        learning_rate: float | Schedule | None = None,
     ) -> SelfCRR:
         """Go on learning from an environment, by the same loss, on batches of new and old data.
 
@@ -502,13 +503,17 @@ class CRR(BaseAlgorithm):
         :param offline_fraction: share of a batch that comes from the data set; 0 needs none
         :param callback: called at every step
         :param log_interval: episodes between logs
-        :param learning_starts: transitions before the first update
+        :param learning_starts: transitions before the first update; should be as many as all environments
+            give in an episode, or the first batches know nothing but how episodes begin
         :param gradient_steps: updates each time
         :param train_freq: steps (of all environments together) between updates
         :param tb_log_name: name of the run in TensorBoard
         :param reset_num_timesteps: start counting anew, with no transitions
         :param progress_bar: show progress
-        :raises ValueError: for other spaces, a fraction outside [0, 1], or one above 0 without data
+        :param learning_rate: from now on; default: the model's, whose schedule begins anew, so that one that
+            ended at zero jumps back to its start
+        :raises ValueError: for other spaces, a learning rate that is not above 0, a fraction outside
+            [0, 1], or one above 0 without data
         """
         if env is not None:
             env = self._wrap_env(env, self.verbose)
@@ -517,7 +522,13 @@ class CRR(BaseAlgorithm):
         finetune(
             self,
             FinetuneSettings(
-                steps, offline_fraction, learning_starts, gradient_steps, train_freq, log_interval
+                steps,
+                offline_fraction,
+                learning_starts,
+                gradient_steps,
+                train_freq,
+                log_interval,
+                learning_rate,
             ),
             callback,
             tb_log_name,

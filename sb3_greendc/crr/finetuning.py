@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import check_for_correct_spaces, safe_mean
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -43,6 +43,7 @@ class FinetuneSettings:
     gradient_steps: int = 1
     train_freq: int = 1
     log_interval: int = 10
+    learning_rate: float | Schedule | None = None
 
     def __post_init__(self) -> None:
         fraction = self.offline_fraction
@@ -51,6 +52,9 @@ class FinetuneSettings:
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
             require(whole, name, value, f"a whole number of at least {least}")
+        rate = self.learning_rate
+        usable = rate is None or callable(rate) or 0.0 < rate < float("inf")
+        require(usable, "learning_rate", rate, "finite and above 0, or a function of the remaining progress")
 
 
 class OnlineData:
@@ -122,6 +126,9 @@ def finetune(
             f"offline_fraction={settings.offline_fraction}: there are no data; call set_dataset(...) first, "
             "or pass offline_fraction=0"
         )
+    if settings.learning_rate is not None:
+        model.learning_rate = settings.learning_rate
+        model._setup_lr_schedule()
     _start(model, env, settings, reset_num_timesteps)
     total, callback = model._setup_learn(
         settings.steps, callback, reset_num_timesteps, tb_log_name, progress_bar

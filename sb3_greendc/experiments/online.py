@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
@@ -21,6 +22,10 @@ from sb3_greendc.experiments.tasks import Item, Outcome, Problem, Task
 
 UNITS = 20
 ONLINE_STEPS = 50_000
+ONLINE_OPTIONS = {"learning_rate": 2e-4, "learning_starts": 10_000}
+"""Small steps after a learning rate that ended at zero, and none before the environments have seen most of an
+episode: ``docs/crr.md`` says what happens otherwise."""
+
 BOUND_PERCENT = 90.0
 """What a fine-tuned policy shall keep of its offline value."""
 
@@ -39,6 +44,7 @@ class Finetuning(Task):
     :param episodes: test episodes each time
     :param n_envs: environments side by side; each round of steps is followed by an update
     :param options: of the algorithm, written as in ``zoo_hparams/crr.yml``
+    :param online_options: of ``CRR.finetune``
     """
 
     problem: Problem
@@ -51,6 +57,7 @@ class Finetuning(Task):
     episodes: int
     n_envs: int = 16
     options: Mapping[str, Any] = field(default_factory=dict)
+    online_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -70,7 +77,7 @@ class Finetuning(Task):
         judge.play(0)
         env_id = greendc.resolve_env_id(self.problem.env_id)
         env = make_vec_env(env_id, self.n_envs, self.seed, **self.problem.env_kwargs)
-        model.finetune(env, self.online_steps, callback=judge)
+        model.finetune(env, self.online_steps, callback=judge, **self.online_options)
         env.close()
         return Outcome({"episodes": pd.DataFrame(judge.rows)})
 
@@ -112,6 +119,7 @@ def items(form: Form) -> list[Item]:
                 seed=seed,
                 episodes=form.pick(32, 128),
                 options=CRR_OPTIONS,
+                online_options=ONLINE_OPTIONS,
             )
             found += labelled([task], series=heuristic)
     return found
@@ -126,14 +134,22 @@ def analyze(results: Results, form: Form) -> Analysis:
     values["percent_of_offline"] = 100 * values["value"] / offline.loc[_keys(values, by_run)].to_numpy()
     kept = values.groupby(by_run, sort=False)["percent_of_offline"]
     lowest = kept.agg(lowest_percent="min", last_percent="last").reset_index()
-    figure, (panel,) = panels(["value online"])
-    for (series, seed), run in values.groupby(by_run, sort=False):
-        panel.plot(run["online_steps"], run["percent_of_offline"], marker=".", label=f"{series}, seed {seed}")
-    panel.axhline(BOUND_PERCENT, color="0.5", linestyle=":")
-    panel.set_xlabel("steps of the environment")
-    panel.set_ylabel("per cent of the offline value")
-    panel.legend(fontsize="x-small", frameon=False)
-    return Analysis({"results": lowest, "curves": values}, {"figure": figure})
+    return Analysis({"results": lowest, "curves": values}, {"figure": _figure(values)})
+
+
+def _figure(values: pd.DataFrame) -> Figure:
+    """Draw a panel for each teacher: the runs, and their mean."""
+    by_teacher = {str(teacher): runs for teacher, runs in values.groupby("series", sort=False)}
+    figure, axes = panels([f"after data of {teacher}" for teacher in by_teacher])
+    for panel, runs in zip(axes, by_teacher.values(), strict=True):
+        for _, run in runs.groupby("train_seed"):
+            panel.plot(run["online_steps"], run["percent_of_offline"], color="#2a9d5c", lw=0.8, alpha=0.6)
+        mean = runs.groupby("online_steps")["percent_of_offline"].mean()
+        panel.plot(mean.index, mean.to_numpy(), color="#2a9d5c", lw=2.5)
+        panel.axhline(BOUND_PERCENT, color="0.5", linestyle=":")
+        panel.set_xlabel("steps of the environment")
+        panel.set_ylabel("per cent of the offline value")
+    return figure
 
 
 def _keys(values: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:

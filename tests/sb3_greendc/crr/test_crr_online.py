@@ -37,6 +37,22 @@ def test_finetunes(observation, action, fraction, tmp_path):
     assert model.num_timesteps == 70
 
 
+@pytest.mark.parametrize(("given", "rate"), [(None, 0.125), (0.5, 0.5), (lambda left: 0.25 * left, 0.0)])
+def test_finetuning_may_have_a_learning_rate_of_its_own(given, rate, tmp_path):
+    model = toy_model("box", learning_rate=0.125).learn(1)
+    model.finetune(toy_vec_env("box", "discrete"), 28, learning_starts=0, learning_rate=given)
+    assert model.policy.optimizer.param_groups[0]["lr"] == rate
+    model.save(tmp_path / "model")
+    assert CRR.load(tmp_path / "model").lr_schedule(0.0) == rate
+
+
+@pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf")])
+def test_learning_rates_that_are_none_are_refused(rate):
+    model = toy_model("box").learn(1)
+    with pytest.raises(ValueError, match=f"learning_rate={rate}: must be finite and above 0"):
+        model.finetune(toy_vec_env("box", "discrete"), 10, learning_rate=rate)
+
+
 def test_finetuning_sees_the_ends_of_episodes_as_they_are():
     model = toy_model("box").learn(1)
     model.finetune(toy_vec_env("box", "discrete"), 28, offline_fraction=0, learning_starts=100)
