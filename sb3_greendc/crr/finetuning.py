@@ -53,7 +53,8 @@ class FinetuneSettings:
             whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
             require(whole, name, value, f"a whole number of at least {least}")
         rate = self.learning_rate
-        usable = rate is None or callable(rate) or 0.0 < rate < float("inf")
+        number = isinstance(rate, (int, float, np.floating))
+        usable = rate is None or callable(rate) or (number and 0.0 < rate < float("inf"))
         require(usable, "learning_rate", rate, "finite and above 0, or a function of the remaining progress")
 
 

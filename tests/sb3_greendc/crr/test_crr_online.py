@@ -46,10 +46,10 @@ def test_finetuning_may_have_a_learning_rate_of_its_own(given, rate, tmp_path):
     assert CRR.load(tmp_path / "model").lr_schedule(0.0) == rate
 
 
-@pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf")])
+@pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf"), "1e-3"])
 def test_learning_rates_that_are_none_are_refused(rate):
     model = toy_model("box").learn(1)
-    with pytest.raises(ValueError, match=f"learning_rate={rate}: must be finite and above 0"):
+    with pytest.raises(ValueError, match=f"learning_rate={rate!r}: must be finite and above 0"):
         model.finetune(toy_vec_env("box", "discrete"), 10, learning_rate=rate)
 
 
