@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sb3_greendc.experiments import pages
 
 pytestmark = pytest.mark.default_row
 
@@ -79,6 +82,12 @@ def test_the_pages_build_without_a_warning(tmp_path):
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(ROOT / "docs")]
     run = subprocess.run([*build, str(tmp_path)], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
+
+
+def test_the_results_page_is_what_its_files_make(tmp_path):
+    results = ROOT / "docs" / "results"
+    page = pages.publish(tmp_path, Path(shutil.copytree(results, tmp_path / "results")))
+    assert page.read_text(encoding="utf-8") == (results / "README.md").read_text(encoding="utf-8")
 
 
 def test_links_between_files_lead_somewhere():
