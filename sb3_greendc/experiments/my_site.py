@@ -19,7 +19,7 @@ import pandas as pd
 from greendc.resource_pool.workloads import make_workload
 from greendc.traces import power as traces
 from greendc.traces.swf import read_swf
-from greendc.traces.tables import UnclearTraceError
+from greendc.traces.trace_files import UnclearTraceError
 from sb3_greendc.cli.common import whole_number
 from sb3_greendc.common import yaml
 from sb3_greendc.common.files import atomic_write
