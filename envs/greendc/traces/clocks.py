@@ -39,9 +39,9 @@ def read_stamps(table: Table, column: str, cells: pd.Series) -> NDArray[np.int64
     years = parsed.dt.year.to_numpy(np.float64)
     refuse(LIMITS["year"].outside(years), f"of the years {LIMITS['year']}")
     if cells.dtype == object or isinstance(cells.dtype, pd.StringDtype):
-        texts = [str(cell) for cell in cells]
-        if len(set(map(len, texts))) > 1:
-            aware = np.array([_OFFSET.search(text) is not None for text in texts])
+        lengths = np.array([len(str(cell)) for cell in cells])
+        if len(lengths) and (lengths != lengths[0]).any():
+            aware = np.array([_OFFSET.search(str(cell)) is not None for cell in cells])
             unlike = aware != aware[0]
             refuse(unlike, f"{'with' if aware[0] else 'without'} an offset from UTC, as in the first row")
     return parsed.to_numpy("datetime64[us]").astype(np.int64)

@@ -76,22 +76,21 @@ def _read(path: Path) -> tuple[Table, pd.DataFrame]:
     ids = [column for column in table.columns if column == TASK_ID]
     frame = table.read(COLUMNS, ids, empty=ids)
     for column, quantity in _QUANTITIES.items():
-        table.check(column, frame[column].to_numpy(np.float64), quantity)
-    for column in _INTEGERS:
-        table.refuse((frame[column] % 1 != 0).to_numpy(), f"{column} must be a whole number")
+        values = table.check(column, frame[column].to_numpy(np.float64), quantity)
+        if column in _INTEGERS:
+            table.refuse(np.floor(values) != values, f"{column} must be a whole number")
     return table, frame
 
 
 def _refuse_doubled_tasks(parts: Sequence[tuple[Table, pd.DataFrame]]) -> None:
     """Refuse a task that is there twice, in one file or in two; files without ids cannot tell."""
-    ids = [frame[TASK_ID].dropna() for _, frame in parts if TASK_ID in frame]
-    if not ids or not pd.concat(ids).duplicated().any():
+    ids = [task for _, frame in parts for task in frame.get(TASK_ID, ()) if isinstance(task, str)]
+    if len(set(ids)) == len(ids):
         return
     seen: dict[str, str] = {}
     for table, frame in parts:
         for row, task in enumerate(frame.get(TASK_ID, ())):
-            if pd.isna(task):
-                continue
             if task in seen:
                 raise table.error(row, f"{TASK_ID}={task!r} is that of {seen[task]}, too")
-            seen[task] = f"{table.name}, {table.place(row)}"
+            if isinstance(task, str):
+                seen[task] = f"{table.name}, {table.place(row)}"

@@ -20,10 +20,6 @@ class ParquetTable(Table):
 
     frame: pd.DataFrame = field(repr=False, kw_only=True)
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.frame)
-
     def read(
         self,
         numbers: Iterable[str],
@@ -92,4 +88,6 @@ def read_parquet(path: str | Path, most: int = MOST_BYTES) -> ParquetTable:
     for number, column in enumerate(columns):
         if column in columns[:number]:
             raise TraceError(f"{name}: two columns are named {column!r}")
-    return ParquetTable(name, columns, "row 1", b"", None, frame=frame.set_axis(list(columns), axis=1))
+    return ParquetTable(
+        name, columns, "row 1", len(frame), b"", None, frame=frame.set_axis(list(columns), axis=1)
+    )

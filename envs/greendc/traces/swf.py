@@ -50,7 +50,7 @@ _PARTS = (2, 3, 4)  # the status of a line that is a part of a job, which has a 
 _UNUSED = len(SWF_FIELDS)  # the column in which fields beyond the last would be
 
 _MOST = np.array([LIMITS[field].high for field in SWF_FIELDS])
-_SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(?![\d.,]*\d)")  # 1024 or 1,024, but neither 1.024 nor 10,24
+_SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(?![\d.,]*\w)")  # 1024 or 1,024, but neither 1.024 nor 10,24
 
 _SIZES = ("MaxProcs", "MaxNodes", "MaxRecords", "MaxJobs")
 _DIGITS = 15
@@ -97,7 +97,7 @@ class JobLog:
     def machine_processors(self) -> int:
         """Size of the logged machine: the header's ``MaxProcs``, else ``MaxNodes``, else the largest job."""
         for key in ("MaxProcs", "MaxNodes"):
-            size = _header_int(self.header, key, self.source)
+            size = _header_int(self.header, key, f"{self.source}, header")
             if size:
                 return size
         return int(np.nanmax(self.processors, initial=1))
@@ -133,14 +133,14 @@ def parse_swf(data: bytes, name: str) -> JobLog:
     data = clean_text(data, name, any_encoding=True)
     header = _read_header(data)
     for key in _SIZES:
-        _header_int(header, key, name)
+        _header_int(header, key, f"{name}, line {_header_line(data, key)}")
     table = _parse(data)
     if table is None:
         raise _first_bad_line(data, name)
     if len(table) == 0:
         raise TraceError(f"{name}: the log is empty (no line of it is a job)")
     _refuse_doubled_jobs(table, data, name)
-    counts = _count_odd_lines(table, header, name)
+    counts = _count_odd_lines(table, header)
     table[table < 0.0] = np.nan
     if counts["unsorted"] or counts["no_submit_time"]:
         table = table[np.argsort(table[:, _SUBMIT], kind="stable")]  # NaN sorts last
@@ -236,9 +236,9 @@ def _first_bad_line(data: bytes, name: str) -> TraceError:
     return TraceError(f"{name}: not a job log in Standard Workload Format")
 
 
-def _count_odd_lines(table: NDArray[np.float64], header: Mapping[str, str], name: str) -> dict[str, int]:
+def _count_odd_lines(table: NDArray[np.float64], header: Mapping[str, str]) -> dict[str, int]:
     submit, processors = np.where(table[:, _SUBMIT] < 0, np.nan, table[:, _SUBMIT]), _processors(table)
-    sizes = {key: _header_int(header, key, name) for key in _SIZES}
+    sizes = {key: _header_int(header, key, "header") for key in _SIZES}
     machine = sizes["MaxProcs"] or sizes["MaxNodes"] or np.inf
     promised = sizes["MaxRecords"] or sizes["MaxJobs"] or 0
     odd = {
@@ -278,7 +278,13 @@ def _read_header(data: bytes) -> dict[str, str]:
     return header
 
 
-def _header_int(header: Mapping[str, str], key: str, name: str) -> int | None:
+def _header_line(data: bytes, key: str) -> int:
+    """Return the line of the first header entry of a name; 0 if there is none."""
+    entry = re.search(rb"^[; \t]*" + key.encode() + rb"\s*:", data, re.MULTILINE)
+    return data.count(b"\n", 0, entry.start()) + 1 if entry else 0
+
+
+def _header_int(header: Mapping[str, str], key: str, place: str) -> int | None:
     """Return the number with which a header entry begins; some logs add a remark to it.
 
     ``None`` stands for an entry that is missing, -1, or only words.
@@ -290,5 +296,5 @@ def _header_int(header: Mapping[str, str], key: str, name: str) -> int | None:
         return None
     size = _SIZE.match(text)
     if size is None or len(size[1]) > _DIGITS:
-        raise TraceError(f"{name}, header: {key}={text[:40]!r}: must begin with a whole number")
+        raise TraceError(f"{place}: {key}={text[:40]!r}: must begin with a whole number")
     return int(size[1].replace(",", ""))

@@ -68,8 +68,8 @@ def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
 
 def _refuse_control_characters(data: bytes, name: str) -> None:
     codes = np.frombuffer(data, np.uint8)
-    fine = data.count(b"\n") + data.count(b"\t")
-    if np.count_nonzero(codes < 32) + data.count(b"\x7f") == fine:
+    fine = np.count_nonzero(codes == 10) + np.count_nonzero(codes == 9)
+    if np.count_nonzero(codes < 32) == fine and b"\x7f" not in data:
         return
     odd = int(np.argmax((codes < 32) & (codes != 10) & (codes != 9) | (codes == 127)))
     line, code = data.count(b"\n", 0, odd) + 1, data[odd]
@@ -84,17 +84,19 @@ class Table:
     :param name: of the file, for errors
     :param columns: their names
     :param first: where row 0 is, such as ``"line 2"``
+    :param rows: their number
     """
 
     name: str
     columns: tuple[str, ...]
     first: str
+    rows: int
     _body: bytes = field(repr=False)  # rows without quotes, or nothing
     _quoted: list[tuple[int, list[str]]] | None = field(repr=False)  # line and cells of rows with quotes
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return self._body.count(b"\n") if self._quoted is None else len(self._quoted)
+        return self.rows
 
     def place(self, row: int) -> str:
         """Return what the file calls a row: ``line 7``."""
@@ -140,16 +142,15 @@ class Table:
         """
         texts, numbers, allowed = list(texts), list(numbers), set(empty)
         columns = [self.require_column(column) for column in [*texts, *numbers]]
-        frame = self._parse(texts, numbers, missing)
-        for column in columns:
+        frame, finite = self._parse(texts, numbers, missing)
+        for column in texts if finite else columns:
             gone = frame[column].isna().to_numpy()
             if column not in allowed:
                 self.refuse(gone, f"{column} is missing")
-        for column in numbers:
-            values = frame[column].to_numpy(np.float64)
-            bad = np.isinf(values)
-            if bad.any():
-                raise self._no_number(int(np.argmax(bad)), column, missing)
+            if column in numbers:
+                bad = np.isinf(frame[column].to_numpy(np.float64))
+                if bad.any():
+                    raise self._no_number(int(np.argmax(bad)), column, missing)
         return frame[columns]
 
     def check(
@@ -173,16 +174,20 @@ class Table:
             raise self.error(row, f"{column}={values[row]:.10g}{means}: must be {limit}")
         return scaled
 
-    def _parse(self, texts: list[str], numbers: list[str], missing: Sequence[str]) -> pd.DataFrame:
+    def _parse(
+        self, texts: list[str], numbers: list[str], missing: Sequence[str]
+    ) -> tuple[pd.DataFrame, bool]:
+        """Return columns, and whether all numbers are there and finite."""
         if self._quoted is None and len(self):
             try:
                 frame = self._parse_plain(texts, numbers, missing)
             except (ValueError, OverflowError):  # a cell that is no number
                 pass
             else:
-                suspicious = [c for c in numbers if _may_be_words(frame[c].to_numpy(np.float64))]
+                values = frame[numbers].to_numpy(np.float64)
+                suspicious = [numbers[column] for column in _find_bits(values)]
                 if not suspicious or not self._words(suspicious, missing):
-                    return frame
+                    return frame, bool(np.isfinite(values).all())
         cells = self._cells([*texts, *numbers], missing)
         for column in numbers:
             values = [np.nan if cell is None else _number(cell) for cell in cells[column]]
@@ -190,12 +195,12 @@ class Table:
                 if value is None:
                     raise self._no_number(row, column, missing)
             cells[column] = np.array(values, np.float64)
-        return cells
+        return cells, False
 
     def _parse_plain(self, texts: list[str], numbers: list[str], missing: Sequence[str]) -> pd.DataFrame:
         """Read rows without quotes with pandas: numbers as float64, texts as they are."""
         index = {self.columns.index(column): column for column in [*texts, *numbers]}
-        kinds = {i: np.float64 if column in numbers else str for i, column in index.items()}
+        kinds = {i: np.float64 if column in numbers else object for i, column in index.items()}
         frame = pd.read_csv(
             io.BytesIO(self._body),
             header=None,
@@ -272,8 +277,8 @@ def read_table(
             raise TraceError(f"{name}: has no line of column names")
         columns = _check_names(body[:end].decode().split(","), name, first)
         body, first = body[end + 1 :], first + 1
-    _check_counts(body, name, len(columns), first)
-    return Table(name, tuple(columns), f"line {first}", body, None)
+    rows = _check_counts(body, name, len(columns), first)
+    return Table(name, tuple(columns), f"line {first}", rows, body, None)
 
 
 def _read_quoted(body: bytes, name: str, columns: Sequence[str] | None, first: int) -> Table:
@@ -293,7 +298,7 @@ def _read_quoted(body: bytes, name: str, columns: Sequence[str] | None, first: i
     for number, cells in rows:
         if len(cells) != len(columns):
             raise _miscounted(name, number, len(cells), len(columns))
-    return Table(name, tuple(columns), f"line {first}", b"", rows)
+    return Table(name, tuple(columns), f"line {first}", len(rows), b"", rows)
 
 
 def _check_names(names: Sequence[str], name: str, line: int) -> tuple[str, ...]:
@@ -306,20 +311,24 @@ def _check_names(names: Sequence[str], name: str, line: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_counts(body: bytes, name: str, fields: int, first: int) -> None:
-    """Refuse a row that has more or fewer fields; a total that fits is no proof, for two errors may cancel."""
+def _check_counts(body: bytes, name: str, fields: int, first: int) -> int:
+    """Return the number of rows, having refused one with more or fewer fields.
+
+    A total that fits is no proof, for two errors may cancel.
+    """
     codes = np.frombuffer(body, np.uint8)
     ends, commas = np.flatnonzero(codes == 10), np.flatnonzero(codes == 44)
     between = fields - 1
     if len(commas) == between * len(ends) and len(ends):
         grid = commas.reshape(len(ends), between)
         if bool((grid[1:, 0] > ends[:-1]).all() and (grid[:, -1] < ends).all()):
-            return
+            return len(ends)
     counts = np.diff(np.searchsorted(commas, ends), prepend=0) + 1
     wrong = counts != fields
     if wrong.any():
         row = int(np.argmax(wrong))
         raise _miscounted(name, first + row, int(counts[row]), fields)
+    return len(ends)
 
 
 def _miscounted(name: str, line: int, found: int, fields: int) -> TraceError:
@@ -330,6 +339,10 @@ def _number(cell: str) -> float | None:
     return float(cell) if NUMBER.fullmatch(cell) else None
 
 
-def _may_be_words(values: NDArray[np.float64]) -> bool:
-    """Tell whether a column is all 0 and 1, as pandas reads false and true in a column of nothing else."""
-    return bool(((values == 0.0) | (values == 1.0) | np.isnan(values)).all())
+def _find_bits(values: NDArray[np.float64]) -> list[int]:
+    """Return the columns of nothing but 0 and 1, as pandas reads a column of nothing but false and true."""
+
+    def are_bits(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return (cells == 0.0) | (cells == 1.0) | np.isnan(cells)
+
+    return [column for column in np.flatnonzero(are_bits(values[0])) if are_bits(values[:, column]).all()]

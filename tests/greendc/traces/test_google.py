@@ -76,7 +76,10 @@ GOOD = f"{START},a-1,{HOUR},0.5,103"
         ([HEADER, GOOD, f"{START},a-1,{HOUR},,103"], "line 3: cpu is missing"),
         ([HEADER, GOOD, f"nan,a-1,{HOUR},0.5,103"], "line 3: time is missing"),
         ([HEADER, GOOD, f"{START},a-1,long,0.5,103"], "line 3: duration='long': must be a finite number"),
-        ([HEADER, GOOD, GOOD, f"-5,a-1,{HOUR},0.5,103"], "line 4: time=-5: must be from 0 to 3.16224e\\+13 µs"),
+        (
+            [HEADER, GOOD, GOOD, f"-5,a-1,{HOUR},0.5,103"],
+            "line 4: time=-5: must be from 0 to 3.16224e\\+13 µs",
+        ),
         ([HEADER, f"{START},a-1,-1,0.5,103"], "line 2: duration=-1: must be from 0"),
         ([HEADER, f"{START},a-1,1,-0.5,103"], "line 2: cpu=-0.5: must be from 0 to 100 machines"),
         ([HEADER, f"{START},a-1,1,0.5,-1"], "line 2: priority=-1: must be from 0 to 32767"),

@@ -202,7 +202,9 @@ def test_rows_with_different_offsets_are_on_one_clock(tmp_path):
 )
 def test_units_of_carbon_intensity(tmp_path, column, unit, factor):
     value = 400 if factor < 0.1 else 0.4
-    path = write(tmp_path, f"datetime,{column},Low Carbon Percentage", [f"{stamp},{value},1" for stamp in HOURS])
+    path = write(
+        tmp_path, f"datetime,{column},Low Carbon Percentage", [f"{stamp},{value},1" for stamp in HOURS]
+    )
     np.testing.assert_allclose(read_carbon(path, unit=unit).kg_per_kwh, value * factor)
 
 

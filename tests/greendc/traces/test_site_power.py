@@ -178,7 +178,11 @@ def test_bad_weather_files(tmp_path, lines, message):
     [
         (nsrdb(r2c7=""), toolkit(np.ones(HOURS)), "sun.csv, line 6: DNI is missing"),
         (nsrdb(r2c1=0), toolkit(np.ones(HOURS)), "sun.csv, line 6: the time must be a date"),
-        (nsrdb(), toolkit(np.ones(HOURS), r1c2="gust"), "wind.srw, line 7: Speed in m/s at 80 m='gust': must be a finite"),
+        (
+            nsrdb(),
+            toolkit(np.ones(HOURS), r1c2="gust"),
+            "wind.srw, line 7: Speed in m/s at 80 m='gust': must be a finite",
+        ),
         (nsrdb(), toolkit(np.ones(HOURS - 1)), "wind.srw: has 47 rows, but .*sun.csv has 48"),
         (
             [*NSRDB_HEADER[:2], NSRDB_HEADER[2].replace("DNI", "XXX"), *nsrdb()[3:]],
