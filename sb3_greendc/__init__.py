@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sb3_greendc.common.discounting import DiscountByTime
+    from sb3_greendc.core.discounting import DiscountByTime
     from sb3_greendc.crr import CRR
     from sb3_greendc.discrete_sac import DiscreteSAC
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
-    from sb3_greendc.pretrained import load_pretrained
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
+    from sb3_greendc.runs.pretrained import load_pretrained
 
 __all__ = [
     "CRR",
@@ -28,12 +28,12 @@ __all__ = [
 
 _MODULES = {
     "CRR": "sb3_greendc.crr",
-    "DiscountByTime": "sb3_greendc.common.discounting",
+    "DiscountByTime": "sb3_greendc.core.discounting",
     "DiscreteSAC": "sb3_greendc.discrete_sac",
     "PIDController": "sb3_greendc.pid_ppo",
     "PIDLagrangianPPO": "sb3_greendc.pid_ppo",
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
-    "load_pretrained": "sb3_greendc.pretrained",
+    "load_pretrained": "sb3_greendc.runs.pretrained",
 }
 
 

@@ -17,9 +17,9 @@ import greendc
 from greendc.baselines import BaselinePolicy
 from greendc.config import require
 from sb3_greendc.bc.scores import JOBS, state_scores, tie_sets
-from sb3_greendc.common.contestants import Contestant, Policy, contestants, takes_masks
-from sb3_greendc.common.masking import ACTION_MASK
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.policy_sources import Contestant, Policy, contestants, takes_masks
 
 FRESH_SEED = 1_000_000
 """Far from the seeds of training data."""
@@ -53,7 +53,7 @@ def agreement(
     :func:`~sb3_greendc.bc.tie_sets` for heuristics that decide by ``Dict`` observations of the resource pool;
     of others only the action itself counts.
 
-    :param policies: what is compared, as :func:`~sb3_greendc.common.evaluation.evaluate` takes it
+    :param policies: what is compared, as :func:`~sb3_greendc.evaluation.paired.evaluate` takes it
     :param heuristics: what drives, in the same forms
     :param env_id: an environment with ``Discrete`` actions
     :param n_episodes: episodes of each heuristic

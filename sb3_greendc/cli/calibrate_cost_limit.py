@@ -14,12 +14,12 @@ from rich.table import Table
 import greendc
 from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
 from sb3_greendc.cli.train import training_split
-from sb3_greendc.common import yaml
-from sb3_greendc.common.evaluation import Evaluation
-from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import save_figure
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.tables import number
+from sb3_greendc.core import yaml
+from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.evaluation.tables import number
 
 FRACTIONS = (0.95, 0.8, 0.65, 0.5)
 _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def cost_distribution(episodes: pd.DataFrame) -> pd.DataFrame:
     """Return the distribution of the episode's cost, a row per policy in the order of ``episodes``.
 
-    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :param episodes: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :return: columns ``mean``, ``std``, ``min``, ``p10``, ``median``, ``p90``, ``max``, ``return``
     :raises ValueError: if the environment reports no cost
     """
@@ -117,7 +117,7 @@ def propose_limits(episodes: pd.DataFrame, fractions: Sequence[float]) -> pd.Dat
 
     A limit below the lowest mean cost among the policies may be out of reach of any policy.
 
-    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :param episodes: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :param fractions: of the first policy's mean cost
     :return: columns ``fraction``, ``cost_limit``, ``episodes_within`` (share of the first policy's episodes
         that cost no more), ``cheapest`` (the lowest mean among the policies), ``reached`` (whether a policy

@@ -16,12 +16,12 @@ from greendc import baselines, family
 from sb3_greendc.bc import Clone, Cloning, agreement
 from sb3_greendc.bc.models import ALGORITHMS, POLICIES
 from sb3_greendc.cli.common import one_line_errors, whole_number
-from sb3_greendc.common import yaml
-from sb3_greendc.common.files import atomic_write
-from sb3_greendc.common.models import MODEL_FILE
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.tables import number
+from sb3_greendc.core import yaml
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.provenance import provenance
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.evaluation.tables import number
+from sb3_greendc.runs.models import MODEL_FILE
 
 CLONE = "clone"
 _SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")

@@ -7,8 +7,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from sb3_greendc.common import yaml
-from sb3_greendc.zoo import positive_integer
+from sb3_greendc.core import yaml
+from sb3_greendc.runs.hyperparameters import positive_integer
 
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""

@@ -22,7 +22,7 @@ from sb3_greendc.cli import fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
-from sb3_greendc.common.files import atomic_write
+from sb3_greendc.core.files import atomic_write
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

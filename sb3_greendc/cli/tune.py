@@ -14,9 +14,10 @@ from optuna.trial import TrialState
 from rich.console import Console
 
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
-from sb3_greendc.common import yaml
-from sb3_greendc.common.engine import ENGINES, TaskError
-from sb3_greendc.common.tables import summary_tables
+from sb3_greendc.core import yaml
+from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.evaluation.tables import summary_tables
+from sb3_greendc.runs.hyperparameters import zoo_file
 from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.asking import make_problem
 from sb3_greendc.tuning.plots import draw
@@ -28,7 +29,6 @@ from sb3_greendc.tuning.storage import JOURNAL, absolute, without_password
 from sb3_greendc.tuning.study import Search, create_or_load
 from sb3_greendc.tuning.worker import Order, Outcome
 from sb3_greendc.tuning.zoo_block import write_block
-from sb3_greendc.zoo import zoo_file
 
 FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")

@@ -1,7 +1,7 @@
 """Data sets of transitions for offline learning: recorded, checked, kept on disk, converted."""
 
-from sb3_greendc.datasets.collection import Collection, collect
 from sb3_greendc.datasets.concatenation import concatenate
 from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.evaluation.collection import Collection, collect
 
 __all__ = ["Collection", "OfflineDataset", "collect", "concatenate"]

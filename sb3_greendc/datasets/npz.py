@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sb3_greendc.common.files import atomic_write
+from sb3_greendc.core.files import atomic_write
 
 CACHE_VARIABLE = "GREENDC_CACHE"
 """Environment variable: the folder in which data sets are unpacked."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.common.result_files import read_results, write_results
+from sb3_greendc.evaluation.result_files import read_results, write_results
 
 TABLE = pd.DataFrame(
     {

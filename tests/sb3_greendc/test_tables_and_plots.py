@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import bars, intervals, save_figure
-from sb3_greendc.common.statistics import summarize
-from sb3_greendc.common.tables import interval, number, summary_tables
+from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.evaluation.plots import bars, intervals, save_figure
+from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.evaluation.tables import interval, number, summary_tables
 
 
 def results(metrics: int = 2) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Time stamps of tables: read by one rule, kept within a lifetime, checked for gaps before room is made for them."""
+"""Time stamps of tables: read by one rule, and kept within two centuries before room is made for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_stamps(table: Table, column: str, cells: pd.Series) -> NDArray[np.int64
     # UTC tells rows with different offsets (a clock that changes in summer) apart; it does not move others.
     parsed = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
     refuse(parsed.isna().to_numpy(), "a date and time (ISO 8601, as in 2019-05-01 00:00:00+00:00)")
-    years = parsed.dt.year.to_numpy(np.float64)
+    years = parsed.dt.year.to_numpy().astype(np.float64)
     refuse(LIMITS["year"].outside(years), f"of the years {LIMITS['year']}")
     if cells.dtype == object or isinstance(cells.dtype, pd.StringDtype):
         lengths = np.array([len(str(cell)) for cell in cells])

@@ -1,6 +1,6 @@
-"""What a quantity can be in nature or on a computer: the one table that every reader of traces checks against.
+"""What a quantity can be in nature or on a computer: the one table that all readers of traces compare with.
 
-A value outside is damage or another unit, not data; the error names the file, the line, the value and the limit.
+A value outside is damage or another unit. The error names the file, the line, the value and the limit.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def read_moer_archive(paths: str | Path | Iterable[str | Path]) -> pd.DataFrame:
     :param paths: one CSV(.gz) file or several, in any order
     :return: ``time`` (UTC, every 5 minutes), ``moer`` and ``f1`` … ``f36`` (kg CO2/kWh)
     :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values
-        that are no numbers or no emissions rates, stamps that are missing, doubled or out of order, and rows in
-        which two files differ
+        that are no numbers or no emissions rates, stamps that are missing, doubled or out of order, and
+        rows in which two files differ
     """
     if isinstance(paths, str | Path):
         paths = [paths]

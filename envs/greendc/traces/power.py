@@ -126,7 +126,8 @@ def read_power(
     :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
         ``"join"``; ``counts`` of the trace tells what was done
     :raises TraceError: for a missing or ambiguous column, an unknown unit, empty cells, text, power
-        that is negative or above the world's, rows cut short, and times that are missing, do not rise or are irregular; names the file and line
+        that is negative or above the world's, rows cut short, and times that are missing, do not rise or
+        are irregular; names the file and line
     """
     table = open_table(path)
     chosen = {

@@ -1,9 +1,9 @@
-"""The one reader of tables of text: every row is counted, and whatever is wrong is an error with file and line.
+"""The one reader of tables of text: it counts every row, and an error names the file and the line.
 
-It is stricter than pandas, which fills up short rows, cuts long ones, renames doubled columns, ends a cell at a
-NUL and takes half a number for a number. What is refused here, before any value is looked at:
+It is stricter than pandas, which fills up short rows, cuts long ones, renames doubled columns, and ends a cell
+at a NUL. It refuses, before it looks at any value:
 
-- text that is not UTF-8, and control characters (a byte-order mark is dropped, both kinds of line end are read);
+- text that is not UTF-8, and control characters (it drops a byte-order mark, and reads both kinds of line end);
 - a last line without an end: its last number may be cut, and nobody can tell 79 from 791.806;
 - two columns of one name, and any row that has another number of fields than the header.
 """
@@ -35,7 +35,7 @@ _SHOWN = 40  # characters of a cell in an error
 
 
 def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
-    """Return the lines of a text file, each with ``\\n`` at its end, without byte-order mark and last blank lines.
+    """Return a text with line ends of Unix, without byte-order mark and without blank lines at its end.
 
     :param data: the content of the file
     :param name: what errors call the file
@@ -190,11 +190,10 @@ class Table:
                     return frame, bool(np.isfinite(values).all())
         cells = self._cells([*texts, *numbers], missing)
         for column in numbers:
-            values = [np.nan if cell is None else _number(cell) for cell in cells[column]]
-            for row, value in enumerate(values):
-                if value is None:
-                    raise self._no_number(row, column, missing)
-            cells[column] = np.array(values, np.float64)
+            found = [np.nan if cell is None else _number(cell) for cell in cells[column]]
+            if None in found:
+                raise self._no_number(found.index(None), column, missing)
+            cells[column] = np.array(found, np.float64)
         return cells, False
 
     def _parse_plain(self, texts: list[str], numbers: list[str], missing: Sequence[str]) -> pd.DataFrame:
@@ -253,7 +252,7 @@ def read_table(
 ) -> Table:
     """Count the rows and columns of a table of fields between commas (CSV).
 
-    Fields may be quoted as in RFC 4180. Rows and columns are counted here; :meth:`Table.read` looks at values.
+    Fields may be quoted as in RFC 4180. Only :meth:`Table.read` looks at values.
 
     :param data: the content of the file
     :param name: what errors call the file
@@ -343,6 +342,8 @@ def _find_bits(values: NDArray[np.float64]) -> list[int]:
     """Return the columns of nothing but 0 and 1, as pandas reads a column of nothing but false and true."""
 
     def are_bits(cells: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return (cells == 0.0) | (cells == 1.0) | np.isnan(cells)
+        bits: NDArray[np.bool_] = (cells == 0.0) | (cells == 1.0) | np.isnan(cells)
+        return bits
 
-    return [column for column in np.flatnonzero(are_bits(values[0])) if are_bits(values[:, column]).all()]
+    columns = np.flatnonzero(are_bits(values[0])).tolist()
+    return [column for column in columns if are_bits(values[:, column]).all()]

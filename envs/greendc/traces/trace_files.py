@@ -1,4 +1,4 @@
-"""The bytes of a trace file: whole, unpacked, of a size that fits into memory; and the errors of all readers."""
+"""The bytes of a trace file, unpacked and of a bounded size, and the errors that all readers raise."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_a_million_lines(tmp_path):
     assert len(log) == 1_000_000
     assert log.counts["unsorted"] == 999
     assert log.column("submit_time").sum() == 1000 * sum(range(1000, 2000))
-    cut = text.index(f"\n600000 ") + 1
+    cut = text.index("\n600000 ") + 1
     path.write_text(text[:cut] + "17 oops\n" + text[cut:] + "x\n")
     with pytest.raises(TraceError, match="line 600001: a job has 18 fields, but this line has 2"):
         read_swf(path)

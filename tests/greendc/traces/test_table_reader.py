@@ -1,4 +1,4 @@
-"""What pandas lets pass in silence: rows of another length, cut ends, other encodings, values beyond nature."""
+"""What pandas lets pass in silence: rows of another length, cut ends, other encodings, absurd values."""
 
 import gzip
 import resource

@@ -9,7 +9,7 @@ import torch as th
 from sb3_greendc import PIDLagrangianPPO
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import collect
 from sb3_greendc.extractors import JobSetExtractor
 
