@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from greendc.traces.manifest import Entry, data_folder, sha256
 from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
-from greendc.traces.tables import TraceError, read_text, unpack
+from greendc.traces.trace_files import TraceError, read_file, unpack
 from sb3_greendc.cli import fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
@@ -187,7 +187,7 @@ def _archive_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
             raise TraceError(f"{path}: truncated or damaged zip file ({error})") from None
     else:
         match = _ARCHIVE_NAME.fullmatch(path.name)
-        yield (match[1] if match else path.name), str(path), read_text(path)
+        yield (match[1] if match else path.name), str(path), read_file(path)
 
 
 def _moer_entry(region: str, signal: str, data: bytes) -> Entry:

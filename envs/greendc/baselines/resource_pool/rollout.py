@@ -206,7 +206,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
 def _read(source: str, simulator: ResourcePoolSimulator) -> Prior:
     """Load a network: the one place at which this package, which runs without torch, may need it."""
     try:
-        from sb3_greendc.bc.prior import read_prior
+        from sb3_greendc.evaluation.prior import read_prior
     except ImportError as error:
         raise ImportError(f"prior={source!r} needs torch and SB3: pip install sb3-greendc") from error
     return read_prior(source, simulator)
