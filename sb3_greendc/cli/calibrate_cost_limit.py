@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import add_environment_options, one_line_errors
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation

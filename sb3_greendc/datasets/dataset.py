@@ -34,7 +34,7 @@ class OfflineDataset:
     of an episode are in order; those of several may interleave. Arrays may be mapped from disk.
 
     Make one with :meth:`from_dict`, :meth:`load`, :meth:`from_minari`, :meth:`from_trajectories`,
-    :meth:`from_replay_buffer`, or :func:`~sb3_greendc.datasets.collect`. Building one checks it:
+    :meth:`from_replay_buffer`, or :func:`~sb3_greendc.evaluation.collection.collect`. Building one checks it:
     spaces, finite values, actions allowed by their masks, ends of episodes.
 
     :param observation_space: of one observation

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
+from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
 from greendc.resource_pool import kernel_plan as kp
@@ -92,7 +93,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         prior: str | Prior | None = None,
         trust: int = 32,
     ) -> None:
-        super().__init__(simulator)
+        super().__init__(require_pool(simulator))
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
         require(seed >= 0, "seed", seed, "at least 0")
@@ -149,11 +150,14 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
 
     def _judge(self, actions: NDArray[np.bool_], observations: Observation) -> NDArray[np.float64]:
         """Return the values of actions; those of candidates averaged with the prior's, if there is one."""
+        self.simulator.require_begun()
         values = self._values(actions)
         if self.prior is None:
             return values
         judged = self._candidates() & np.isfinite(values)
-        surplus = np.where(judged, self.prior(observations) * self.simulator.mean_value - values, 0.0)
+        prior = np.asarray(self.prior(observations))
+        require(prior.shape == values.shape, "prior", prior.shape, f"a function that returns {values.shape}")
+        surplus = np.where(judged, prior * self.simulator.mean_value - values, 0.0)
         # Only differences between actions matter: the means of both valuations are made the same.
         surplus -= surplus.sum(axis=1, keepdims=True) / judged.sum(axis=1, keepdims=True)
         return np.where(judged, values + self.trust / (self.trust + self.futures) * surplus, values)
@@ -206,7 +210,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
 def _read(source: str, simulator: ResourcePoolSimulator) -> Prior:
     """Load a network: the one place at which this package, which runs without torch, may need it."""
     try:
-        from sb3_greendc.bc.prior import read_prior
+        from sb3_greendc.evaluation.prior import read_prior
     except ImportError as error:
         raise ImportError(f"prior={source!r} needs torch and SB3: pip install sb3-greendc") from error
     return read_prior(source, simulator)
