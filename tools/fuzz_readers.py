@@ -228,7 +228,7 @@ def _unpacked(oracle: Callable[[Files], Values], name: str) -> Callable[[Files],
 
 
 def _parquet_oracle(files: Files) -> Values:
-    """Write the table as CSV, with PyArrow alone, and let the oracle of such files read it."""
+    """Take the cells as text, with PyArrow alone, and let the oracle of CSV files read them."""
     import pyarrow.parquet
 
     try:
@@ -237,7 +237,9 @@ def _parquet_oracle(files: Files) -> Values:
         rows = list(zip(*(columns.column(i).to_pylist() for i in range(len(names))), strict=True))
     except Exception as error:  # whatever PyArrow finds
         raise Refuse(str(error)) from None
-    return oracles.power({"power.csv": _text(",".join(names), *(",".join(map(str, row)) for row in rows))})
+    if len(set(names)) < len(names):
+        raise Refuse("columns")
+    return oracles.power_of([dict(zip(names, map(str, row), strict=True)) for row in rows])
 
 
 # --- intact files -------------------------------------------------------------------------------------------

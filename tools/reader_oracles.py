@@ -158,7 +158,11 @@ def _series(
 
 def power(files: Files, gaps: str = "error") -> Values:
     """Return solar and wind power in kW."""
-    rows = table_of(files["power.csv"])
+    return power_of(table_of(files["power.csv"]), gaps)
+
+
+def power_of(rows: list[dict[str, str]], gaps: str = "error") -> Values:
+    """Return solar and wind power in kW from the rows of a table."""
     require(bool(rows), "no rows")
     chosen = {}
     for what, words in (("solar", {"solar", "pv"}), ("wind", {"wind"})):

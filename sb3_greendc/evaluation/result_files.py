@@ -119,7 +119,7 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise FileNotFoundError(f"{path}: no such file")
     try:
         columns = pyarrow.parquet.read_table(path, page_checksum_verification=True)
-        table = columns.to_pandas()
+        table = columns.to_pandas(ignore_metadata=True)
     except Exception as error:  # whatever PyArrow and pandas find wrong with damaged pages
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path}: not a Parquet table: {reason}") from error

@@ -76,7 +76,7 @@ def read_parquet(path: str | Path, most: int = MOST_BYTES) -> ParquetTable:
             size = sum(group.total_byte_size for group in groups)
             if size > most:
                 raise TraceError(f"{name}: {size / 2**30:.1f} GiB unpacked; must be at most {most / 2**30:g}")
-            frame = file.read().to_pandas().reset_index()
+            frame = file.read().to_pandas(ignore_metadata=True)  # which has the names once more
     except TraceError:
         raise
     except FileNotFoundError:

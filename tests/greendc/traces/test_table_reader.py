@@ -324,6 +324,9 @@ def test_rows_are_a_second_to_a_year_apart(tmp_path: Path) -> None:
 def test_a_row_that_lost_its_offset_from_utc_is_refused(tmp_path: Path) -> None:
     lines = [POWER[0], *(row.replace(":00,", ":00-06:00,") for row in POWER[1:])]
     assert len(read_power(write(tmp_path / "p.csv", lines))) == 6
+    odd = [*POWER[:6], POWER[6].replace("05:00", "05-00")]  # as long as the others, but an hour and an offset
+    with pytest.raises(TraceError, match=r"p\.csv, line 7: time=.*must be without an offset from UTC"):
+        read_power(write(tmp_path / "p.csv", odd))
     for line in (2, 4):
         path = write(tmp_path / "p.csv", changed(lines, line, "-06:00", ""))
         with pytest.raises(
