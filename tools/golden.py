@@ -58,6 +58,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from golden_parts.digest import Value, digest_of
 
 PARTS = ("episodes", "baselines", "datasets", "training", "policies", "experiments")
+TORCH = ("datasets", "training", "policies", "experiments")
+"""Those that need torch, on one thread, since sums differ with their number."""
 SHORT_HASH = 16
 """Hexadecimal digits of a compact record."""
 ERROR = "error"
@@ -98,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def record_tree(parts: Sequence[str]) -> Record:
     """Run every case of some parts; progress and errors go to standard error."""
     found: Record = {}
+    if "torch" in sys.modules or any(part in TORCH for part in parts):
+        importlib.import_module("torch").set_num_threads(1)
     for part in parts:
         started = time.perf_counter()
         cases = importlib.import_module(f"golden_parts.{part}").cases()
