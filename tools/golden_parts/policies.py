@@ -10,11 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden_parts.acting import random_actions
-from golden_parts.digest import Case, Value, digest_of
-from golden_parts.names import find
+from golden_parts.digest import Case, Value, digest_of, digest_of_numbers
+from golden_parts.names import call, find
 
 SEED = 11
 OBSERVATIONS = 24
+
+EVALUATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "ResourcePool-10": (
+        {"episode_steps": 40, "mask": "now_on_time", "outlook": 24},
+        {
+            "shipped": "pretrained",
+            "rule": "hvf:dispatch=easy,scope=queue",
+            "rollouts": "rollout:futures=2,depth=8",
+            "guided": "rollout:futures=2,depth=8,dispatch=easy,prior=pretrained",
+        },
+    ),
+    "ResourcePoolSuspend-10": ({"episode_steps": 30}, {"shipped": "pretrained", "rule": "deadline_never"}),
+    "VCC-2021": (
+        {"days": 2},
+        {"shipped": "pretrained:VCC", "plan": "rolling:margin=0", "search": "best_known:budget=80"},
+    ),
+}
+"""Ids with keyword arguments, and policies that are evaluated in them."""
 
 
 def cases() -> list[Case]:
@@ -24,7 +42,8 @@ def cases() -> list[Case]:
     releases = find("releases")()
     found = [Case(name, partial(judge, name)) for name in releases]
     ids = sorted({env_id.rpartition("-v")[0] for env_id in gym.registry if _is_ours(greendc, env_id)})
-    return [*found, *(Case(f"for {env_id}", partial(judge_id, env_id)) for env_id in ids)]
+    found += [Case(f"for {env_id}", partial(judge_id, env_id)) for env_id in ids]
+    return [*found, *(Case(f"evaluated in {env_id}", partial(evaluated, env_id)) for env_id in EVALUATED)]
 
 
 def _is_ours(greendc: Any, env_id: str) -> bool:
@@ -51,8 +70,8 @@ def judge(name: str) -> dict[str, Value]:
     actions, _ = model.predict(observations, deterministic=True, **({} if masks is None else {"action_masks": masks}))
     return {
         "weights": weights_of(model),
-        "logits": digest_of(logits, detail=np.array2string(logits[0], precision=5)),
-        "values": digest_of(values, detail=np.array2string(values[:3], precision=5)),
+        "logits": digest_of(logits, detail=np.array2string(logits[-1], precision=5)),
+        "values": digest_of(values, detail=np.array2string(values[-3:], precision=5)),
         "actions": digest_of(actions, detail=str(np.asarray(actions).tolist())),
     }
 
@@ -122,3 +141,21 @@ def weights_of(model: Any) -> Value:
     hashes = sorted(digest_of(tensor).hash for tensor in tensors)
     size = sum(float(np.abs(tensor).sum()) for tensor in tensors)
     return digest_of(hashes, detail=f"{len(hashes)} tensors, sum of absolute values {size:.9g}")
+
+
+def evaluated(env_id: str) -> dict[str, Value]:
+    """Return each policy's results on the same episodes, by the name of the policy.
+
+    :param env_id: one of :data:`EVALUATED`
+    """
+    settings, policies = EVALUATED[env_id]
+
+    def run(**env_kwargs: Any) -> Any:
+        return find("evaluate")(policies, env_id, 3, SEED, env_kwargs=env_kwargs)
+
+    table = call(run, **settings)
+    numbers = table.drop(columns=["policy", "run", "env_id"])
+    return {
+        name: digest_of_numbers({str(key): numbers.loc[rows, key].tolist() for key in numbers})
+        for name, rows in table.groupby("policy").groups.items()
+    }
