@@ -48,7 +48,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = read_record(given.before)
     after = read_record(given.after) if given.after else record_tree(given.only)
     return print_comparison(
-        {part: before.get(part, {}) for part in given.only}, {part: after.get(part, {}) for part in given.only}
+        {part: before.get(part, {}) for part in given.only},
+        {part: after.get(part, {}) for part in given.only},
     )
 
 
@@ -191,12 +192,13 @@ def print_comparison(before: Record, after: Record) -> int:
         common = [name for name in old if name in new]
         differ = [name for name in common if not same(old[name], new[name])]
         missing, added = [n for n in old if n not in new], [n for n in new if n not in old]
-        print(
-            f"{part:<12}{len(common) - len(differ):>8}{len(differ):>8}{len(missing):>9}{len(added):>6}"
-        )
+        print(f"{part:<12}{len(common) - len(differ):>8}{len(differ):>8}{len(missing):>9}{len(added):>6}")
         differences += [f"differs  {name}{first_difference(old[name], new[name])}" for name in differ]
         differences += [f"missing  {name}" for name in missing]
-        differences += [f"new      {name}  {new[name].detail.splitlines()[0] if new[name].detail else ''}" for name in added]
+        differences += [
+            f"new      {name}  {new[name].detail.splitlines()[0] if new[name].detail else ''}"
+            for name in added
+        ]
         total += len(old)
     print("\n".join(["", *differences]) if differences else f"\nall {total:,} values are equal")
     return 1 if differences else 0

@@ -15,7 +15,7 @@ from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.simulator import Observation
 from sb3_greendc.bc.distill import LOGIT_SCALE, resize
 from sb3_greendc.bc.loss import action_logits
-from sb3_greendc.evaluation.policy_sources import same_kind
+from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
