@@ -13,6 +13,7 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.env import ResourcePoolEnv
 from greendc.resource_pool.simulator import ResourcePoolSimulator
+from greendc.resource_pool.view import PoolView
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +73,21 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         """The record of the last episode that ended."""
         self._pool: ResourcePoolSimulator = base.simulator
         self._steps: list[tuple[NDArray[np.int64], int, int, float]] = []
+        self._episode = 0
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and begin a new record."""
+        result = super().reset(**options)
         self._steps.clear()
-        return super().reset(**options)
+        self._episode = int(self._pool.episodes[0])
+        return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; if time goes on, the step that passes is added to the record."""
-        view = self._pool.view()
+        """Step the environment; if time goes on, the step that passes is added to the record.
+
+        :raises RuntimeError: if the episode is over or not begun, or as :meth:`record`
+        """
+        view = self._seen()
         passing = (view.cell_jobs()[0], int(view.levels[0]), len(view.queue), view.stored_kwh)
         observation, reward, terminated, truncated, info = super().step(action)
         if info["time_advanced"]:
@@ -89,8 +96,19 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             self.finished = self.record()
         return observation, reward, terminated, truncated, info
 
+    def _seen(self) -> PoolView:
+        """Return a view of the pool, all of whose episode has been recorded."""
+        view = self._pool.view()
+        if self._episode != self._pool.episodes[0] or view.now != len(self._steps):
+            raise RuntimeError("the pool was reset or stepped past its recorder: reset() the recorder")
+        return view
+
     def record(self) -> EpisodeRecord:
-        """Return the record of the episode so far."""
+        """Return the record of the episode so far.
+
+        :raises RuntimeError: if no episode has begun, or if the pool was reset or stepped past the recorder
+        """
+        view = self._seen()
         config, steps = self._pool.config, len(self._steps)
         cells, powered, waiting, stored = zip(*self._steps, strict=True) if steps else ((), (), (), ())
         series, _ = self._pool.power_series()
@@ -102,5 +120,5 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             np.array(waiting, np.int64),
             np.array(stored, np.float64),
             sources if config.power == "trace" else np.zeros_like(sources),
-            self._pool.view().job_table(),
+            view.job_table(),
         )
