@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from greendc import baselines
+from greendc.baselines.registry import find_simulator
 from sb3_greendc.common.masking import ACTION_MASK
 from sb3_greendc.common.models import SavedModel, attach, load_model
 from sb3_greendc.common.policy_specs import (
@@ -104,12 +105,17 @@ class BaselineContestant(Contestant):
     spec: BaselineSpec
 
     def policy_for(self, env: VecEnv) -> Predictor:
-        """Make the baseline.
+        """Make the baseline; the ``prior`` of rollouts may be a model's path, or ``pretrained``.
 
         :raises ValueError: for a wrong value of an option
         :raises TypeError: for an option that it does not have
         """
-        return baselines.make_policy(self.spec.name, env, **self.spec.options)
+        options = dict(self.spec.options)
+        if self.spec.name == "rollout" and isinstance(options.get("prior"), str):
+            from sb3_greendc.bc.prior import read_prior  # which imports this module
+
+            options["prior"] = read_prior(options["prior"], find_simulator(env))
+        return baselines.make_policy(self.spec.name, env, **options)
 
     @property
     def source(self) -> str:
