@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from greendc import baselines
+from greendc.baselines.registry import find_simulator
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
@@ -106,14 +107,14 @@ class BaselineContestant(Contestant):
     spec: BaselineSpec
 
     def policy_for(self, env: VecEnv) -> Predictor:
-        """Make the baseline.
+        """Make the baseline; the ``prior`` of rollouts may be a model's path, or ``pretrained``.
 
         :raises ValueError: for a wrong value of an option
         :raises TypeError: for an option that it does not have
         """
         options = dict(self.spec.options)
         if self.spec.name == "rollout" and isinstance(options.get("prior"), str):
-            options["prior"] = read_prior(options["prior"], getattr(env, "simulator"))  # noqa: B009
+            options["prior"] = read_prior(options["prior"], find_simulator(env))
         return baselines.make_policy(self.spec.name, env, **options)
 
     @property
