@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import greendc
@@ -176,12 +177,12 @@ def _distribution_table(distribution: pd.DataFrame, env_id: str) -> Table:
     for column in distribution.columns:
         table.add_column(str(column), justify="right")
     for policy, row in zip(distribution.index, distribution.to_numpy(), strict=True):
-        table.add_row(str(policy), *(number(float(value)) for value in row))
+        table.add_row(escape(str(policy)), *(number(float(value)) for value in row))
     return table
 
 
 def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
-    table = Table(title=f"limits, as shares of the mean cost of {policy}", title_justify="left")
+    table = Table(title=f"limits, as shares of the mean cost of {escape(policy)}", title_justify="left")
     for column in ("share", "--cost-limit", "episodes within it", "a policy above reaches it"):
         table.add_column(column, justify="right")
     for row in limits.to_dict("records"):

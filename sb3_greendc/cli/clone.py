@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from gymnasium import spaces
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from greendc import baselines, family
@@ -130,7 +131,7 @@ def agreement_table(table: pd.DataFrame, title: str) -> Table:
             row["measure"]: f"{number(row['estimate'])} [dim]{number(row['low'])}…{number(row['high'])}[/dim]"
             for row in rows.to_dict("records")
         }
-        shown.add_row(str(heuristic), str(policy), *(cells[measure] for measure in _SHOWN))
+        shown.add_row(escape(str(heuristic)), escape(str(policy)), *(cells[measure] for measure in _SHOWN))
     return shown
 
 

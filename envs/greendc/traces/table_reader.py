@@ -1,9 +1,9 @@
 """The one reader of tables of text: it counts every row, and an error names the file and the line.
 
-It is stricter than pandas, which fills up short rows, cuts long ones, renames doubled columns, and ends a cell
-at a NUL. It refuses, before it looks at any value:
+It is stricter than pandas, which fills up short rows, cuts long ones, renames doubled columns, and ends a
+cell at a NUL. It refuses, before it looks at any value:
 
-- text that is not UTF-8, and control characters (it drops a byte-order mark, and reads both kinds of line end);
+- text that is not UTF-8, and control characters (but a byte-order mark and line ends of Windows are fine);
 - a last line without an end: its last number may be cut, and nobody can tell 79 from 791.806;
 - two columns of one name, and any row that has another number of fields than the header.
 """
@@ -15,6 +15,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,8 @@ def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
     if not data.strip():
         raise TraceError(f"{name}: the file is empty")
     if not data.endswith(b"\n"):
+        data = data.rstrip(b" \t")  # blanks alone are no row
+    if not data.endswith(b"\n"):
         raise TraceError(
             f"{name}, line {data.count(10) + 1}: the file is truncated "
             "(its last line has no end; if the line is whole, put a line end behind it)"
@@ -91,7 +94,7 @@ class Table:
     columns: tuple[str, ...]
     first: str
     rows: int
-    _body: bytes = field(repr=False)  # rows without quotes, or nothing
+    _body: bytes = field(repr=False)
     _quoted: list[tuple[int, list[str]]] | None = field(repr=False)  # line and cells of rows with quotes
 
     def __len__(self) -> int:
@@ -153,6 +156,38 @@ class Table:
                     raise self._no_number(int(np.argmax(bad)), column, missing)
         return frame[columns]
 
+    def guess(self, texts: Iterable[str] = (), missing: Sequence[str] = ("",)) -> pd.DataFrame:
+        """Read all columns, of which most have a kind that only their cells tell.
+
+        A column is whole numbers, numbers (NaN where a cell is empty), true and false, or text. Infinity,
+        written ``inf``, is a number here.
+
+        :param texts: columns that are text, whatever their cells look like; none of these may be empty
+        :param missing: what an empty cell may hold
+        :return: a row a row, all columns in their order
+        :raises TraceError: for a column of which some cells are numbers and others are not
+        """
+        texts = [self.require_column(column) for column in texts]
+        if not self.rows:
+            return pd.DataFrame(columns=list(self.columns))
+        index = {i: object for i, column in enumerate(self.columns) if column in texts}
+        try:
+            frame = self._read_csv(missing, dtype=index, float_precision="round_trip")
+        except (ValueError, OverflowError) as error:
+            raise TraceError(f"{self.name}: not a CSV table ({error})") from None
+        frame = frame.set_axis(list(self.columns), axis=1)
+        for column in self.columns:
+            cells = frame[column]
+            if column in texts:
+                self.refuse(cells.isna().to_numpy(), f"{column} is missing")
+            elif not pd.api.types.is_numeric_dtype(cells) or cells.dtype == np.uint64:
+                found = self._cells([column], missing)[column]
+                numeric = [cell is None or _number(cell) is not None for cell in found]
+                if any(flag for flag, cell in zip(numeric, found, strict=True) if cell is not None):
+                    row = numeric.index(False) if False in numeric else 0
+                    raise self._no_number(row, column, missing)
+        return frame
+
     def check(
         self, column: str, values: NDArray[np.float64], quantity: str, factor: float = 1.0
     ) -> NDArray[np.float64]:
@@ -200,20 +235,21 @@ class Table:
         """Read rows without quotes with pandas: numbers as float64, texts as they are."""
         index = {self.columns.index(column): column for column in [*texts, *numbers]}
         kinds = {i: np.float64 if column in numbers else object for i, column in index.items()}
-        frame = pd.read_csv(
-            io.BytesIO(self._body),
-            header=None,
-            names=list(range(len(self.columns))),
-            usecols=sorted(index),
-            dtype=kinds,
-            na_values=list(missing),
-            keep_default_na=False,
-            index_col=False,
-            skip_blank_lines=False,
-            quoting=csv.QUOTE_NONE,
-            low_memory=False,
-        )
-        return frame.rename(columns=index)
+        return self._read_csv(missing, usecols=sorted(index), dtype=kinds).rename(columns=index)
+
+    def _read_csv(self, missing: Sequence[str], **options: Any) -> pd.DataFrame:
+        """Read rows with pandas, columns by their number: their counts are known to be right."""
+        settings: dict[str, Any] = {
+            "header": None,
+            "names": list(range(len(self.columns))),
+            "na_values": list(missing),
+            "keep_default_na": False,
+            "index_col": False,
+            "skip_blank_lines": False,
+            "quoting": csv.QUOTE_NONE if self._quoted is None else csv.QUOTE_MINIMAL,
+            "low_memory": False,
+        }
+        return cast("pd.DataFrame", pd.read_csv(io.BytesIO(self._body), **settings, **options))
 
     def _cells(self, columns: list[str], missing: Sequence[str]) -> pd.DataFrame:
         """Return cells as text, ``None`` where one is empty."""
@@ -294,10 +330,12 @@ def _read_quoted(body: bytes, name: str, columns: Sequence[str] | None, first: i
     if columns is None:
         columns = _check_names(rows[0][1] if rows else [], name, first)
         rows = rows[1:]
+        header = rows[0][0] - first if rows else body.count(b"\n")
+        body = body.split(b"\n", header)[-1]
     for number, cells in rows:
         if len(cells) != len(columns):
             raise _miscounted(name, number, len(cells), len(columns))
-    return Table(name, tuple(columns), f"line {first}", len(rows), b"", rows)
+    return Table(name, tuple(columns), f"line {first}", len(rows), body, rows)
 
 
 def _check_names(names: Sequence[str], name: str, line: int) -> tuple[str, ...]:
