@@ -10,28 +10,32 @@ and afterwards, in the changed tree::
     python tools/golden.py compare before.json                # all parts
     python tools/golden.py compare before.json --only episodes baselines
 
-``compare`` records the tree that Python imports, prints a table of what is equal and what differs, names every
-difference, and exits with 1 if there is any. To record another checkout with this command, put that checkout first
-on the path: ``PYTHONPATH=OTHER:OTHER/envs python tools/golden.py record other.json``.
+``compare`` records the tree that Python imports, prints a table of what is equal and what differs, names
+every difference, and exits with 1 if there is any. ``compare BEFORE --after AFTER`` compares two records. To
+record another checkout with this command, put that checkout first on the path:
+``PYTHONPATH=OTHER:OTHER/envs python tools/golden.py record other.json``.
 
 The parts, each a file of ``tools/golden_parts``:
 
-- ``episodes``: SHA-256 of observations, rewards, ends, masks and infos of every registered id and of variants of its
-  options, one environment and a batch, under fixed pseudo-random valid actions; records of episodes
-- ``baselines``: metrics of every heuristic, planner and bound on fixed seeds
-- ``datasets``: arrays of data sets that are collected, saved, loaded, joined
+- ``episodes``: SHA-256 of observations, rewards, ends, masks and infos of every registered id and of variants
+  of its options, one environment and a batch, under fixed pseudo-random valid actions; records of episodes
+- ``baselines``: metrics and actions of every heuristic and planner on fixed seeds; bounds
+- ``datasets``: arrays of data sets that are collected, joined, saved and loaded
 - ``training``: weights and actions after a short training of each algorithm
-- ``policies``: weights, logits, values and actions of every policy that ships
+- ``policies``: weights, logits, values and actions of every policy that ships; evaluations on paired seeds
 - ``experiments``: tables of three experiments with tiny budgets, as CSV
 
-Where modules or options have other names than in the recorded tree, ``tools/golden_parts/names.py`` says which; a
-new name is added there. A case that cannot run is a difference, too, and its error is shown.
+All parts take two minutes on one core once the simulators are compiled, and three more where they are not.
 
-Hashes of ``episodes`` and of most baselines hold on any machine. Those of networks and solvers hold on one machine
-with one set of versions: record both trees there.
+Where modules, options or words have other names than in the recorded tree, ``tools/golden_parts/names.py``
+says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case that
+cannot run is a difference, too; its traceback goes to standard error.
 
-``--compact`` writes hashes alone, shortened; ``tests/golden`` keeps such a record, and ``tests/test_golden.py``
-compares a part of it in the test suite.
+Hashes of ``episodes`` and of heuristics hold on any machine with the same NumPy. Those of networks and
+solvers hold on one machine with one set of versions: record both trees there.
+
+``record --compact`` writes hashes alone, shortened. ``tests/golden`` keeps such a record, and
+``tests/test_golden.py`` compares a part of it in the test suite.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -93,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = read_record(given.before)
     after = read_record(given.after) if given.after else record_tree(given.only)
     return print_comparison(
-        {part: before.get(part, {}) for part in given.only}, {part: after.get(part, {}) for part in given.only}
+        {part: before.get(part, {}) for part in given.only},
+        {part: after.get(part, {}) for part in given.only},
     )
 
 
@@ -191,12 +196,13 @@ def print_comparison(before: Record, after: Record) -> int:
         common = [name for name in old if name in new]
         differ = [name for name in common if not same(old[name], new[name])]
         missing, added = [n for n in old if n not in new], [n for n in new if n not in old]
-        print(
-            f"{part:<12}{len(common) - len(differ):>8}{len(differ):>8}{len(missing):>9}{len(added):>6}"
-        )
+        print(f"{part:<12}{len(common) - len(differ):>8}{len(differ):>8}{len(missing):>9}{len(added):>6}")
         differences += [f"differs  {name}{first_difference(old[name], new[name])}" for name in differ]
         differences += [f"missing  {name}" for name in missing]
-        differences += [f"new      {name}  {new[name].detail.splitlines()[0] if new[name].detail else ''}" for name in added]
+        differences += [
+            f"new      {name}  {new[name].detail.splitlines()[0] if new[name].detail else ''}"
+            for name in added
+        ]
         total += len(old)
     print("\n".join(["", *differences]) if differences else f"\nall {total:,} values are equal")
     return 1 if differences else 0
@@ -206,9 +212,10 @@ def first_difference(old: Value, new: Value, width: int = 60) -> str:
     """Return where two details part, empty where they are not known or equal."""
     if not old.detail or not new.detail:
         return ""
-    place = len(os.path.commonprefix([old.detail, new.detail]))
-    start = max(0, place - width // 2)
-    return f"\n    before: ...{old.detail[start : place + width]!r}\n    after:  ...{new.detail[start : place + width]!r}"
+    pairs = enumerate(zip(old.detail, new.detail, strict=False))
+    place = next((k for k, (one, other) in pairs if one != other), min(len(old.detail), len(new.detail)))
+    part = slice(max(0, place - width // 2), place + width)
+    return f"\n    before: ...{old.detail[part]!r}\n    after:  ...{new.detail[part]!r}"
 
 
 if __name__ == "__main__":

@@ -72,9 +72,7 @@ def _case(name: str, env_id: str, settings: Mapping[str, Any], options: Mapping[
     return Case(f"{name} {env_id} {said}".rstrip(), partial(play, name, env_id, settings, options))
 
 
-def play(
-    name: str, env_id: str, settings: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Value]:
+def play(name: str, env_id: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Value]:
     """Return the metrics of a baseline's first episodes, and a digest of its actions.
 
     :param name: of the baseline

@@ -67,7 +67,9 @@ def judge(name: str) -> dict[str, Value]:
     model = find("load_pretrained")(name)
     observations, masks = observations_of(model)
     logits, values = opinions(model, observations, masks)
-    actions, _ = model.predict(observations, deterministic=True, **({} if masks is None else {"action_masks": masks}))
+    actions, _ = model.predict(
+        observations, deterministic=True, **({} if masks is None else {"action_masks": masks})
+    )
     return {
         "weights": weights_of(model),
         "logits": digest_of(logits, detail=np.array2string(logits[-1], precision=5)),

@@ -20,7 +20,12 @@ SEED = 3
 ENVS = 4
 POOL = {"episode_steps": 40}
 MONTH = {"days": 3, "split": "train"}
-SETTINGS = {"ResourcePool-10": POOL, "ResourcePoolSuspend-10": POOL, "VCC-2019": MONTH, "DiscreteVCC-2019": MONTH}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ResourcePool-10": POOL,
+    "ResourcePoolSuspend-10": POOL,
+    "VCC-2019": MONTH,
+    "DiscreteVCC-2019": MONTH,
+}
 SMALL = {"net_arch": [16]}
 ROLLOUT = {"n_steps": 32, "policy_kwargs": SMALL}
 """Of on-policy algorithms: two rollouts of 128 steps."""
@@ -92,7 +97,9 @@ def judged(model: Any, env: Any) -> dict[str, Value]:
     states, actions = None, []
     starts = np.ones(env.num_envs, dtype=np.bool_)
     for _ in range(20):
-        more = {"action_masks": np.stack(env.env_method("action_masks"))} if takes_masks else {}
+        more: dict[str, Any] = {}
+        if takes_masks:
+            more = {"action_masks": np.stack(env.env_method("action_masks"))}
         if "Recurrent" in type(model).__name__:
             more = {"state": states, "episode_start": starts}
         chosen, states = model.predict(observations, deterministic=True, **more)
@@ -189,7 +196,10 @@ def _on_policy() -> list[Case]:
                 by_time,
             ),
         ),
-        Case("MaskablePPO pool", partial(train, maskable, "MultiInputPolicy", "ResourcePool-10", steps, PPO_LIKE)),
+        Case(
+            "MaskablePPO pool",
+            partial(train, maskable, "MultiInputPolicy", "ResourcePool-10", steps, PPO_LIKE),
+        ),
         Case(
             "MaskablePPO pool, job set, lookahead",
             partial(
@@ -204,7 +214,9 @@ def _on_policy() -> list[Case]:
         ),
     ]
     for name in ("MaskedCombined", "ResourceImage", "ResourceRows", "JobMatrix"):
-        found.append(Case(f"A2C pool, {name}", partial(_a2c_with, f"{name}Extractor", masked, "ResourcePool-10")))
+        found.append(
+            Case(f"A2C pool, {name}", partial(_a2c_with, f"{name}Extractor", masked, "ResourcePool-10"))
+        )
     found.append(Case("A2C VCC, Forecast", partial(_a2c_with, "ForecastExtractor", "MlpPolicy", "VCC-2019")))
     return found
 
@@ -220,7 +232,8 @@ def _off_policy() -> list[Case]:
     found = [
         Case("DQN VCC", partial(train, _sb3("DQN"), "MlpPolicy", "DiscreteVCC-2019", steps, REPLAY)),
         Case(
-            "DQN pool", partial(train, _sb3("DQN"), _extractors("JobSetDQNPolicy"), "ResourcePool-10", steps, dqn)
+            "DQN pool",
+            partial(train, _sb3("DQN"), _extractors("JobSetDQNPolicy"), "ResourcePool-10", steps, dqn),
         ),
         Case("SAC VCC", partial(train, _sb3("SAC"), "MlpPolicy", "VCC-2019", steps, REPLAY)),
         Case("DiscreteSAC VCC", partial(train, sac, "MlpPolicy", "DiscreteVCC-2019", steps, REPLAY)),
@@ -229,7 +242,10 @@ def _off_policy() -> list[Case]:
     for name, options in SAC_OPTIONS.items():
         chosen = {**REPLAY, **options}
         found.append(
-            Case(f"DiscreteSAC pool, {name}", partial(train, sac, "MultiInputPolicy", "ResourcePool-10", steps, chosen))
+            Case(
+                f"DiscreteSAC pool, {name}",
+                partial(train, sac, "MultiInputPolicy", "ResourcePool-10", steps, chosen),
+            )
         )
     return found
 
@@ -238,7 +254,9 @@ def _sac_job_set() -> dict[str, Value]:
     kwargs = {"features_extractor_class": _extractors("JobSetExtractor")(), **JOB_SET}
     settings = {"mask": "now_on_time", "skip_forced": True}
     options = {**REPLAY, "policy_kwargs": kwargs}
-    return train(_ours("DiscreteSAC"), "MultiInputPolicy", "ResourcePool-10", OFF_POLICY_STEPS, options, settings)
+    return train(
+        _ours("DiscreteSAC"), "MultiInputPolicy", "ResourcePool-10", OFF_POLICY_STEPS, options, settings
+    )
 
 
 def _constrained() -> list[Case]:
@@ -250,8 +268,14 @@ def _constrained() -> list[Case]:
     wide = {**limited, "policy_kwargs": {"lstm_hidden_size": 16, **SMALL}}
     return [
         Case("PIDLagrangianPPO VCC", partial(train, pid, "MlpPolicy", "VCC-2019", steps, limited, month)),
-        Case("PIDLagrangianPPO DiscreteVCC", partial(train, pid, "MlpPolicy", "DiscreteVCC-2019", steps, tuned, month)),
-        Case("PIDLagrangianPPO pool", partial(train, pid, "MultiInputPolicy", "ResourcePool-10", steps, limited, pool)),
+        Case(
+            "PIDLagrangianPPO DiscreteVCC",
+            partial(train, pid, "MlpPolicy", "DiscreteVCC-2019", steps, tuned, month),
+        ),
+        Case(
+            "PIDLagrangianPPO pool",
+            partial(train, pid, "MultiInputPolicy", "ResourcePool-10", steps, limited, pool),
+        ),
         Case(
             "PIDLagrangianPPO pool, job set",
             partial(
@@ -264,7 +288,10 @@ def _constrained() -> list[Case]:
                 pool,
             ),
         ),
-        Case("RecurrentPIDLagrangianPPO VCC", partial(train, recurrent, "MlpLstmPolicy", "VCC-2019", steps, wide, month)),
+        Case(
+            "RecurrentPIDLagrangianPPO VCC",
+            partial(train, recurrent, "MlpLstmPolicy", "VCC-2019", steps, wide, month),
+        ),
         Case(
             "RecurrentPIDLagrangianPPO pool",
             partial(train, recurrent, "MultiInputLstmPolicy", "ResourcePool-10", steps, wide, pool),
@@ -285,7 +312,9 @@ def _constrained() -> list[Case]:
 
 
 def _offline() -> list[Case]:
-    found = [Case(f"CRR pool, {name}", partial(crr, "pool", options)) for name, options in CRR_OPTIONS.items()]
+    found = [
+        Case(f"CRR pool, {name}", partial(crr, "pool", options)) for name, options in CRR_OPTIONS.items()
+    ]
     found += [Case(f"CRR VCC, {name}", partial(crr, "month", CRR_OPTIONS[name])) for name in BOX_CRR]
     found += [Case(f"CRR {name}, then online", partial(crr_online, name)) for name in ("pool", "month")]
     return [*found, Case("CRR pool, then DiscreteSAC", crr_to_sac), Case("CRR saved and loaded", crr_loaded)]
