@@ -10,28 +10,32 @@ and afterwards, in the changed tree::
     python tools/golden.py compare before.json                # all parts
     python tools/golden.py compare before.json --only episodes baselines
 
-``compare`` records the tree that Python imports, prints a table of what is equal and what differs, names every
-difference, and exits with 1 if there is any. To record another checkout with this command, put that checkout first
-on the path: ``PYTHONPATH=OTHER:OTHER/envs python tools/golden.py record other.json``.
+``compare`` records the tree that Python imports, prints a table of what is equal and what differs, names
+every difference, and exits with 1 if there is any. ``compare BEFORE --after AFTER`` compares two records. To
+record another checkout with this command, put that checkout first on the path:
+``PYTHONPATH=OTHER:OTHER/envs python tools/golden.py record other.json``.
 
 The parts, each a file of ``tools/golden_parts``:
 
-- ``episodes``: SHA-256 of observations, rewards, ends, masks and infos of every registered id and of variants of its
-  options, one environment and a batch, under fixed pseudo-random valid actions; records of episodes
-- ``baselines``: metrics of every heuristic, planner and bound on fixed seeds
-- ``datasets``: arrays of data sets that are collected, saved, loaded, joined
+- ``episodes``: SHA-256 of observations, rewards, ends, masks and infos of every registered id and of variants
+  of its options, one environment and a batch, under fixed pseudo-random valid actions; records of episodes
+- ``baselines``: metrics and actions of every heuristic and planner on fixed seeds; bounds
+- ``datasets``: arrays of data sets that are collected, joined, saved and loaded
 - ``training``: weights and actions after a short training of each algorithm
-- ``policies``: weights, logits, values and actions of every policy that ships
+- ``policies``: weights, logits, values and actions of every policy that ships; evaluations on paired seeds
 - ``experiments``: tables of three experiments with tiny budgets, as CSV
 
-Where modules or options have other names than in the recorded tree, ``tools/golden_parts/names.py`` says which; a
-new name is added there. A case that cannot run is a difference, too, and its error is shown.
+All parts take two minutes on one core once the simulators are compiled, and three more where they are not.
 
-Hashes of ``episodes`` and of most baselines hold on any machine. Those of networks and solvers hold on one machine
-with one set of versions: record both trees there.
+Where modules, options or words have other names than in the recorded tree, ``tools/golden_parts/names.py``
+says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case that
+cannot run is a difference, too; its traceback goes to standard error.
 
-``--compact`` writes hashes alone, shortened; ``tests/golden`` keeps such a record, and ``tests/test_golden.py``
-compares a part of it in the test suite.
+Hashes of ``episodes`` and of heuristics hold on any machine with the same NumPy. Those of networks and
+solvers hold on one machine with one set of versions: record both trees there.
+
+``record --compact`` writes hashes alone, shortened. ``tests/golden`` keeps such a record, and
+``tests/test_golden.py`` compares a part of it in the test suite.
 """
 
 from __future__ import annotations
@@ -208,9 +212,10 @@ def first_difference(old: Value, new: Value, width: int = 60) -> str:
     """Return where two details part, empty where they are not known or equal."""
     if not old.detail or not new.detail:
         return ""
-    place = len(os.path.commonprefix([old.detail, new.detail]))
-    start = max(0, place - width // 2)
-    return f"\n    before: ...{old.detail[start : place + width]!r}\n    after:  ...{new.detail[start : place + width]!r}"
+    pairs = enumerate(zip(old.detail, new.detail, strict=False))
+    place = next((k for k, (one, other) in pairs if one != other), min(len(old.detail), len(new.detail)))
+    part = slice(max(0, place - width // 2), place + width)
+    return f"\n    before: ...{old.detail[part]!r}\n    after:  ...{new.detail[part]!r}"
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Digest:
     def add(self, value: Any) -> None:
         """Add a value: numbers, text, ``None``, arrays, and mappings and sequences of these."""
         if isinstance(value, Mapping):
-            named = {KEYS.get(key, key): one for key, one in value.items() if key not in IGNORED_KEYS}
+            named = {KEYS.get(key, str(key)): value[key] for key in value if key not in IGNORED_KEYS}
             self._hash.update(f"map {len(named)}".encode())
             for key in sorted(named):
                 self.add(key)

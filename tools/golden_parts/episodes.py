@@ -17,7 +17,7 @@ SEED = 7
 BATCH = 4
 STEPS = 150
 """Steps of a single environment and of each in a batch; several episodes of the shortened ones."""
-SHORT = {"resource_pool": {"episode_steps": 40}, "vcc": {"days": 3}}
+SHORT: dict[str, dict[str, Any]] = {"resource_pool": {"episode_steps": 40}, "vcc": {"days": 3}}
 """Shorter episodes, so that ends, final observations and metrics are recorded, too."""
 COMPONENTS = ("observations", "rewards", "ends", "masks", "infos")
 

@@ -64,9 +64,10 @@ KEYS: dict[str, str] = {
     "final_observation": "final_obs",
     "_final_observation": "_final_obs",
 }
-"""Old names, by the newer one, of keys of observations, infos, metrics and data sets: digests know the old."""
+"""Old names, by the newer one, of keys of observations, infos, metrics, data sets; digests have the old."""
 
 WORDS: dict[str, str] = {
+    "best non-learning baseline": "best that does not learn",
     "distilled policy": "taught network",
     "guided rollouts": "taught network, searching",
     "known_arrivals": "told",
@@ -87,7 +88,7 @@ def find(name: str) -> Any:
         except (ImportError, AttributeError):
             continue
     raise ImportError(
-        f"{name}: not in {', '.join(PLACES[name])}; add its new place to PLACES in tools/golden_parts/names.py"
+        f"{name}: not in {', '.join(PLACES[name])}; add its place to PLACES in tools/golden_parts/names.py"
     )
 
 

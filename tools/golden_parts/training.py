@@ -20,7 +20,7 @@ SEED = 3
 ENVS = 4
 POOL = {"episode_steps": 40}
 MONTH = {"days": 3, "split": "train"}
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "ResourcePool-10": POOL,
     "ResourcePoolSuspend-10": POOL,
     "VCC-2019": MONTH,
@@ -97,7 +97,9 @@ def judged(model: Any, env: Any) -> dict[str, Value]:
     states, actions = None, []
     starts = np.ones(env.num_envs, dtype=np.bool_)
     for _ in range(20):
-        more = {"action_masks": np.stack(env.env_method("action_masks"))} if takes_masks else {}
+        more: dict[str, Any] = {}
+        if takes_masks:
+            more = {"action_masks": np.stack(env.env_method("action_masks"))}
         if "Recurrent" in type(model).__name__:
             more = {"state": states, "episode_start": starts}
         chosen, states = model.predict(observations, deterministic=True, **more)
