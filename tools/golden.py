@@ -28,7 +28,7 @@ The parts, each a file of ``tools/golden_parts``:
 All parts take two minutes on one core once the simulators are compiled, and three more where they are not.
 
 Where modules, options or words have other names than in the recorded tree, ``tools/golden_parts/names.py``
-says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case that
+says which; a new name is added there. A renamed option, key or word changes no hash. A case that
 cannot run is a difference, too; its traceback goes to standard error.
 
 Hashes of ``episodes`` and of heuristics hold on any machine with the same NumPy. Those of networks and
