@@ -50,6 +50,9 @@ class ResourcePoolSimulator(Simulator):
     wrong shape or dtype. The compiled code does not check.
     """
 
+    episodes: NDArray[np.int64]
+    """``(num_envs,)``: how many episodes have begun in each environment."""
+
     def __init__(self, config: ResourcePoolConfig, num_envs: int = 1) -> None:
         require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
@@ -100,7 +103,7 @@ class ResourcePoolSimulator(Simulator):
         self._jobs_f = np.zeros((envs, 0, at.JOB_F))
         self._lists = np.zeros((envs, at.LISTS, 0), np.int64)
         self.truncated = np.zeros(envs, np.bool_)
-        self._begun, self._all_begun = np.zeros(envs, np.bool_), False
+        self.episodes, self._all_begun = np.zeros(envs, np.int64), False
         self._parts = self._empty_parts()
 
     def _bind(self) -> None:
@@ -255,8 +258,8 @@ class ResourcePoolSimulator(Simulator):
             start_hour,
         )
         self.truncated[index] = False
-        self._begun[index] = True
-        self._all_begun = bool(self._begun.all())
+        self.episodes[index] += 1
+        self._all_begun = bool(self.episodes.all())
 
     def fitting(self, jobs: object) -> JobArrays:
         """Return jobs that an empty pool could hold, one by one.
@@ -275,7 +278,7 @@ class ResourcePoolSimulator(Simulator):
     def require_begun(self) -> None:
         """Raise a ``RuntimeError`` unless an episode has begun in every environment."""
         if not self._all_begun:
-            self._begun_number(int(np.argmin(self._begun)))
+            self._begun_number(int(np.argmin(self.episodes)))
 
     def _number(self, index: int) -> int:
         """Return the number of an environment.
@@ -293,7 +296,7 @@ class ResourcePoolSimulator(Simulator):
         :raises RuntimeError: if no episode has begun in it
         """
         number = self._number(index)
-        if not self._begun[number]:
+        if not self.episodes[number]:
             raise RuntimeError(f"environment {number}: no episode has begun, call reset()")
         return number
 

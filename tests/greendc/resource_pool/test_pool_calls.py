@@ -419,6 +419,26 @@ def test_where_observations_go() -> None:
     assert len(flat.view(0).queue) == 2
 
 
+def test_a_record_is_of_one_episode() -> None:
+    jobs = job_arrays((0, 2, (1, 1), 0.5), (0, 3, (2, 0), 0.9))
+    env = EpisodeRecorder(ResourcePoolEnv(units=4, horizon=6, episode_steps=8, workload=FixedWorkload(jobs)))
+    env.reset(seed=0)
+    env.step(0)
+    env.step(11)
+    with pytest.raises(ValueError, match="only 'jobs' is known"):
+        env.reset(options={"job": 1})
+    assert env.record().steps == 1  # a reset that was refused changes nothing
+    pool = env.unwrapped.simulator
+    pool.step(np.array([11]), pool.empty_observations())
+    for call in (env.record, lambda: env.step(11)):
+        with pytest.raises(RuntimeError, match="past its recorder"):
+            call()
+    env.reset(seed=0)
+    pool.reset_env(0, np.random.default_rng(0))
+    with pytest.raises(RuntimeError, match="past its recorder"):
+        env.record()
+
+
 def test_one_step_is_of_one_environment() -> None:
     simulator, _ = begun(2)
     with pytest.raises(ValueError, match="num_envs=2: must be 1"):

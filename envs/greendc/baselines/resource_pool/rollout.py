@@ -72,11 +72,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
         them earns more, and rollouts with it
     :param seed: fixes the futures
-    :param prior: the path of a distilled model, ``"pretrained"``, ``"pretrained:NAME"``, or a function; a
-        model judges under the mask that it was trained with alone
+    :param prior: a function of observations; ``sb3_greendc.evaluation.prior.read_prior`` makes one of a
+        distilled model, and commands take its path, ``pretrained`` or ``pretrained:NAME``
     :param trust: how many futures the prior counts as
     :raises ValueError: for a number below 1, another base, or a prior that does not fit
-    :raises ImportError: for a model without torch
     """
 
     reads_state = True
@@ -90,7 +89,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         seed: int = 0,
         dispatch: str = "skip",
         floor: float = 0.0,
-        prior: str | Prior | None = None,
+        prior: Prior | None = None,
         trust: int = 32,
     ) -> None:
         super().__init__(require_pool(simulator))
@@ -101,11 +100,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
         require_one_of("dispatch", dispatch, DISPATCHES)
-        known = prior is None or isinstance(prior, str) or callable(prior)
-        require(known, "prior", prior, "the path of a model, 'pretrained', or a function of observations")
+        require(prior is None or callable(prior), "prior", prior, "a function of observations")
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
         self.floor, self.trust = float(floor), trust
-        self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
+        self.prior = prior
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
@@ -205,12 +203,3 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         chosen[:, :, 0] = (first[:, None] + np.arange(self.futures)) % size
         chosen[:, :, 1] = self._bank.next_step(env[:, at.NOW])[:, None]
         return chosen
-
-
-def _read(source: str, simulator: ResourcePoolSimulator) -> Prior:
-    """Load a network: the one place at which this package, which runs without torch, may need it."""
-    try:
-        from sb3_greendc.evaluation.prior import read_prior
-    except ImportError as error:
-        raise ImportError(f"prior={source!r} needs torch and SB3: pip install sb3-greendc") from error
-    return read_prior(source, simulator)
