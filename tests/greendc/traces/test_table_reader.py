@@ -281,6 +281,13 @@ def test_names_of_places_in_any_encoding_do_not_matter(tmp_path: Path) -> None:
     assert len(read_weather([tmp_path / "w.epw"], 50.0).ghi) == 24
 
 
+def test_the_page_on_data_has_the_limits() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    for quantity in list(LIMITS)[: list(LIMITS).index("job")]:
+        limit = LIMITS[quantity]
+        assert f"| `{quantity}` | {limit.low:g} | {limit.high:g} | {limit.unit} |\n" in page
+
+
 def test_every_limit_has_room_and_names_its_unit() -> None:
     for limit in LIMITS.values():
         assert limit.low < limit.high
