@@ -24,6 +24,9 @@ Files = Mapping[str, bytes]
 _NUMBER = re.compile(r"[ \t]*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[ \t]*")
 _EMPTY = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"}
 _KW = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
+_TIME = re.compile(
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d?):(\d\d?)(?::(\d\d?))?[ \t]*(Z|[-+]\d\d:\d\d)?", re.ASCII
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -98,6 +101,11 @@ def column(rows: Sequence[Mapping[str, str]], name: str, low: float, high: float
 
 def stamp(cell: str) -> datetime:
     """Return a time; one without an offset is UTC."""
+    loose = _TIME.fullmatch(cell.strip())  # pandas reads 2021/3/1 5:0 as well
+    if loose:
+        *date, hour, minute, second, offset = loose.groups()
+        clock_of = [f"{int(part or 0):02}" for part in (hour, minute, second)]
+        cell = f"{'-'.join(date)}T{':'.join(clock_of)}{offset or ''}"
     try:
         found = datetime.fromisoformat(cell.replace("Z", "+00:00"))
     except ValueError:
