@@ -326,6 +326,7 @@ def _place(cells: Sequence[str]) -> Values:
     values = [number(cell) for cell in cells]
     for value, (low, high) in zip(values, limits, strict=True):
         require(low <= value <= high, "place")
+    require(values[2] * 4 == round(values[2] * 4), "offset")
     return {"place": np.array(values)}
 
 

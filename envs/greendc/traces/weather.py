@@ -259,11 +259,17 @@ def _quantity(field: str) -> str:
 
 def _place(name: str, line: int, cells: Sequence[str]) -> list[float]:
     """Return latitude, longitude, offset from UTC and altitude."""
-    return [
+    quantities = ("latitude", "longitude", "utc_offset", "altitude")
+    place = [
         number
-        for cell, quantity in zip(cells, ("latitude", "longitude", "utc_offset", "altitude"), strict=True)
+        for cell, quantity in zip(cells, quantities, strict=True)
         for number in _floats(name, line, [cell], quantity)
     ]
+    if 4.0 * place[2] % 1.0 != 0.0:
+        raise TraceError(
+            f"{name}, line {line}: utc_offset={cells[2]!r}: must be a multiple of a quarter hour"
+        )
+    return place
 
 
 def _floats(name: str, line: int, cells: Sequence[str], quantity: str) -> list[float]:

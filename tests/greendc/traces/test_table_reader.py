@@ -255,6 +255,7 @@ def epw(**cells: object) -> list[str]:
         ("c1_6", 400, "line 1: latitude='400': must be from -90 to 90 degrees"),
         ("c1_7", "-181", "line 1: longitude='-181': must be from -180 to 180 degrees"),
         ("c1_8", 25, "line 1: utc_offset='25': must be from -12 to 14 h"),
+        ("c1_8", "-0.006", "line 1: utc_offset='-0.006': must be a multiple of a quarter hour"),
         ("c1_9", "high", "line 1: altitude='high': must be from -500 to 9000 m"),
         ("c12_3", "3.5", "line 12: the time must be made of whole numbers"),
         ("c12_3", 3, "line 12: the time does not come after that of the row before"),
