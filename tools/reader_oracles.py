@@ -23,6 +23,7 @@ Files = Mapping[str, bytes]
 
 _NUMBER = re.compile(r"[ \t]*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[ \t]*")
 _EMPTY = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"}
+_TRUTH = {"true", "True", "TRUE", "false", "False", "FALSE"}
 _KW = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
 _TIME = re.compile(
     r"(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d?):(\d\d?)(?::(\d\d?))?[ \t]*(Z|[-+]\d\d:\d\d)?", re.ASCII
@@ -426,6 +427,8 @@ def _columns(rows: Sequence[Mapping[str, str]], texts: Sequence[str], empty: set
             values[name] = np.array([math.nan if cell in empty else float(cell) for cell in cells])
             continue
         require(not any(_NUMBER.fullmatch(cell) for cell in words), "numbers and words")
+        if all(cell in _TRUTH for cell in words):
+            cells = [cell.capitalize() if cell in _TRUTH else cell for cell in cells]
         values[name] = [None if cell in empty else cell for cell in cells]
     return values
 
