@@ -170,7 +170,7 @@ class Table:
         texts = [self.require_column(column) for column in texts]
         if not self.rows:
             return pd.DataFrame(columns=list(self.columns))
-        index = {i: object for i, column in enumerate(self.columns) if column in texts}
+        index = {i: str for i, column in enumerate(self.columns) if column in texts}
         try:
             frame = self._read_csv(missing, dtype=index, float_precision="round_trip")
         except (ValueError, OverflowError) as error:

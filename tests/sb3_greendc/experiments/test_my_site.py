@@ -21,18 +21,19 @@ def power(start, hours):
 
 
 def carbon(start, hours):
-    return CarbonTrace(np.arange(hours, dtype=float), start=start)
+    """Count hours, in 4096ths: so that they are emissions that a grid can have, and exact."""
+    return CarbonTrace(np.arange(hours) / 4096.0, start=start)
 
 
 def test_a_series_of_the_same_time_is_taken_as_it_is():
     laid, same = my_site.lay_on(carbon(datetime(2021, 1, 1), 10 * DAY), power(datetime(2021, 1, 3), DAY))
     assert same
-    assert laid.tolist() == list(range(2 * DAY, 3 * DAY))
+    assert (4096.0 * laid).tolist() == list(range(2 * DAY, 3 * DAY))
 
 
 def test_the_clock_is_moved():
     laid, _ = my_site.lay_on(carbon(datetime(2021, 1, 1), 10 * DAY), power(datetime(2021, 1, 3), DAY), -6.0)
-    assert laid[0] == 2 * DAY + 6
+    assert 4096.0 * laid[0] == 2 * DAY + 6
 
 
 def test_another_year_is_laid_onto_the_calendar():
@@ -40,9 +41,9 @@ def test_another_year_is_laid_onto_the_calendar():
     laid, same = my_site.lay_on(year, power(datetime(2012, 2, 28, 0, 30), 3 * DAY))
     assert not same
     first = (31 + 27) * DAY
-    assert laid[:DAY].tolist() == list(range(first, first + DAY))
-    assert (laid[DAY : 2 * DAY] == first + DAY - 1).all()  # 29 February: the hour before
-    assert laid[2 * DAY] == first + DAY
+    assert (4096.0 * laid[:DAY]).tolist() == list(range(first, first + DAY))
+    assert (4096.0 * laid[DAY : 2 * DAY] == first + DAY - 1).all()  # 29 February: the hour before
+    assert 4096.0 * laid[2 * DAY] == first + DAY
 
 
 @pytest.fixture
