@@ -59,6 +59,7 @@ def lines_of(data: bytes, lenient: bool = False) -> list[str]:
     except UnicodeDecodeError:
         raise Refuse("not UTF-8") from None
     text = text.replace("\r\n", "\n")
+    require("\ufeff" not in text, "byte-order mark")
     require(not any((ord(c) < 32 and c not in "\n\t") or ord(c) == 127 for c in text), "control character")
     require(text.strip() != "", "empty")
     if not text.endswith("\n"):

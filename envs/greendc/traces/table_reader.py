@@ -41,7 +41,8 @@ def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
     :param data: the content of the file
     :param name: what errors call the file
     :param any_encoding: whether bytes that are not UTF-8 may be replaced: where only comments can hold them
-    :raises TraceError: for control characters, a last line without an end, and text that is not UTF-8
+    :raises TraceError: for control characters, byte-order marks but the first, a last line without an end, and
+        text that is not UTF-8
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TraceError(f"{name}: encoded as UTF-16: must be UTF-8")
@@ -50,6 +51,9 @@ def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
         data = data.replace(b"\r\n", b"\n")
     _refuse_control_characters(data, name)
     if not data.isascii():
+        if _BOM in data:  # pandas drops one from the first row
+            line = data.count(b"\n", 0, data.index(_BOM)) + 1
+            raise TraceError(f"{name}, line {line}: a byte-order mark within the text")
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as error:

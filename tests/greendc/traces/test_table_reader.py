@@ -126,6 +126,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     log = write(tmp_path / "a.swf", SWF)
     log.write_bytes(b"\xef\xbb\xbf" + log.read_bytes())
     assert read_swf(log).machine_processors == 1024
+    write(tmp_path / "p.csv", [POWER[0], "\ufeff" + POWER[1], *POWER[2:]])  # pandas drops it here, too
+    with pytest.raises(TraceError, match=r"p\.csv, line 2: a byte-order mark within the text"):
+        read_power(tmp_path / "p.csv")
     (tmp_path / "p.csv").write_bytes("\n".join(POWER).encode("utf-16"))
     with pytest.raises(TraceError, match=r"p\.csv: encoded as UTF-16: must be UTF-8"):
         read_power(tmp_path / "p.csv")
