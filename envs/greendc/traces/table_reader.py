@@ -41,8 +41,8 @@ def clean_text(data: bytes, name: str, *, any_encoding: bool = False) -> bytes:
     :param data: the content of the file
     :param name: what errors call the file
     :param any_encoding: whether bytes that are not UTF-8 may be replaced: where only comments can hold them
-    :raises TraceError: for control characters, byte-order marks but the first, a last line without an end, and
-        text that is not UTF-8
+    :raises TraceError: for control characters, byte-order marks but the first, a last line without an end,
+        and text that is not UTF-8
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TraceError(f"{name}: encoded as UTF-16: must be UTF-8")
