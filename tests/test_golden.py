@@ -66,7 +66,7 @@ def test_a_renamed_key_changes_no_digest_and_a_changed_value_does(monkeypatch):
     renamed = {"t": 9.0, "mask": [True, None, "x"], "lookahead": np.arange(3.0)}
     assert digest_of(values) == digest_of(renamed)
     for other in (
-        {**values, "outlook": np.arange(3)},
+        {**values, "outlook": np.arange(3.0).view(np.int64)},
         {**values, "outlook": np.arange(3.0)[:, None]},
         {**values, "outlook": np.array([0.0, 1.0, np.nextafter(2.0, 3.0)])},
         {**values, "mask": [True, "x", None]},
