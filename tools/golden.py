@@ -20,12 +20,12 @@ The parts, each a file of ``tools/golden_parts``:
 - ``episodes``: SHA-256 of observations, rewards, ends, masks and infos of every registered id and of variants
   of its options, one environment and a batch, under fixed pseudo-random valid actions; records of episodes
 - ``baselines``: metrics and actions of every heuristic and planner on fixed seeds; bounds
-- ``datasets``: arrays of data sets that are collected, joined, saved and loaded
+- ``datasets``: arrays of data sets that are collected, joined, saved, loaded, and written by an earlier tree
 - ``training``: weights and actions after a short training of each algorithm
 - ``policies``: weights, logits, values and actions of every policy that ships; evaluations on paired seeds
 - ``experiments``: tables of three experiments with tiny budgets, as CSV
 
-All parts take two minutes on one core once the simulators are compiled, and three more where they are not.
+All parts take less than a minute of one core once the simulators are compiled, which takes two more.
 
 Where modules, options or words have other names than in the recorded tree, ``tools/golden_parts/names.py``
 says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case

@@ -14,6 +14,8 @@ from golden_parts.names import call, find
 
 SEED = 30
 POOL = {"episode_steps": 40}
+FILES = Path(__file__).resolve().parents[2] / "tests" / "golden"
+"""Where data sets are that earlier trees wrote, or that were converted from such."""
 
 
 def cases() -> list[Case]:
@@ -27,7 +29,8 @@ def cases() -> list[Case]:
         "joined": lambda: find("concatenate")([pool_data(), pool_data(offered_load=0.5)]),
     }
     found = [Case(name, partial(_arrays, make)) for name, make in choices.items()]
-    return [*found, Case("saved and loaded", saved_and_loaded)]
+    written = [Case(f"file {path.name}", partial(_file, path)) for path in sorted(FILES.glob("*.npz"))]
+    return [*found, Case("saved and loaded", saved_and_loaded), *written]
 
 
 def pool_data(transitions: int = 400, **options: Any) -> Any:
@@ -66,6 +69,11 @@ def _arrays(make: Any) -> dict[str, Value]:
     data = make()
     arrays = data.batch(np.arange(len(data)))
     return {name: digest_of(array) for name, array in {**arrays, "sources": list(data.sources)}.items()}
+
+
+def _file(path: Path) -> dict[str, Value]:
+    """Return the digests of a data set in a file."""
+    return _arrays(lambda: find("OfflineDataset").load(path))
 
 
 def saved_and_loaded() -> dict[str, Value]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "Baselines": ("sb3_greendc.experiments.episodes:Baselines",),
     "CRR": ("sb3_greendc:CRR",),
     "DiscountByTime": ("sb3_greendc:DiscountByTime",),
     "DiscreteSAC": ("sb3_greendc:DiscreteSAC",),
@@ -33,13 +32,20 @@ PLACES: dict[str, tuple[str, ...]] = {
     "concatenate": ("sb3_greendc.datasets:concatenate",),
     "cost_bound": ("greendc.baselines.vcc.bound:cost_bound",),
     "distill": ("sb3_greendc.bc:distill",),
-    "evaluate": ("sb3_greendc:evaluate", "sb3_greendc.common.evaluation:evaluate"),
-    "extractors": ("sb3_greendc:extractors", "sb3_greendc.extractors:EXTRACTORS"),
+    "evaluate": (
+        "sb3_greendc:evaluate",
+        "sb3_greendc.evaluation:evaluate",
+        "sb3_greendc.common.evaluation:evaluate",
+    ),
     "load_experiment": ("sb3_greendc.experiments.registry:load_experiment",),
     "load_pretrained": ("sb3_greendc:load_pretrained",),
     "lp_bound": ("greendc.baselines.resource_pool.lp_bound:lp_bound",),
     "make_policy": ("greendc.baselines:make_policy",),
-    "make_vec_env": ("sb3_greendc:make_vec_env", "sb3_greendc.common.vec_env:make_vec_env"),
+    "make_vec_env": (
+        "sb3_greendc:make_vec_env",
+        "sb3_greendc.core.vec_env:make_vec_env",
+        "sb3_greendc.common.vec_env:make_vec_env",
+    ),
     "names": ("greendc.baselines:names",),
     "recorded_instance": ("greendc.baselines.resource_pool.instance:recorded_instance",),
     "releases": (
