@@ -32,6 +32,10 @@ NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 """How a number is written."""
 
 _BOM = b"\xef\xbb\xbf"
+# From 3.1 on pandas reads every number to its last bit, and warns of the option that asks for it.
+_EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
 _SHOWN = 40  # characters of a cell in an error
 
 
@@ -176,7 +180,7 @@ class Table:
             return pd.DataFrame(columns=list(self.columns))
         index = {i: str for i, column in enumerate(self.columns) if column in texts}
         try:
-            frame = self._read_csv(missing, dtype=index, float_precision="round_trip")
+            frame = self._read_csv(missing, dtype=index, **_EXACT)
         except (ValueError, OverflowError) as error:
             raise TraceError(f"{self.name}: not a CSV table ({error})") from None
         frame = frame.set_axis(list(self.columns), axis=1)
