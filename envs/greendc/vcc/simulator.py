@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
 from greendc.config import require
+from greendc.records import Records
 from greendc.simulator import Observation, Simulator
 from greendc.traces.google import read_google_jobs
 from greendc.traces.google_like import generate
 from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
-from greendc.vcc import forecast, kernel, layout
+from greendc.vcc import columns, forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
 from greendc.vcc.kernel_metrics import count_unfinished
 from greendc.vcc.kernel_queue import UNIT, keys_size
-from greendc.vcc.kernel_report import observe
 from greendc.vcc.metrics import episode_metrics
 from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
@@ -37,7 +37,7 @@ MOER_SCALE = 0.66375
 class VCCSimulator(Simulator):
     """``num_envs`` datacenters of one :class:`~greendc.vcc.config.VCCConfig`.
 
-    ``report.history`` ``(num_envs, hours, 9)`` keeps what every step reported (columns: ``layout.INFO``),
+    ``report.history`` ``(num_envs, hours)`` keeps what every step reported (``columns.Hour``),
     ``world.no_delay`` ``(num_envs, hours)`` the no-delay load in millionths of a machine unit.
 
     :param config: the configuration
@@ -73,11 +73,11 @@ class VCCSimulator(Simulator):
         require_countable(trace, self.hours)
         job_class = trace.job_class
         order = np.lexsort((job_class, trace.submit_hour))
-        self._trace = np.zeros((len(trace), layout.TRACE_FIELDS), dtype=np.int32)
-        self._trace[:, layout.TRACE_CPU] = trace.cpu[order]
-        self._trace[:, layout.TRACE_DURATION] = trace.duration[order]
-        self._trace[:, layout.TRACE_CLASS] = job_class[order]
-        self._trace[:, layout.TRACE_ORDER] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
+        self._trace = np.zeros(len(trace), layout.TRACE_JOB)
+        self._trace["cpu"] = trace.cpu[order]
+        self._trace["duration"] = trace.duration[order]
+        self._trace["job_class"] = job_class[order]
+        self._trace["order"] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
         self._input_order = np.lexsort((order, trace.submit_hour[order])).astype(np.int32)
         hours = np.arange(layout.DAY * trace.days + 1)
         self._hour_offsets = np.searchsorted(trace.submit_hour, hours).astype(np.int64)
@@ -103,7 +103,7 @@ class VCCSimulator(Simulator):
         moer, forecasts = [], []
         for month in self.months:
             start = series.month_slice(
-                month, config.utc_offset, hours=self.hours, extra=forecast.LEADS, past=forecast.LEADS
+                month, config.utc_offset, hours=self.hours, extra=columns.LEADS, past=columns.LEADS
             )
             moer.append(series.moer[start : start + self.hours])
             if config.forecast == "oracle":
@@ -124,54 +124,86 @@ class VCCSimulator(Simulator):
         machines = math.ceil(self.capacity / layout.MICRO)
         places = int(self._first_places[-1])
         most_flexible, most_inflexible = self._most_running
-        self.state = kernel.State(
-            places=np.zeros((n, places, layout.PLACE_FIELDS), dtype=np.int32),
-            keys=np.zeros((n, keys_size(places)), dtype=np.int32),
-            stack=np.zeros((n, most_flexible, layout.RUNNING_FIELDS), dtype=np.int32),
-            fixed=np.zeros((n, most_inflexible, layout.RUNNING_FIELDS), dtype=np.int32),
-            machines=np.zeros((n, layout.MACHINE_ROWS, machines), dtype=np.int64),
-            waiting=np.zeros((n, hours // layout.CHUNK + 1, layout.DAY, layout.CHUNK), dtype=np.int64),
-            calendar=np.zeros((n, layout.CALENDAR_ROWS, layout.LEAVING + 2 * machines + 1), dtype=np.int64),
-            counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
-            lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
-            sums=np.zeros((n, layout.SUMS)),
+        running = layout.RUNNING_JOB
+        self.state = layout.State(
+            cluster=np.zeros(n, layout.CLUSTER),
+            places=np.zeros((n, places), layout.PLACE),
+            keys=np.zeros((n, keys_size(places)), np.int32),
+            stack=np.zeros((n, most_flexible), running),
+            fixed=np.zeros((n, most_inflexible), running),
+            loads=np.zeros((n, machines), np.int64),
+            inflexible_loads=np.zeros((n, machines), np.int64),
+            leaving=np.zeros((n, layout.CALENDAR_ROWS, 2 * machines + 1), np.int64),
+            leaving_bins=np.zeros((n, layout.CALENDAR_ROWS, columns.N_DELAY_BINS), np.int64),
+            waiting=np.zeros((n, hours // layout.CHUNK + 1, layout.DAY, layout.CHUNK), np.int64),
+            left=np.zeros((n, hours + 1), layout.LEFT_HOURS),
+            day_ends=np.zeros((n, hours // layout.DAY + 1), layout.DAY_END),
+            kinks=np.zeros((n, hours + 2), np.int64),
+            delays=np.zeros((n, hours + 2 * layout.DAY + 1), np.int64),
         )
-        self.state.counters[:, layout.HOUR] = hours  # until the first reset, as if the episode were over
+        self.state.cluster["now"] = hours  # until the first reset, as if the episode were over
         self._begun = np.zeros(n, dtype=np.bool_)
-        self.report = kernel.Report(
-            info=np.zeros((n, len(layout.INFO))),
-            history=np.zeros((n, hours, len(layout.INFO))),
+        observation = np.zeros(n, columns.OBSERVATION)
+        self.report = layout.Report(
+            info=np.zeros(n, columns.HOUR),
+            history=np.zeros((n, hours), columns.HOUR),
             rewards=np.zeros(n),
             truncated=np.zeros(n, dtype=np.bool_),
-            raw=np.zeros((n, layout.EXTENDED_SIZE)),
+            observation=observation,
+            raw=observation.view(np.float64).reshape(n, columns.EXTENDED_SIZE),
         )
         self._bind()
 
     def _bind(self) -> None:
         """Show the report's arrays under the names that wrappers read."""
         self.rewards, self.truncated = self.report.rewards, self.report.truncated
-        self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
+        self.step_info = {name: self.report.info[name] for name in columns.INFO}
+        arrays = (getattr(self.state, name) for name in layout.ZEROED)
+        self._zeroed = [array.view(np.int64).reshape(self.num_envs, -1) for array in arrays]
         self.step_info["observation"] = self.report.raw[:, : self._observation_size]
+
+    # What Python calls is called without type checks: its arguments are checked before.
 
     @cached_property
     def _step(self) -> Callable[..., int]:
-        """The kernel's step, called without type checks: its arguments are checked before."""
-        out = np.zeros((1, 1), np.float32)
-        return entry_point(kernel.step_batch, np.zeros(1), *self.world, *self.state, *self.report, out)
+        return entry_point(kernel.step_batch, np.zeros(1), *self._arrays, np.zeros((1, 1), np.float32))
+
+    @cached_property
+    def _observe(self) -> Callable[..., None]:
+        return entry_point(kernel.observe_one, 0, *self._arrays, np.zeros((1, 1), np.float32))
+
+    @cached_property
+    def _begin(self) -> Callable[..., int]:
+        return entry_point(kernel.begin, 0, True, self.world, self.state, self._day_profiles)
+
+    @cached_property
+    def _count_unfinished(self) -> Callable[..., tuple[int, int]]:
+        return entry_point(count_unfinished, 0, self.world, self.state, np.zeros(1, np.int64))
+
+    @property
+    def _arrays(self) -> tuple[layout.World, layout.State, layout.Report]:
+        return self.world, self.state, self.report
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
-        bound = ("rewards", "truncated", "step_info", "_step")
-        return {key: value for key, value in vars(self).items() if key not in bound}
+        """Leave out compiled code, and views: copies of them would not show what the kernel writes."""
+        views = {"rewards", "truncated", "step_info", "_zeroed"}
+        made = views | {"_step", "_observe", "_begin", "_count_unfinished"}
+        return {key: value for key, value in vars(self).items() if key not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the arrays and make the views anew."""
         vars(self).update(state)
+        numbers = self.report.observation.view(np.float64).reshape(self.num_envs, columns.EXTENDED_SIZE)
+        self.report = self.report._replace(raw=numbers)
         self._bind()
 
     def _build_world(self) -> None:
         config = self.config
-        self.world = kernel.World(
+        start = np.zeros(1, layout.CLUSTER)
+        start["ends"], start["last_vcc"] = self._first_places[:-1], 1.0
+        self.world = layout.World(
+            settings=self._settings(),
+            start=start,
             trace=self._trace,
             input_order=self._input_order,
             hour_offsets=self._hour_offsets,
@@ -179,36 +211,34 @@ class VCCSimulator(Simulator):
             moer=self._moer,
             forecast=self._forecast,
             no_delay=np.zeros((self.num_envs, self.hours), dtype=np.int64),
-            switches=self._switches(),
-            settings=np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit]),
             scale=self._scale,
-            started=np.zeros(
-                (layout.FLEXIBLE_GROUPS, self._most_running[0] + 1, layout.RUNNING_FIELDS), dtype=np.int32
-            ),
+            started=np.zeros((layout.FLEXIBLE_GROUPS, self._most_running[0] + 1), layout.RUNNING_JOB),
         )
 
-    def _switches(self) -> NDArray[np.int64]:
+    def _settings(self) -> Records:
         config = self.config
-        switches = np.zeros(layout.SWITCHES, dtype=np.int64)
-        switches[layout.HOURS] = self.hours
-        switches[layout.CAPACITY] = self.capacity
-        switches[layout.EVICT] = config.evict
-        switches[layout.EVICTION_LOSS] = config.eviction_loss_hours
-        switches[layout.SLO_OVERDUE] = config.slo == "overdue"
-        switches[layout.INCURRED] = config.charge == "incurred"
-        switches[layout.BASELINE] = config.reward_baseline == "no_delay"
-        switches[layout.CONSTRAINED] = config.constrained
-        switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
-        switches[layout.EXTENDED] = config.observation == "extended"
-        switches[layout.FIRST_PLACES :] = self._first_places[:-1]
-        return switches
+        settings = np.zeros(1, layout.SETTINGS)
+        settings["hours"] = self.hours
+        settings["capacity"] = self.capacity
+        settings["evict"] = config.evict
+        settings["eviction_loss"] = config.eviction_loss_hours
+        settings["slo_overdue"] = config.slo == "overdue"
+        settings["incurred"] = config.charge == "incurred"
+        settings["baseline"] = config.reward_baseline == "no_delay"
+        settings["constrained"] = config.constrained
+        settings["extended"] = config.observation == "extended"
+        settings["tolerance"] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
+        for weight in ("carbon_weight", "slo_weight", "kw_per_unit"):
+            settings[weight] = getattr(config, weight)
+        settings["first_places"] = self._first_places[:-1]
+        return settings
 
     def _build_spaces(self) -> None:
         extended = self.config.observation == "extended"
-        size = layout.EXTENDED_SIZE if extended else layout.PAGE_SIZE
+        size = columns.EXTENDED_SIZE if extended else columns.PAGE_SIZE
         self._observation_size = size
         low, high = self._raw_bounds()
-        scale = np.ones(layout.EXTENDED_SIZE)
+        scale = np.ones(columns.EXTENDED_SIZE)
         if self.config.normalize:
             scale = self._normalization()
         self._scale = scale
@@ -230,32 +260,30 @@ class VCCSimulator(Simulator):
         day_of = self.trace.submit_hour // 24
         most_cpu = days * float(np.bincount(day_of, cpu).max())
         most_work = days * float(np.bincount(day_of, work).max())
-        low, high = np.zeros(layout.EXTENDED_SIZE), np.ones(layout.EXTENDED_SIZE)
-        high[1] = most_cpu
-        high[2] = float(self._day_sizes.max()) * days
-        high[3 : layout.PAGE_SIZE] = self._moer_bound
-        low[[layout.SINE, layout.COSINE]] = -1.0
-        high[layout.DEMAND] = most_cpu
-        high[layout.OVERDUE] = most_work
-        high[layout.MOER_MEAN] = self._moer_bound
-        low[layout.MOER_GAP], high[layout.MOER_GAP] = -self._moer_bound, self._moer_bound
-        high[layout.DELAY_BINS : layout.PENDING] = most_cpu
+        bounds = np.zeros(2, columns.OBSERVATION)
+        low, high = bounds[0], bounds[1]
+        for name in ("vcc", "sine", "cosine", "vcc_spent", "moer_rank"):
+            high[name] = 1.0
+        high["load"] = high["demand"] = high["delayed"] = most_cpu
+        high["waiting"] = float(self._day_sizes.max()) * days
+        high["forecast"] = high["moer_mean"] = high["moer_gap"] = self._moer_bound
+        low["sine"] = low["cosine"] = -1.0
+        low["moer_gap"] = -self._moer_bound
+        high["overdue"] = most_work
         # A job can be charged at each day end until it is done, and once at the episode's end.
-        high[[layout.PENDING, layout.PAUSE_CHARGE]] = most_work * (days + 1)
-        low[layout.PAUSE_CHARGE] = -most_work * (days + 1)
-        return low, high
+        high["pending"] = high["pause_charge"] = most_work * (days + 1)
+        low["pause_charge"] = -most_work * (days + 1)
+        numbers = bounds.view(np.float64).reshape(2, columns.EXTENDED_SIZE)
+        return numbers[0], numbers[1]
 
     def _normalization(self) -> NDArray[np.float64]:
-        capacity = self.capacity / layout.MICRO
-        scale = np.ones(layout.EXTENDED_SIZE)
-        scale[1] = 1 / capacity
-        scale[2] = self.trace.days / len(self.trace)
-        scale[3 : layout.PAGE_SIZE] = 1 / MOER_SCALE
-        scale[[layout.MOER_MEAN, layout.MOER_GAP]] = 1 / MOER_SCALE
-        for feature in (layout.DEMAND, layout.OVERDUE, layout.PENDING, layout.PAUSE_CHARGE):
-            scale[feature] = 1 / capacity
-        scale[layout.DELAY_BINS : layout.PENDING] = 1 / capacity
-        return scale
+        scale = np.ones(1, columns.OBSERVATION)
+        for name in ("load", "demand", "overdue", "delayed", "pending", "pause_charge"):
+            scale[name] = 1 / (self.capacity / layout.MICRO)
+        for name in ("forecast", "moer_mean", "moer_gap"):
+            scale[name] = 1 / MOER_SCALE
+        scale["waiting"] = self.trace.days / len(self.trace)
+        return scale.view(np.float64)
 
     # --- running -----------------------------------------------------------------------------------
 
@@ -269,22 +297,19 @@ class VCCSimulator(Simulator):
         index = self._in_range(index)
         month = self._pick_month(rng, options or {})
         self.world.days[index] = self._pick_days(rng)
-        kernel.begin(
-            index,
-            self.config.warm_start,
-            self.world,
-            self.state,
-            self._day_profiles,
-            self.report.raw[index],
-        )
-        counters = self.state.counters[index]
-        counters[layout.MONTH] = month
-        counters[layout.FORECAST] = month
+        for numbers in self._zeroed:
+            numbers[index] = 0
+        self.world.no_delay[index] = 0
+        self.report.raw[index] = 0.0
+        pause = self._begin(index, self.config.warm_start, self.world, self.state, self._day_profiles)
+        self.report.observation[index]["pause_charge"] = pause / layout.MICRO
+        cluster = self.state.cluster[index]
+        cluster["month"] = cluster["forecast"] = month
         if self.config.forecast == "noisy":
             errors = forecast.noise(rng, self.hours + 1, self.config.forecast_noise)
             noisy = np.clip(self._month_forecasts[month] + errors, 0.0, self._moer_bound)
             self._forecast[index] = forecast.with_features(noisy)
-            counters[layout.FORECAST] = index
+            cluster["forecast"] = index
         self.report.truncated[index] = False
         self._begun[index] = True
 
@@ -322,7 +347,7 @@ class VCCSimulator(Simulator):
         :raises RuntimeError: if an environment's episode is over or not begun
         """
         fractions = self._fractions(actions)
-        status = self._step(fractions, *self.world, *self.state, *self.report, self._writable(out))
+        status = self._step(fractions, *self._arrays, self._writable(out))
         if status > 0:
             raise ValueError(f"action[{status - 1}]={actions[status - 1]}: must be {self._allowed_actions()}")
         if status < 0:
@@ -379,23 +404,12 @@ class VCCSimulator(Simulator):
         """
         out = self._writable(out)
         for i in map(self._in_episode, range(self.num_envs) if index is None else (index,)):
-            counters = self.state.counters[i]
-            observe(
-                self.world.forecast,
-                self._scale,
-                counters,
-                self.state.lateness[i],
-                self.world.switches,
-                self.state.sums[i],
-                self.report.raw[i],
-                out[i],
-            )
+            self._observe(i, *self._arrays, out)
 
     def reset_info(self, index: int) -> dict[str, Any]:
         """Return the episode's month and the raw observation; call after :meth:`observe`."""
-        index = self._in_episode(index)
         return {
-            "month": self.months[int(self.state.counters[index, layout.MONTH])],
+            "month": self.months[self.month(index)],
             "observation": self.step_info["observation"][index].copy(),
         }
 
@@ -407,7 +421,7 @@ class VCCSimulator(Simulator):
         :raises ValueError: if the index is out of range
         :raises RuntimeError: if no episode has begun
         """
-        return int(self.state.counters[self._in_episode(index), layout.HOUR])
+        return int(self.state.cluster[self._in_episode(index)]["now"])
 
     def running_hour(self, index: int) -> int:
         """Return :meth:`hour` for whoever decides on it.
@@ -421,7 +435,7 @@ class VCCSimulator(Simulator):
 
     def month(self, index: int) -> int:
         """Return the index, in ``months``, of the month of environment ``index``; raises as :meth:`hour`."""
-        return int(self.state.counters[self._in_episode(index), layout.MONTH])
+        return int(self.state.cluster[self._in_episode(index)]["month"])
 
     @property
     def observation_scale(self) -> NDArray[np.float64]:
@@ -455,7 +469,7 @@ class VCCSimulator(Simulator):
                 mine[row] = theirs[index]
             if self.config.forecast == "noisy":
                 self._forecast[row] = source._forecast[index]
-                self.state.counters[row, layout.FORECAST] = row
+                self.state.cluster[row]["forecast"] = row
             self._begun[row] = True
 
     def _has_jobs_of(self, other: VCCSimulator) -> bool:
@@ -468,23 +482,14 @@ class VCCSimulator(Simulator):
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`; raises as :meth:`hour`."""
         index = self._in_episode(index)
-        state, counters = self.state, self.state.counters[index]
-        delays = state.lateness[index, layout.DELAYS].copy()
-        unfinished = count_unfinished(
-            delays,
-            state.places[index],
-            state.keys[index],
-            state.stack[index],
-            state.fixed[index],
-            counters,
-            self.world.switches,
-        )
+        delays = self.state.delays[index].copy()
+        unfinished = self._count_unfinished(index, self.world, self.state, delays)
         return episode_metrics(
             self.config,
             self.capacity,
             self.report.history[index],
             self.world.no_delay[index],
-            counters,
+            self.state.cluster[index],
             unfinished,
             delays,
         )
