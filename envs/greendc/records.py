@@ -50,10 +50,13 @@ def dtype_of(record: type) -> np.dtype[np.void]:
     """Return the NumPy dtype of a record class, its fields in the order of their declaration.
 
     An annotation is ``Annotated[..., scalar]`` or ``Annotated[..., scalar, shape]``.
+
+    :raises TypeError: for another annotation; the message names the field
     """
     fields = []
     for name, hint in get_type_hints(record, include_extras=True).items():
-        assert get_origin(hint) is Annotated, name
+        if get_origin(hint) is not Annotated:
+            raise TypeError(f"{record.__name__}.{name}: must be Annotated with its NumPy type, not {hint}")
         fields.append((name, *get_args(hint)[1:]))
     return np.dtype(fields, align=True)
 

@@ -116,7 +116,7 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     """Empty environment ``i`` and, for a warm start, let the jobs of the day before that go on run.
 
     Return what delaying all flexible work for an hour would add to the SLO charge, as ``pending_overdue``
-    does. What :data:`~greendc.vcc.layout.ZEROED` names, and the no-delay load, are zero before the call.
+    does. What :data:`~greendc.vcc.layout.ZEROED` names is zero before the call.
 
     ``day_profiles[d, h]`` is the no-delay load, h hours after its midnight, of the jobs submitted on
     day d of the trace (millionths of a machine unit); ``no_delay`` is their sum over the episode.
@@ -124,6 +124,11 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     dc = datacenter(i, world, state)
     clear_waiting(dc)
     state.cluster[i] = world.start[0]
+    clear(dc.loads)
+    clear(dc.inflexible_loads)
+    clear(dc.kinks)
+    clear(dc.delays)
+    clear(world.no_delay[i])
     no_delay, days = world.no_delay[i], world.days[i]
     hours = no_delay.shape[0]
     for d in range(0 if warm_start else 1, days.shape[0]):
@@ -133,6 +138,13 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     if warm_start:
         warm_up(dc, world.input_order, DAY * days[0])
     return pending_overdue(dc)
+
+
+@inlined
+def clear(numbers: Ints) -> None:
+    """Set numbers to zero."""
+    for k in range(numbers.shape[0]):
+        numbers[k] = 0
 
 
 @inlined

@@ -245,8 +245,8 @@ class State(NamedTuple):
     """``(n, T + 49)``: number of flexible jobs that have done their work, or run to its end, by delay."""
 
 
-ZEROED = ("loads", "inflexible_loads", "leaving", "leaving_bins", "left", "day_ends", "kinks", "delays")
-"""Arrays of :class:`State` that are zero when an episode begins."""
+ZEROED = ("leaving", "leaving_bins", "left", "day_ends")
+"""Tables of :class:`State` that Python fills with zeros before an episode begins."""
 
 
 class Report(NamedTuple):

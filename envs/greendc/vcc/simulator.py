@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import index as as_index
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,20 +16,16 @@ from greendc.compiled import entry_point
 from greendc.config import require
 from greendc.records import Records
 from greendc.simulator import Observation, Simulator
-from greendc.traces.google import read_google_jobs
-from greendc.traces.google_like import generate
-from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
 from greendc.vcc import columns, forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
 from greendc.vcc.kernel_metrics import count_unfinished
-from greendc.vcc.kernel_queue import UNIT, keys_size
+from greendc.vcc.kernel_queue import keys_size
 from greendc.vcc.metrics import episode_metrics
+from greendc.vcc.observation import MOER_SCALE, normalization, raw_bounds
 from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
-
-MOER_SCALE = 0.66375
-"""The archive's cap, kg CO2/kWh (12.5 MMBtu/MWh times 53.1 kg/MMBtu): normalised emissions end at 1."""
+from greendc.vcc.workload import Workload, capacity_of
 
 
 class VCCSimulator(Simulator):
@@ -52,49 +46,16 @@ class VCCSimulator(Simulator):
         self.config = config
         self.num_envs = num_envs
         self.hours = 24 * config.days
-        self.trace = load_trace(config)
+        self._workload = Workload(config)
+        self.trace = self._workload.trace
         self.capacity = capacity_of(config, self.trace)
         self.months = months_of(config)
-        self._build_trace_arrays()
         self._build_emission_tables()
         self._build_spaces()
         self._build_state()
         self._build_world()
 
     # --- building ----------------------------------------------------------------------------------
-
-    def _build_trace_arrays(self) -> None:
-        trace, config = self.trace, self.config
-        if not config.resample_days and trace.days < config.days:
-            raise ValueError(
-                f"days={config.days}: the job trace has {trace.days} days; "
-                "lower days or let resample_days=True draw them anew"
-            )
-        require_countable(trace, self.hours)
-        job_class = trace.job_class
-        order = np.lexsort((job_class, trace.submit_hour))
-        self._trace = np.zeros(len(trace), layout.TRACE_JOB)
-        self._trace["cpu"] = trace.cpu[order]
-        self._trace["duration"] = trace.duration[order]
-        self._trace["job_class"] = job_class[order]
-        self._trace["order"] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
-        self._input_order = np.lexsort((order, trace.submit_hour[order])).astype(np.int32)
-        hours = np.arange(layout.DAY * trace.days + 1)
-        self._hour_offsets = np.searchsorted(trace.submit_hour, hours).astype(np.int64)
-        self._day_sizes = np.diff(trace.day_offsets)
-        self._count_places(job_class)
-        self._day_profiles = np.zeros((trace.days, self.hours + layout.DAY), dtype=np.int64)
-        for day in range(trace.days):
-            kernel.add_profile(self._trace, self._hour_offsets, layout.DAY * day, self._day_profiles[day])
-
-    def _count_places(self, job_class: NDArray[np.int8]) -> None:
-        """Make room for the jobs of any days: places by group, and lists of running jobs."""
-        group = np.maximum(job_class - layout.FIRST_FLEXIBLE_CLASS, -1)
-        of_day = np.zeros((self.trace.days, layout.FLEXIBLE_GROUPS + 1), dtype=np.int64)
-        np.add.at(of_day, (self.trace.submit_hour // layout.DAY, group), 1)
-        *flexible, inflexible = of_day.max(axis=0) * (self.config.days + 1)
-        self._first_places = UNIT * np.cumsum([0, *(count // UNIT + 1 for count in flexible)])
-        self._most_running = max(1, int(sum(flexible))), int(inflexible) + 1
 
     def _build_emission_tables(self) -> None:
         config = self.config
@@ -122,15 +83,14 @@ class VCCSimulator(Simulator):
     def _build_state(self) -> None:
         n, hours = self.num_envs, self.hours
         machines = math.ceil(self.capacity / layout.MICRO)
-        places = int(self._first_places[-1])
-        most_flexible, most_inflexible = self._most_running
+        places = int(self._workload.first_places[-1])
         running = layout.RUNNING_JOB
         self.state = layout.State(
             cluster=np.zeros(n, layout.CLUSTER),
             places=np.zeros((n, places), layout.PLACE),
             keys=np.zeros((n, keys_size(places)), np.int32),
-            stack=np.zeros((n, most_flexible), running),
-            fixed=np.zeros((n, most_inflexible), running),
+            stack=np.zeros((n, self._workload.most_flexible), running),
+            fixed=np.zeros((n, self._workload.most_inflexible), running),
             loads=np.zeros((n, machines), np.int64),
             inflexible_loads=np.zeros((n, machines), np.int64),
             leaving=np.zeros((n, layout.CALENDAR_ROWS, 2 * machines + 1), np.int64),
@@ -174,7 +134,7 @@ class VCCSimulator(Simulator):
 
     @cached_property
     def _begin(self) -> Callable[..., int]:
-        return entry_point(kernel.begin, 0, True, self.world, self.state, self._day_profiles)
+        return entry_point(kernel.begin, 0, True, self.world, self.state, self._workload.day_profiles)
 
     @cached_property
     def _count_unfinished(self) -> Callable[..., tuple[int, int]]:
@@ -200,19 +160,19 @@ class VCCSimulator(Simulator):
     def _build_world(self) -> None:
         config = self.config
         start = np.zeros(1, layout.CLUSTER)
-        start["ends"], start["last_vcc"] = self._first_places[:-1], 1.0
+        start["ends"], start["last_vcc"] = self._workload.first_places[:-1], 1.0
         self.world = layout.World(
             settings=self._settings(),
             start=start,
-            trace=self._trace,
-            input_order=self._input_order,
-            hour_offsets=self._hour_offsets,
+            trace=self._workload.jobs,
+            input_order=self._workload.input_order,
+            hour_offsets=self._workload.hour_offsets,
             days=np.zeros((self.num_envs, config.days + 1), dtype=np.int64),
             moer=self._moer,
             forecast=self._forecast,
             no_delay=np.zeros((self.num_envs, self.hours), dtype=np.int64),
             scale=self._scale,
-            started=np.zeros((layout.FLEXIBLE_GROUPS, self._most_running[0] + 1), layout.RUNNING_JOB),
+            started=np.zeros((layout.FLEXIBLE_GROUPS, self._workload.most_flexible + 1), layout.RUNNING_JOB),
         )
 
     def _settings(self) -> Records:
@@ -230,60 +190,26 @@ class VCCSimulator(Simulator):
         settings["tolerance"] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
         for weight in ("carbon_weight", "slo_weight", "kw_per_unit"):
             settings[weight] = getattr(config, weight)
-        settings["first_places"] = self._first_places[:-1]
+        settings["first_places"] = self._workload.first_places[:-1]
         return settings
 
     def _build_spaces(self) -> None:
-        extended = self.config.observation == "extended"
+        config = self.config
+        extended = config.observation == "extended"
         size = columns.EXTENDED_SIZE if extended else columns.PAGE_SIZE
         self._observation_size = size
-        low, high = self._raw_bounds()
-        scale = np.ones(columns.EXTENDED_SIZE)
-        if self.config.normalize:
-            scale = self._normalization()
-        self._scale = scale
+        low, high = raw_bounds(config, self._workload, self._moer_bound)
+        normalized = normalization(self._workload, self.capacity)
+        self._scale = normalized if config.normalize else np.ones(columns.EXTENDED_SIZE)
         self.observation_space = spaces.Box(
-            (low * scale)[:size].astype(np.float32),
-            (high * scale)[:size].astype(np.float32),
+            (low * self._scale)[:size].astype(np.float32),
+            (high * self._scale)[:size].astype(np.float32),
             dtype=np.float32,
         )
-        levels = self.config.discrete_actions
+        levels = config.discrete_actions
         self.action_space = (
             spaces.Box(0.0, 1.0, (1,), dtype=np.float32) if levels is None else spaces.Discrete(levels)
         )
-
-    def _raw_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return bounds of the raw observation that hold for any jobs that the trace can give."""
-        days = self.config.days + 1
-        cpu = self.trace.cpu / layout.MICRO
-        work = cpu * np.minimum(self.trace.duration, self.hours + layout.DAY)
-        day_of = self.trace.submit_hour // 24
-        most_cpu = days * float(np.bincount(day_of, cpu).max())
-        most_work = days * float(np.bincount(day_of, work).max())
-        bounds = np.zeros(2, columns.OBSERVATION)
-        low, high = bounds[0], bounds[1]
-        for name in ("vcc", "sine", "cosine", "vcc_spent", "moer_rank"):
-            high[name] = 1.0
-        high["load"] = high["demand"] = high["delayed"] = most_cpu
-        high["waiting"] = float(self._day_sizes.max()) * days
-        high["forecast"] = high["moer_mean"] = high["moer_gap"] = self._moer_bound
-        low["sine"] = low["cosine"] = -1.0
-        low["moer_gap"] = -self._moer_bound
-        high["overdue"] = most_work
-        # A job can be charged at each day end until it is done, and once at the episode's end.
-        high["pending"] = high["pause_charge"] = most_work * (days + 1)
-        low["pause_charge"] = -most_work * (days + 1)
-        numbers = bounds.view(np.float64).reshape(2, columns.EXTENDED_SIZE)
-        return numbers[0], numbers[1]
-
-    def _normalization(self) -> NDArray[np.float64]:
-        scale = np.ones(1, columns.OBSERVATION)
-        for name in ("load", "demand", "overdue", "delayed", "pending", "pause_charge"):
-            scale[name] = 1 / (self.capacity / layout.MICRO)
-        for name in ("forecast", "moer_mean", "moer_gap"):
-            scale[name] = 1 / MOER_SCALE
-        scale["waiting"] = self.trace.days / len(self.trace)
-        return scale.view(np.float64)
 
     # --- running -----------------------------------------------------------------------------------
 
@@ -296,12 +222,13 @@ class VCCSimulator(Simulator):
         """
         index = self._in_range(index)
         month = self._pick_month(rng, options or {})
-        self.world.days[index] = self._pick_days(rng)
+        self.world.days[index] = self._workload.draw_days(rng)
         for numbers in self._zeroed:
             numbers[index] = 0
-        self.world.no_delay[index] = 0
         self.report.raw[index] = 0.0
-        pause = self._begin(index, self.config.warm_start, self.world, self.state, self._day_profiles)
+        pause = self._begin(
+            index, self.config.warm_start, self.world, self.state, self._workload.day_profiles
+        )
         self.report.observation[index]["pause_charge"] = pause / layout.MICRO
         cluster = self.state.cluster[index]
         cluster["month"] = cluster["forecast"] = month
@@ -324,18 +251,6 @@ class VCCSimulator(Simulator):
                 )
             return self.months.index(options["month"])
         return int(rng.integers(len(self.months))) if len(self.months) > 1 else 0
-
-    def _pick_days(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the trace's day for the day before t = 0 and for each day of the episode."""
-        wanted = np.arange(-1, self.config.days) % self.trace.days
-        if not self.config.resample_days:
-            return wanted
-        weekdays = np.arange(-1, self.config.days) % 7
-        draws = rng.random(len(weekdays))
-        if self.trace.days < 7:
-            return (draws * self.trace.days).astype(np.int64)
-        choices = (self.trace.days - 1 - weekdays) // 7 + 1
-        return weekdays + 7 * (draws * choices).astype(np.int64)
 
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Run one hour in every environment, or in none if it raises.
@@ -444,7 +359,7 @@ class VCCSimulator(Simulator):
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
-        return unfinished_jobs(self.state, self._in_episode(index), self._first_places[:-1])
+        return unfinished_jobs(self.state, self._in_episode(index), self._workload.first_places[:-1])
 
     def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
         """Make environments of this simulator exact copies of environment ``index`` of another.
@@ -458,10 +373,10 @@ class VCCSimulator(Simulator):
         """
         if not isinstance(source, VCCSimulator) or source.config != self.config:
             raise ValueError("copy_env: the simulators must have the same configuration")
-        if not self._has_jobs_of(source):
+        if not self._workload.same_jobs(source._workload):
             raise ValueError("copy_env: the simulators must have the same jobs, but their file has changed")
         index, rows = source._in_episode(index), [self._in_range(row) for row in rows]
-        copy_state(source.state, index, self.state, rows, self._first_places[:-1])
+        copy_state(source.state, index, self.state, rows, self._workload.first_places[:-1])
         for row in rows:
             self.world.days[row] = source.world.days[index]
             self.world.no_delay[row] = source.world.no_delay[index]
@@ -471,13 +386,6 @@ class VCCSimulator(Simulator):
                 self._forecast[row] = source._forecast[index]
                 self.state.cluster[row]["forecast"] = row
             self._begun[row] = True
-
-    def _has_jobs_of(self, other: VCCSimulator) -> bool:
-        """Return whether the other simulator, of the same configuration, has read the same jobs."""
-        if isinstance(self.config.workload, JobTrace) or self.config.workload == "google_like":
-            return True
-        pairs = (self._trace, other._trace), (self._hour_offsets, other._hour_offsets)
-        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`; raises as :meth:`hour`."""
@@ -493,50 +401,6 @@ class VCCSimulator(Simulator):
             unfinished,
             delays,
         )
-
-
-def load_trace(config: VCCConfig) -> JobTrace:
-    """Return the job trace that a configuration names."""
-    if isinstance(config.workload, JobTrace):
-        return config.workload
-    if config.workload == "google_like":
-        return generate(config.workload_seed)
-    path = Path(config.workload)
-    if not path.exists():
-        raise ValueError(
-            f"workload={str(config.workload)!r}: must be 'google_like', a JobTrace, or an existing file "
-            "or folder of per-day job CSVs"
-        )
-    return read_google_jobs(path)
-
-
-def require_countable(trace: JobTrace, hours: int) -> None:
-    """Raise a ``ValueError`` if hours, or the work of an episode, are too large for the kernel's integers."""
-    longest = int(trace.duration.max())
-    most = np.iinfo(np.int32).max - hours - layout.DAY
-    require(longest <= most, "workload", f"a job of {longest} hours", f"one of jobs of at most {most} hours")
-    work = np.bincount(trace.submit_hour // layout.DAY, trace.cpu.astype(np.float64) * trace.duration)
-    most_work = float(work.max()) * (hours // layout.DAY + 1)
-    most = 2**62 // layout.MICRO
-    found = f"up to {most_work / layout.MICRO:.3g} machine-unit-hours an episode"
-    require(most_work / layout.MICRO < most, "workload", found, f"below {most:.3g}")
-
-
-def capacity_of(config: VCCConfig, trace: JobTrace) -> int:
-    """Return C in millionths of a machine unit; warn above a target load of 0.8.
-
-    :raises ValueError: if so small a ``target_load`` needs a million machines
-    """
-    if config.capacity is not None:
-        return round(config.capacity * layout.MICRO)
-    needed = trace.mean_load / config.target_load
-    require(needed < 1e6, "target_load", config.target_load, f"at least {trace.mean_load / 1e6:.3g} here")
-    if config.target_load > 0.8:
-        warnings.warn(
-            f"target_load={config.target_load}: above 0.8 the work of some days exceeds the capacity",
-            stacklevel=2,
-        )
-    return math.ceil(trace.mean_load / config.target_load * layout.MICRO)
 
 
 def months_of(config: VCCConfig) -> tuple[str, ...]:
