@@ -27,6 +27,8 @@ from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
 from greendc.vcc.workload import Workload, capacity_of
 
+SINGLE = np.dtype(np.float32)
+
 
 class VCCSimulator(Simulator):
     """``num_envs`` datacenters of one :class:`~greendc.vcc.config.VCCConfig`.
@@ -120,7 +122,7 @@ class VCCSimulator(Simulator):
         self.step_info = {name: self.report.info[name] for name in columns.INFO}
         arrays = (getattr(self.state, name) for name in layout.ZEROED)
         self._zeroed = [array.view(np.int64).reshape(self.num_envs, -1) for array in arrays]
-        self.step_info["observation"] = self.report.raw[:, : self._observation_size]
+        self.step_info["observation"] = self.report.raw[:, : self._shape[1]]
 
     # What Python calls is called without type checks: its arguments are checked before.
 
@@ -197,7 +199,7 @@ class VCCSimulator(Simulator):
         config = self.config
         extended = config.observation == "extended"
         size = columns.EXTENDED_SIZE if extended else columns.PAGE_SIZE
-        self._observation_size = size
+        self._shape = (self.num_envs, size)
         low, high = raw_bounds(config, self._workload, self._moer_bound)
         normalized = normalization(self._workload, self.capacity)
         self._scale = normalized if config.normalize else np.ones(columns.EXTENDED_SIZE)
@@ -270,14 +272,13 @@ class VCCSimulator(Simulator):
 
     def _writable(self, out: object) -> NDArray[np.float32]:
         """Return a batch of observations, checked: the kernel, which writes into it, does not look."""
-        shape = (self.num_envs, self._observation_size)
         if isinstance(out, np.ndarray):
-            if out.shape == shape and out.dtype == np.float32 and out.flags.carray:
+            if out.shape == self._shape and out.dtype == SINGLE and out.flags.carray:
                 return out
             found = f"{out.shape} {out.dtype}"
         else:
             found = type(out).__name__
-        raise ValueError(f"out is {found}: must be {shape} float32, C-contiguous, aligned and writable")
+        raise ValueError(f"out is {found}: must be {self._shape} float32, C-contiguous, aligned and writable")
 
     def _in_range(self, index: int) -> int:
         """Return the index of an environment."""
@@ -297,7 +298,9 @@ class VCCSimulator(Simulator):
         levels = self.config.discrete_actions
         if isinstance(actions, np.ndarray):
             if levels is None and actions.shape == (self.num_envs, 1) and actions.dtype.kind in "fiu":
-                return actions.astype(np.float64, order="C").reshape(self.num_envs)
+                return actions[:, 0].astype(
+                    np.float64
+                )  # a copy, which is contiguous whatever it is a copy of
             if levels is not None and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu":
                 return np.divide(actions, levels - 1, dtype=np.float64, order="C")
             found = f"of shape {actions.shape} and dtype {actions.dtype}"
@@ -355,7 +358,7 @@ class VCCSimulator(Simulator):
     @property
     def observation_scale(self) -> NDArray[np.float64]:
         """What the raw observation is multiplied by, ``(n,)``."""
-        return self._scale[: self._observation_size]
+        return self._scale[: self._shape[1]]
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
