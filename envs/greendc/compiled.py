@@ -72,3 +72,12 @@ def inlined(function: F) -> F:
     """
     result: F = _stamped(numba.njit(**OPTIONS, forceinline=True)(function))
     return result
+
+
+def expanded(function: F) -> F:
+    """Compile a function by writing its statements into every caller, before types are known.
+
+    For functions that return tuples of records, which compiled functions cannot return.
+    """
+    result: F = _stamped(numba.njit(**OPTIONS, inline="always")(function))
+    return result

@@ -49,6 +49,7 @@ class VCCEnv(SimulatorEnv):
 
     ``Box`` of 27 (``-v0``) or 43 (``-v1``) float32, the state before anything happens in the hour. In
     ``-v1`` each is divided by the constant in the last column; raw values are in ``info["observation"]``.
+    Their names are in :class:`greendc.vcc.columns.Observation`.
 
     | index | meaning | raw unit | divided by |
     |---|---|---|---|

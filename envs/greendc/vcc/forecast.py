@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-LEADS = 24
-"""Hours that a forecast covers, this hour included; every forecast needs as many hours of the past."""
+from greendc.vcc.columns import LEADS
+
 CLIMATOLOGY_DAYS = 14
 """Past days that the diurnal climatology averages; see the docstring of :func:`sgip`."""
 

@@ -2,264 +2,182 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from greendc.compiled import compiled, inlined
+from greendc.records import Ints, Table, wide
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_lateness import bin_of, count_running, count_waiting, lose, row_of
-from greendc.vcc.layout import (
-    ALL_JOBS,
-    CPU,
-    DELAY,
-    DELAYS,
-    DURATION,
-    END_PLACES,
-    EVICTION_LOSS,
-    EVICTIONS,
-    FINISH,
-    FIXED_JOBS,
-    HOUR,
-    ID,
-    INFLEXIBLE_JOBS,
-    LEAVING,
-    LEFT,
-    LOAD_FLEXIBLE,
-    LOAD_INFLEXIBLE,
-    LOST_WORK,
-    MACHINE,
-    MICRO,
-    MIDNIGHT,
-    ORIGIN,
-    OUTSIDE,
-    PLACE,
-    RUNNING_DURATION,
-    RUNNING_FIELDS,
-    RUNNING_ID,
-    STACK_TOP,
-    WAITING_JOBS,
-)
-
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
+from greendc.vcc.layout import MICRO, OUTSIDE, Cluster, Datacenter, Job, RunningJob
 
 
 @inlined
-def take_place(group: int, keys: Ints32, counters: Ints) -> int:
+def take_place(dc: Datacenter, group: int) -> int:
     """Return the place of a job that arrives: the next of its group."""
-    j = counters[END_PLACES + group]
-    counters[END_PLACES + group] = j + 1
-    kernel_queue.extend(keys, j)
+    j = dc.cluster.ends[group]
+    dc.cluster.ends[group] = j + 1
+    kernel_queue.extend(dc.keys, j)
     return int(j)
 
 
 @inlined
-def note_running(
-    cpu: int,
-    finish: int,
-    delay: int,
-    machine: int,
-    place: int,
-    job_id: int,
-    duration: int,
-    jobs: Ints32,
-    group: int,
-    index: int,
-) -> None:
-    """Fill in an entry of a list of running jobs."""
-    jobs[group, index, CPU] = cpu
-    jobs[group, index, FINISH] = finish
-    jobs[group, index, DELAY] = delay
-    jobs[group, index, MACHINE] = machine
-    jobs[group, index, PLACE] = place
-    jobs[group, index, RUNNING_ID] = job_id
-    jobs[group, index, RUNNING_DURATION] = duration
-
-
-@inlined
-def note_fixed(cpu: int, finish: int, machine: int, fixed: Ints32, counters: Ints) -> None:
-    """Add an inflexible job to the list."""
-    index = counters[FIXED_JOBS]
-    counters[FIXED_JOBS] = index + 1
-    fixed[index, CPU] = cpu
-    fixed[index, FINISH] = finish
-    fixed[index, MACHINE] = machine
-
-
-@inlined
-def least_loaded(machines: Ints, row: int) -> int:
-    """Return the machine of least load (a row of ``machines``), the first of equals."""
+def least_loaded(loads: Ints) -> int:
+    """Return the machine of least load, the first of equals."""
     best = 0
-    least = machines[row, 0]
-    for machine in range(1, machines.shape[1]):
-        if machines[row, machine] < least:
-            best, least = machine, machines[row, machine]
+    least = loads[0]
+    for machine in range(1, loads.shape[0]):
+        if loads[machine] < least:
+            best, least = machine, loads[machine]
     return best
 
 
 @inlined
-def run_inflexible(
-    cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, counters: Ints
-) -> None:
+def run_inflexible(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     """Let an inflexible job run on a machine, or outside, until hour ``finish``."""
-    counters[LOAD_INFLEXIBLE] += cpu
+    cluster, size = dc.cluster, dc.loads.shape[0]
+    cluster.load_inflexible += cpu
     if machine != OUTSIDE:
-        machines[ALL_JOBS, machine] += cpu
-        machines[INFLEXIBLE_JOBS, machine] += cpu
-    size = machines.shape[1]
-    calendar[row_of(finish, counters), inflexible_column(machine, size)] += cpu
+        dc.loads[machine] += cpu
+        dc.inflexible_loads[machine] += cpu
+    dc.leaving[row_of(finish, cluster), inflexible_column(machine, size)] += cpu
 
 
 @inlined
 def inflexible_column(machine: int, size: int) -> int:
     """Return the column of the calendar for the load of inflexible jobs, of ``size`` machines or outside."""
-    return LEAVING + size + (size if machine == OUTSIDE else machine)
+    return size + (size if machine == OUTSIDE else machine)
 
 
 @inlined
-def run_flexible(cpu: int, machine: int, finish: int, machines: Ints, calendar: Ints, counters: Ints) -> None:
+def note_fixed(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
+    """Add an inflexible job to the list."""
+    index = dc.cluster.fixed_jobs
+    dc.cluster.fixed_jobs = index + 1
+    job = dc.fixed[index]
+    job.cpu = cpu
+    job.finish = finish
+    job.machine = machine
+
+
+@inlined
+def run_flexible(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     """Put the load of a flexible job on a machine until hour ``finish``, or take it off if negative."""
-    machines[ALL_JOBS, machine] += cpu
-    calendar[row_of(finish, counters), LEAVING + machine] += cpu
+    dc.loads[machine] += cpu
+    dc.leaving[row_of(finish, dc.cluster), machine] += cpu
 
 
 @inlined
-def leave(machines: Ints, calendar: Ints, counters: Ints) -> None:
+def leave(dc: Datacenter) -> None:
     """Take the jobs whose work is done off their machines."""
-    row, size = counters[HOUR] - counters[MIDNIGHT], machines.shape[1]
-    flexible, inflexible = 0, calendar[row, LEAVING + 2 * size]
+    cluster, size = dc.cluster, dc.loads.shape[0]
+    row = cluster.now - cluster.midnight
+    flexible, inflexible = 0, dc.leaving[row, 2 * size]
     for machine in range(size):
-        of_flexible = calendar[row, LEAVING + machine]
-        of_inflexible = calendar[row, LEAVING + size + machine]
-        machines[ALL_JOBS, machine] -= of_flexible + of_inflexible
-        machines[INFLEXIBLE_JOBS, machine] -= of_inflexible
+        of_flexible = dc.leaving[row, machine]
+        of_inflexible = dc.leaving[row, size + machine]
+        dc.loads[machine] -= of_flexible + of_inflexible
+        dc.inflexible_loads[machine] -= of_inflexible
         flexible += of_flexible
         inflexible += of_inflexible
-    counters[LOAD_FLEXIBLE] -= flexible
-    counters[LOAD_INFLEXIBLE] -= inflexible
+    cluster.load_flexible -= flexible
+    cluster.load_inflexible -= inflexible
 
 
 @inlined
-def wait(
-    j: int,
-    cpu: int,
-    delay: int,
-    left: int,
-    job_id: int,
-    duration: int,
-    places: Ints32,
-    keys: Ints32,
-    waiting: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> None:
-    """Let a job wait in its place."""
-    places[j, LEFT] = left
-    places[j, ORIGIN] = counters[HOUR] - delay
-    places[j, ID] = job_id
-    places[j, DURATION] = duration
-    kernel_queue.insert(keys, j, cpu)
-    counters[WAITING_JOBS] += 1
-    count_waiting(cpu, delay, left, waiting, counters, lateness, switches)
+def wait(dc: Datacenter, j: int, job: Job) -> None:
+    """Let a job wait in place ``j``."""
+    place = dc.places[j]
+    place.left = job.left
+    place.origin = dc.cluster.now - job.delay
+    place.id = job.id
+    place.duration = job.duration
+    kernel_queue.insert(dc.keys, j, job.cpu)
+    dc.cluster.waiting_jobs += 1
+    count_waiting(dc, job.cpu, job.delay, job.left)
 
 
 @inlined
-def evict_job(
-    index: int,
-    stack: Ints32,
-    places: Ints32,
-    keys: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> None:
+def note_running(entry: RunningJob, job: Job, finish: int, machine: int, place: int) -> None:
+    """Fill in an entry of a list of running jobs."""
+    entry.cpu = job.cpu
+    entry.finish = finish
+    entry.delay = job.delay
+    entry.machine = machine
+    entry.place = place
+    entry.id = job.id
+    entry.duration = job.duration
+
+
+@inlined
+def evict_job(dc: Datacenter, index: int) -> None:
     """Stop a flexible job; it keeps its work, less the hours that an eviction costs, and waits again."""
-    cpu, finish = int(stack[index, CPU]), int(stack[index, FINISH])
-    delay, duration = int(stack[index, DELAY]), int(stack[index, RUNNING_DURATION])
-    left = finish - counters[HOUR]
-    run_flexible(-cpu, stack[index, MACHINE], finish, machines, calendar, counters)
-    counters[LOAD_FLEXIBLE] -= cpu
-    counters[EVICTIONS] += 1
-    lateness[DELAYS, delay] -= 1
-    count_running(-cpu, delay, finish, calendar, counters, switches)
-    lost = min(duration - left, switches[EVICTION_LOSS])
+    cluster, running = dc.cluster, dc.stack[index]
+    cpu, finish, delay = wide(running.cpu), wide(running.finish), wide(running.delay)
+    job = Job(cpu, finish - cluster.now, delay, wide(running.id), wide(running.duration))
+    run_flexible(dc, -cpu, wide(running.machine), finish)
+    cluster.load_flexible -= cpu
+    cluster.evictions += 1
+    dc.delays[delay] -= 1
+    count_running(dc, -cpu, delay, finish)
+    lost = min(job.duration - job.left, dc.settings.eviction_loss)
     if lost > 0:
-        lose(cpu, delay, left, lost, counters, lateness, switches)
-        counters[LOST_WORK] += lost * cpu
-        delay += lost
-        left += lost
-    j, job_id = stack[index, PLACE], stack[index, RUNNING_ID]
-    wait(j, cpu, delay, left, job_id, duration, places, keys, waiting, counters, lateness, switches)
+        lose(dc, job, lost)
+    wait(dc, wide(running.place), Job(cpu, job.left + lost, delay + lost, job.id, job.duration))
 
 
 @inlined
-def push(group: int, index: int, started: Ints32, stack: Ints32, counters: Ints) -> None:
-    """Put a flexible job that starts, an entry of ``started``, on the stack, whose top is evicted next."""
-    if counters[STACK_TOP] == stack.shape[0]:
-        counters[STACK_TOP] = drop_finished(stack, counters[STACK_TOP], counters[HOUR])
-    top = counters[STACK_TOP]
-    counters[STACK_TOP] = top + 1
-    for field in range(RUNNING_FIELDS):
-        stack[top, field] = started[group, index, field]
+def push(stack: Table[RunningJob], cluster: Cluster, job: RunningJob) -> None:
+    """Put a flexible job that starts on the stack, whose top is evicted next."""
+    top = cluster.stack_top
+    if top == stack.shape[0]:
+        top = drop_finished(stack, top, cluster.now)
+    cluster.stack_top = top + 1
+    stack[top] = job
 
 
 @compiled
-def drop_finished(running: Ints32, count: int, now: int) -> int:
+def drop_finished(running: Table[RunningJob], count: int, now: int) -> int:
     """Take the jobs out of a list that run no more, and return how many are left."""
     kept = 0
     for index in range(count):
-        if running[index, FINISH] > now:
-            for field in range(RUNNING_FIELDS):
-                running[kept, field] = running[index, field]
+        if running[index].finish > now:
+            running[kept] = running[index]
             kept += 1
     return kept
 
 
-@compiled
-def begin_day(stack: Ints32, fixed: Ints32, size: int, calendar: Ints, counters: Ints) -> None:
-    """Write the calendar of the day that begins; ``size`` is the number of machines."""
-    now = counters[HOUR]
-    counters[MIDNIGHT] = now
-    calendar[:] = 0
-    counters[STACK_TOP] = drop_finished(stack, counters[STACK_TOP], now)
-    for index in range(counters[STACK_TOP]):
-        row, cpu = row_of(stack[index, FINISH], counters), stack[index, CPU]
-        calendar[row, bin_of(stack[index, DELAY])] += cpu
-        calendar[row, LEAVING + stack[index, MACHINE]] += cpu
-    counters[FIXED_JOBS] = drop_finished(fixed, counters[FIXED_JOBS], now)
-    for index in range(counters[FIXED_JOBS]):
-        row = row_of(fixed[index, FINISH], counters)
-        calendar[row, inflexible_column(fixed[index, MACHINE], size)] += fixed[index, CPU]
+@inlined
+def begin_day(dc: Datacenter) -> None:
+    """Write the calendars of the day that begins."""
+    cluster, size = dc.cluster, dc.loads.shape[0]
+    now = cluster.now
+    cluster.midnight = now
+    dc.leaving[:] = 0
+    dc.leaving_bins[:] = 0
+    cluster.stack_top = drop_finished(dc.stack, cluster.stack_top, now)
+    for index in range(cluster.stack_top):
+        job = dc.stack[index]
+        row = row_of(wide(job.finish), cluster)
+        dc.leaving_bins[row, bin_of(wide(job.delay))] += job.cpu
+        dc.leaving[row, job.machine] += job.cpu
+    cluster.fixed_jobs = drop_finished(dc.fixed, cluster.fixed_jobs, now)
+    for index in range(cluster.fixed_jobs):
+        job = dc.fixed[index]
+        dc.leaving[row_of(wide(job.finish), cluster), inflexible_column(wide(job.machine), size)] += job.cpu
 
 
 @compiled
-def machine_with_room(
-    cpu: int,
-    stack: Ints32,
-    places: Ints32,
-    keys: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> int:
+def machine_with_room(dc: Datacenter, cpu: int) -> int:
     """Evict flexible jobs, latest start first, from the machine of least inflexible load.
 
     Return the machine, or :data:`~greendc.vcc.layout.OUTSIDE` where inflexible jobs alone leave no room.
     """
-    machine = least_loaded(machines, INFLEXIBLE_JOBS)
-    if machines[INFLEXIBLE_JOBS, machine] + cpu > MICRO:
+    machine = least_loaded(dc.inflexible_loads)
+    if dc.inflexible_loads[machine] + cpu > MICRO:
         return OUTSIDE
-    for index in range(counters[STACK_TOP] - 1, -1, -1):
-        if machines[ALL_JOBS, machine] + cpu <= MICRO:
+    for index in range(dc.cluster.stack_top - 1, -1, -1):
+        if dc.loads[machine] + cpu <= MICRO:
             break
-        if stack[index, FINISH] > counters[HOUR] and stack[index, MACHINE] == machine:
-            evict_job(index, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
-            stack[index, FINISH] = 0  # the entry is passed over from now on
+        job = dc.stack[index]
+        if job.finish > dc.cluster.now and job.machine == machine:
+            evict_job(dc, index)
+            job.finish = 0  # the entry is passed over from now on
     return machine

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from greendc.bits import lowest_bit
 from greendc.compiled import inlined
+from greendc.records import wide
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
     begin_day,
@@ -31,282 +29,142 @@ from greendc.vcc.kernel_cluster import (
 from greendc.vcc.kernel_lateness import count_running, count_waiting, pass_hour, row_of
 from greendc.vcc.kernel_queue import UNIT
 from greendc.vcc.layout import (
-    ALL_JOBS,
     BATCH,
     BLOCK,
-    CAPACITY,
-    CPU,
     DAY,
-    DELAY,
-    DELAYS,
-    DEMAND_TODAY,
-    DURATION,
-    END_PLACES,
-    EVICT,
-    EXECUTED_FLEXIBLE_WORK,
-    EXECUTED_WORK,
-    FINISH,
     FIRST_FLEXIBLE_CLASS,
-    FIRST_PLACES,
     FLEXIBLE_GROUPS,
     FREE,
-    HOUR,
-    ID,
-    ID_BASE,
-    LAST_VCC,
-    LEAVING,
-    LEFT,
-    LOAD_FLEXIBLE,
-    LOAD_INFLEXIBLE,
-    MACHINE,
     MICRO,
     MID,
     NO_JOB,
     NOTHING,
-    ORIGIN,
     OUTSIDE,
-    OUTSIDE_JOBS,
-    RUNNING_FIELDS,
-    RUNNING_ID,
-    STACK_TOP,
-    SUBMITTED_FLEXIBLE_WORK,
-    SUBMITTED_WORK,
-    TRACE_CLASS,
-    TRACE_CPU,
-    TRACE_DURATION,
-    TRACE_ORDER,
-    VCC_TODAY,
-    WAITING_JOBS,
+    Datacenter,
+    Job,
+    RunningJob,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
 
 
 @inlined
-def advance(
-    vcc: float,
-    demand: int,
-    first_hour: int,
-    trace: Ints32,
-    hour_offsets: Ints,
-    places: Ints32,
-    keys: Ints32,
-    stack: Ints32,
-    fixed: Ints32,
-    started: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-    sums: Floats,
-) -> None:
+def advance(dc: Datacenter, vcc: float, demand: int, first_hour: int) -> None:
     """Run an hour under the virtual capacity ``vcc`` (a fraction of C).
 
     :param demand: load of the no-delay schedule in this hour
     :param first_hour: the trace's hour that is today's midnight
     """
-    hour = first_hour + counters[HOUR] % DAY
-    first, end = hour_offsets[hour], hour_offsets[hour + 1]
-    budget = math.floor(vcc * switches[CAPACITY])
-    leave(machines, calendar, counters)
-    if counters[HOUR] % DAY == 0:
-        begin_day(stack, fixed, machines.shape[1], calendar, counters)
-    first = start_inflexible(
-        trace,
-        first,
-        end,
-        places,
-        keys,
-        stack,
-        fixed,
-        machines,
-        waiting,
-        calendar,
-        counters,
-        lateness,
-        switches,
-    )
-    if switches[EVICT]:
-        evict(budget, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
-    start_flexible(
-        trace,
-        first,
-        end,
-        budget,
-        places,
-        keys,
-        started,
-        machines,
-        waiting,
-        calendar,
-        counters,
-        lateness,
-        switches,
-    )
-    stack_started(started, stack, counters)
-    counters[EXECUTED_WORK] += counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]
-    counters[EXECUTED_FLEXIBLE_WORK] += counters[LOAD_FLEXIBLE]
-    counters[DEMAND_TODAY] += demand
-    sums[LAST_VCC] = vcc
-    sums[VCC_TODAY] += vcc
-    pass_hour(waiting, calendar, counters, lateness, switches)
-    if counters[HOUR] % DAY == 0:
-        counters[ID_BASE] += hour_offsets[first_hour + DAY] - hour_offsets[first_hour]
+    cluster = dc.cluster
+    hour = first_hour + cluster.now % DAY
+    first, end = dc.hour_offsets[hour], dc.hour_offsets[hour + 1]
+    budget = math.floor(vcc * dc.settings.capacity)
+    leave(dc)
+    if cluster.now % DAY == 0:
+        begin_day(dc)
+    first = start_inflexible(dc, first, end)
+    if dc.settings.evict:
+        evict(dc, budget)
+    start_flexible(dc, first, end, budget)
+    stack_started(dc)
+    cluster.executed_work += cluster.load_inflexible + cluster.load_flexible
+    cluster.executed_flexible_work += cluster.load_flexible
+    cluster.demand_today += demand
+    cluster.last_vcc = vcc
+    cluster.vcc_today += vcc
+    pass_hour(dc)
+    if cluster.now % DAY == 0:
+        cluster.id_base += dc.hour_offsets[first_hour + DAY] - dc.hour_offsets[first_hour]
 
 
 @inlined
-def start_inflexible(
-    trace: Ints32,
-    first: int,
-    end: int,
-    places: Ints32,
-    keys: Ints32,
-    stack: Ints32,
-    fixed: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> int:
+def start_inflexible(dc: Datacenter, first: int, end: int) -> int:
     """Start this hour's inflexible jobs, monitoring before production; return the first flexible one.
 
     Where the least-loaded machine has no room, flexible jobs are evicted; failing that, the job runs
     outside the machines.
     """
-    now = counters[HOUR]
-    work = 0
-    while first < end and trace[first, TRACE_CLASS] < FIRST_FLEXIBLE_CLASS:
-        cpu, duration = int(trace[first, TRACE_CPU]), int(trace[first, TRACE_DURATION])
-        machine = least_loaded(machines, ALL_JOBS)
-        if machines[ALL_JOBS, machine] + cpu > MICRO:
+    cluster, work = dc.cluster, 0
+    while first < end and dc.trace[first].job_class < FIRST_FLEXIBLE_CLASS:
+        cpu, duration = wide(dc.trace[first].cpu), wide(dc.trace[first].duration)
+        machine = least_loaded(dc.loads)
+        if dc.loads[machine] + cpu > MICRO:
             machine = OUTSIDE
-            if switches[EVICT]:
-                machine = machine_with_room(
-                    cpu, stack, places, keys, machines, waiting, calendar, counters, lateness, switches
-                )
+            if dc.settings.evict:
+                machine = machine_with_room(dc, cpu)
             if machine == OUTSIDE:
-                counters[OUTSIDE_JOBS] += 1
-        run_inflexible(cpu, machine, now + duration, machines, calendar, counters)
+                cluster.outside_jobs += 1
+        finish = cluster.now + duration
+        run_inflexible(dc, cpu, machine, finish)
         if duration > 1:
-            note_fixed(cpu, now + duration, machine, fixed, counters)
+            note_fixed(dc, cpu, machine, finish)
         work += cpu * duration
         first += 1
-    counters[SUBMITTED_WORK] += work
+    cluster.submitted_work += work
     return first
 
 
 @inlined
-def evict(
-    budget: int,
-    stack: Ints32,
-    places: Ints32,
-    keys: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> None:
+def evict(dc: Datacenter, budget: int) -> None:
     """Evict flexible jobs, latest start first, then higher id, until the running load fits the VCC."""
-    while counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE] > budget and counters[STACK_TOP] > 0:
-        top = counters[STACK_TOP] - 1
-        counters[STACK_TOP] = top
-        if stack[top, FINISH] > counters[HOUR]:
-            evict_job(top, stack, places, keys, machines, waiting, calendar, counters, lateness, switches)
+    cluster = dc.cluster
+    while cluster.load_inflexible + cluster.load_flexible > budget and cluster.stack_top > 0:
+        cluster.stack_top -= 1
+        if dc.stack[cluster.stack_top].finish > cluster.now:
+            evict_job(dc, cluster.stack_top)
 
 
 @inlined
-def start_flexible(
-    trace: Ints32,
-    first: int,
-    end: int,
-    budget: int,
-    places: Ints32,
-    keys: Ints32,
-    started: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> None:
+def start_flexible(dc: Datacenter, first: int, end: int, budget: int) -> None:
     """Start flexible jobs by class, then id, wherever they fit; one that does not fit is passed over.
 
     ``started[group]`` gets the jobs of each group that run for more than this hour, by id, and a last
     entry of id ``NO_JOB``.
     """
-    now = counters[HOUR]
-    load = counters[LOAD_INFLEXIBLE] + counters[LOAD_FLEXIBLE]
+    cluster = dc.cluster
+    now, load = cluster.now, cluster.load_inflexible + cluster.load_flexible
     room = budget - load
     work, undelayed = 0, 0
     for group in range(FLEXIBLE_GROUPS):
-        count, room = start_waiting(
-            group, room, places, keys, started, machines, waiting, calendar, counters, lateness, switches
-        )
-        while first < end and trace[first, TRACE_CLASS] == group + FIRST_FLEXIBLE_CLASS:
-            cpu, duration = int(trace[first, TRACE_CPU]), int(trace[first, TRACE_DURATION])
-            job_id = counters[ID_BASE] + trace[first, TRACE_ORDER]
+        count, room = start_waiting(dc, group, room)
+        while first < end and dc.trace[first].job_class == group + FIRST_FLEXIBLE_CLASS:
+            cpu, duration = wide(dc.trace[first].cpu), wide(dc.trace[first].duration)
+            job = Job(cpu, duration, 0, cluster.id_base + dc.trace[first].order, duration)
             work += cpu * duration
             first += 1
             machine = NOTHING
             if cpu <= room:
-                machine = least_loaded(machines, ALL_JOBS)
-                if machines[ALL_JOBS, machine] + cpu > MICRO:
+                machine = least_loaded(dc.loads)
+                if dc.loads[machine] + cpu > MICRO:
                     machine = NOTHING
             if machine == NOTHING:
-                j = take_place(group, keys, counters)
-                wait(
-                    j, cpu, 0, duration, job_id, duration, places, keys, waiting, counters, lateness, switches
-                )
+                wait(dc, take_place(dc, group), job)
                 continue
             room -= cpu
             undelayed += 1
             finish = now + duration
-            run_flexible(cpu, machine, finish, machines, calendar, counters)
+            run_flexible(dc, cpu, machine, finish)
             if duration > 1:
-                count_running(cpu, 0, finish, calendar, counters, switches)
-                j = take_place(group, keys, counters)
-                note_running(cpu, finish, 0, machine, j, job_id, duration, started, group, count)
+                count_running(dc, cpu, 0, finish)
+                note_running(dc.started[group, count], job, finish, machine, take_place(dc, group))
                 count += 1
-        started[group, count, RUNNING_ID] = NO_JOB
-    lateness[DELAYS, 0] += undelayed
-    counters[SUBMITTED_WORK] += work
-    counters[SUBMITTED_FLEXIBLE_WORK] += work
-    counters[LOAD_FLEXIBLE] += budget - load - room
+        dc.started[group, count].id = NO_JOB
+    dc.delays[0] += undelayed
+    cluster.submitted_work += work
+    cluster.submitted_flexible_work += work
+    cluster.load_flexible += budget - load - room
 
 
 @inlined
-def start_waiting(
-    group: int,
-    room: int,
-    places: Ints32,
-    keys: Ints32,
-    started: Ints32,
-    machines: Ints,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> tuple[int, int]:
+def start_waiting(dc: Datacenter, group: int, room: int) -> tuple[int, int]:
     """Start the waiting jobs of a group that fit.
 
     Return how many will run for more than this hour, and the room that is left under the VCC.
     """
-    end = counters[END_PLACES + group]
+    keys, end = dc.keys, dc.cluster.ends[group]
     first_block, first_unit = kernel_queue.offsets(keys)
-    machine = least_loaded(machines, ALL_JOBS)
-    fit = min(room, MICRO - machines[ALL_JOBS, machine])  # CPU of the largest job that can start
+    machine = least_loaded(dc.loads)
+    fit = min(room, MICRO - dc.loads[machine])  # CPU of the largest job that can start
     taken = 0
-    for u in range(switches[FIRST_PLACES + group] // UNIT, (end + UNIT - 1) // UNIT):
+    for u in range(dc.settings.first_places[group] // UNIT, (end + UNIT - 1) // UNIT):
         before = taken
         for b in range(u * BLOCK, (u + 1) * BLOCK) if keys[first_unit + u] <= fit else range(0):
             if keys[first_block + b] > fit:
@@ -315,51 +173,31 @@ def start_waiting(
             while bits != 0:
                 j = b * BLOCK + lowest_bit(bits)
                 bits &= bits - 1
-                cpu = int(keys[j])
+                cpu = wide(keys[j])
                 if cpu <= fit:
-                    take_out(j, cpu, machine, group, taken, places, keys, started, counters)
+                    take_out(dc, j, machine, dc.started[group, taken])
                     taken += 1
                     room -= cpu
-                    machines[ALL_JOBS, machine] += cpu
-                    machine = least_loaded(machines, ALL_JOBS)
-                    fit = min(room, MICRO - machines[ALL_JOBS, machine])
+                    dc.loads[machine] += cpu
+                    machine = least_loaded(dc.loads)
+                    fit = min(room, MICRO - dc.loads[machine])
             kernel_queue.renew(keys, b * BLOCK, first_block + b)
         if taken > before:
             kernel_queue.renew(keys, first_block + u * BLOCK, first_unit + u)
-    count = count_started(group, taken, started, waiting, calendar, counters, lateness, switches)
-    return count, room
+    return count_started(dc, group, taken), room
 
 
 @inlined
-def take_out(
-    j: int,
-    cpu: int,
-    machine: int,
-    group: int,
-    index: int,
-    places: Ints32,
-    keys: Ints32,
-    started: Ints32,
-    counters: Ints,
-) -> None:
-    """Take a job that starts out of its place, into entry ``index`` of its group's list."""
-    now = counters[HOUR]
-    keys[j] = NO_JOB
-    finish, delay = now + places[j, LEFT], now - places[j, ORIGIN]
-    note_running(cpu, finish, delay, machine, j, places[j, ID], places[j, DURATION], started, group, index)
+def take_out(dc: Datacenter, j: int, machine: int, entry: RunningJob) -> None:
+    """Take the job of place ``j`` that starts out of it, into an entry of its group's list."""
+    now, place = dc.cluster.now, dc.places[j]
+    cpu, left, delay = wide(dc.keys[j]), wide(place.left), now - place.origin
+    dc.keys[j] = NO_JOB
+    note_running(entry, Job(cpu, left, delay, wide(place.id), wide(place.duration)), now + left, machine, j)
 
 
 @inlined
-def count_started(
-    group: int,
-    taken: int,
-    started: Ints32,
-    waiting: Ints,
-    calendar: Ints,
-    counters: Ints,
-    lateness: Ints,
-    switches: Ints,
-) -> int:
+def count_started(dc: Datacenter, group: int, taken: int) -> int:
     """Count the jobs of a group's list as running, and keep those that will run for more than this hour.
 
     Apart from :func:`take_out`, whose slow look at a place far away the processor can thus do ahead.
@@ -367,37 +205,35 @@ def count_started(
     :param taken: number of jobs in the list
     :return: number of jobs kept
     """
-    now, kept = counters[HOUR], 0
-    counters[WAITING_JOBS] -= taken
+    cluster, kept = dc.cluster, 0
+    now = cluster.now
+    cluster.waiting_jobs -= taken
     for index in range(taken):
-        cpu, finish = int(started[group, index, CPU]), int(started[group, index, FINISH])
-        delay, machine = int(started[group, index, DELAY]), started[group, index, MACHINE]
-        count_waiting(-cpu, delay, finish - now, waiting, counters, lateness, switches)
-        count_running(cpu, delay, finish, calendar, counters, switches)
-        calendar[row_of(finish, counters), LEAVING + machine] += cpu
-        lateness[DELAYS, delay] += 1
-        for field in range(RUNNING_FIELDS):
-            started[group, kept, field] = started[group, index, field]
+        job = dc.started[group, index]
+        cpu, finish, delay = wide(job.cpu), wide(job.finish), wide(job.delay)
+        count_waiting(dc, -cpu, delay, finish - now)
+        count_running(dc, cpu, delay, finish)
+        dc.leaving[row_of(finish, cluster), job.machine] += cpu
+        dc.delays[delay] += 1
+        dc.started[group, kept] = job
         kept += finish - now > 1
     return kept
 
 
 @inlined
-def stack_started(started: Ints32, stack: Ints32, counters: Ints) -> None:
+def stack_started(dc: Datacenter) -> None:
     """Put the jobs that started in this hour on the stack by id, merging the groups' lists."""
     mid, batch, free = 0, 0, 0
     while True:
-        mid_id = started[MID, mid, RUNNING_ID]
-        batch_id = started[BATCH, batch, RUNNING_ID]
-        free_id = started[FREE, free, RUNNING_ID]
-        if batch_id < min(mid_id, free_id):
-            push(BATCH, batch, started, stack, counters)
+        mid_job, batch_job, free_job = dc.started[MID, mid], dc.started[BATCH, batch], dc.started[FREE, free]
+        if batch_job.id < min(mid_job.id, free_job.id):
+            push(dc.stack, dc.cluster, batch_job)
             batch += 1
-        elif mid_id < free_id:
-            push(MID, mid, started, stack, counters)
+        elif mid_job.id < free_job.id:
+            push(dc.stack, dc.cluster, mid_job)
             mid += 1
-        elif free_id < NO_JOB:
-            push(FREE, free, started, stack, counters)
+        elif free_job.id < NO_JOB:
+            push(dc.stack, dc.cluster, free_job)
             free += 1
         else:
             break

@@ -20,215 +20,193 @@ Unsigned numbers (``np.uint64``) spare indices the test for negative ones.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from greendc.compiled import inlined
-from greendc.vcc.layout import (
-    BY_LEFT,
-    BY_ROW,
-    CHUNK,
-    DAY,
-    HOUR,
-    HOURS,
-    KINKS,
-    LATE,
-    LATE_BY_LEFT,
-    LATE_JOBS,
-    LATE_ROW,
-    LATE_WAITING,
-    MIDNIGHT,
-    OVERDUE_SLOPE,
-    OVERDUE_WORK,
-    OWED,
-    PENDING_OVERDUE,
-    RUNNING_BINS,
-    RUNNING_PAST_END,
-    SLO_OVERDUE,
-    TOLERANCE,
-    UNFINISHED,
-    USED,
-    WAITING_PAST_END,
-)
-
-Ints = NDArray[np.int64]
+from greendc.vcc.columns import LATE
+from greendc.vcc.layout import CHUNK, DAY, Cluster, Datacenter, Job
 
 
 @inlined
 def bin_of(delay: int) -> np.uint64:
-    """Return the bin of a delay, see :data:`greendc.vcc.layout.N_DELAY_BINS`."""
+    """Return the bin of a delay, see :data:`greendc.vcc.columns.N_DELAY_BINS`."""
     return min(np.uint64(delay) // np.uint64(6) + np.uint64(delay > 0), np.uint64(LATE))
 
 
 @inlined
-def row_of(finish: int, counters: Ints) -> np.uint64:
-    """Return the row of the calendar for jobs that will be done at hour ``finish``."""
-    return np.uint64(min(finish - counters[MIDNIGHT], DAY + 1))
+def row_of(finish: int, cluster: Cluster) -> np.uint64:
+    """Return the row of the calendars for jobs that will be done at hour ``finish``."""
+    return np.uint64(min(finish - cluster.midnight, DAY + 1))
 
 
 @inlined
-def count_waiting(
-    cpu: int, delay: int, left: int, waiting: Ints, counters: Ints, lateness: Ints, switches: Ints
-) -> None:
+def count_waiting(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
     """Count a job among the waiting, or take it out again (``cpu`` negative)."""
-    now, hours = counters[HOUR], switches[HOURS]
+    cluster, hours = dc.cluster, dc.settings.hours
+    now = cluster.now
     column = np.uint64(min(left, hours))
-    lateness[BY_LEFT, column] += cpu
-    counters[WAITING_PAST_END] += cpu * (now + left >= hours)
+    dc.left[column].waiting += cpu
+    cluster.waiting_past_end += cpu * (now + left >= hours)
     if delay >= DAY:
-        lateness[BY_ROW, LATE_ROW] += cpu
-        lateness[LATE_BY_LEFT, column] += cpu
-        lateness[LATE_WAITING, np.uint64(min(now + left, hours)) // np.uint64(DAY)] += cpu
+        cluster.late_cpu += cpu
+        dc.left[column].late += cpu
+        dc.day_ends[np.uint64(min(now + left, hours)) // np.uint64(DAY)].late_waiting += cpu
     else:
-        row = now % DAY - delay
-        row = np.uint64(row + DAY * (row < 0))
+        origin = now % DAY - delay
+        row = np.uint64(origin + DAY * (origin < 0))
         chunk, longer = column // np.uint64(CHUNK), np.uint64(left > 1)
-        lateness[BY_ROW, row] += cpu
-        lateness[USED, row] |= 1 << np.int64(chunk)
-        waiting[chunk * longer, row * longer, column % np.uint64(CHUNK) * longer] += cpu
+        cluster.waiting_by_origin[row] += cpu
+        cluster.chunks_used[row] |= 1 << np.int64(chunk)
+        dc.waiting[chunk * longer, row * longer, column % np.uint64(CHUNK) * longer] += cpu
 
 
 @inlined
-def clear_waiting(waiting: Ints, lateness: Ints) -> None:
+def clear_waiting(dc: Datacenter) -> None:
     """Forget all that wait; only chunks that have been in use hold anything."""
-    waiting[0, 0, 0] = 0
+    dc.waiting[0, 0, 0] = 0
     for row in range(DAY):
-        used, chunk = lateness[USED, row], 0
+        used, chunk = dc.cluster.chunks_used[row], 0
         while used != 0:
             if used & 1:
-                waiting[chunk, row] = 0
+                dc.waiting[chunk, row] = 0
             used >>= 1
             chunk += 1
 
 
 @inlined
-def count_running(cpu: int, delay: int, finish: int, calendar: Ints, counters: Ints, switches: Ints) -> None:
+def count_running(dc: Datacenter, cpu: int, delay: int, finish: int) -> None:
     """Count a flexible job among the running, or take it out before it is done (``cpu`` negative)."""
-    hours = switches[HOURS]
-    which = bin_of(delay)
-    counters[RUNNING_BINS + which] += cpu
-    calendar[row_of(finish, counters), which] += cpu
-    counters[OVERDUE_SLOPE] -= cpu * (delay >= DAY)
-    counters[RUNNING_PAST_END] += cpu * (finish >= hours)
+    cluster, which = dc.cluster, bin_of(delay)
+    cluster.running_by_delay[which] += cpu
+    dc.leaving_bins[row_of(finish, cluster), which] += cpu
+    cluster.overdue_slope -= cpu * (delay >= DAY)
+    cluster.running_past_end += cpu * (finish >= dc.settings.hours)
 
 
 @inlined
-def lose(cpu: int, delay: int, left: int, lost: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
+def lose(dc: Datacenter, job: Job, lost: int) -> None:
     """Count that a job which is about to wait has lost so many hours of work.
 
-    :param delay: before the loss, as ``left``
+    :param job: as it was before the loss
     """
-    now, hours = counters[HOUR], switches[HOURS]
-    owe(-cpu, delay, left, counters, lateness, switches)
-    owe(cpu, delay + lost, left + lost, counters, lateness, switches)
+    cluster, hours, cpu = dc.cluster, dc.settings.hours, job.cpu
+    now, left, delay = cluster.now, job.left + lost, job.delay + lost
+    owe(dc, -cpu, job.delay, job.left)
+    owe(dc, cpu, delay, left)
+    if job.delay >= DAY:
+        cluster.overdue_work += cpu * lost
+        dc.day_ends[min(now + job.left, hours) // DAY].late_jobs -= cpu
+    elif delay >= DAY:
+        overdue = delay - DAY
+        cluster.overdue_work += cpu * min(left, overdue)
+        if overdue < left:
+            cluster.overdue_slope += cpu
+            dc.kinks[min(now + left - overdue, hours + 1)] += cpu
     if delay >= DAY:
-        counters[OVERDUE_WORK] += cpu * lost
-        lateness[LATE_JOBS, min(now + left, hours) // DAY] -= cpu
-    elif delay + lost >= DAY:
-        overdue = delay + lost - DAY
-        counters[OVERDUE_WORK] += cpu * min(left + lost, overdue)
-        if overdue < left + lost:
-            counters[OVERDUE_SLOPE] += cpu
-            lateness[KINKS, min(now + left + lost - overdue, hours + 1)] += cpu
-    if delay + lost >= DAY:
-        lateness[LATE_JOBS, min(now + left + lost, hours) // DAY] += cpu
+        dc.day_ends[min(now + left, hours) // DAY].late_jobs += cpu
+    cluster.lost_work += lost * cpu
 
 
 @inlined
-def owe(cpu: int, delay: int, left: int, counters: Ints, lateness: Ints, switches: Ints) -> None:
+def owe(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
     """Add what a job of this delay and work left owes, if not delayed any more (``cpu`` may be negative)."""
-    now, hours = counters[HOUR], switches[HOURS]
+    now, hours = dc.cluster.now, dc.settings.hours
     if delay > DAY:
         for k in range(now // DAY + 1, min(now + left, hours) // DAY + 1):
-            lateness[OWED, k] += cpu * min(now + left - DAY * k, delay - DAY)
+            dc.day_ends[k].owed += cpu * min(now + left - DAY * k, delay - DAY)
     if now + left > hours:
-        counters[UNFINISHED] += cpu * min(now + left - hours, delay)
+        dc.cluster.unfinished += cpu * min(now + left - hours, delay)
 
 
 @inlined
-def pass_hour(waiting: Ints, calendar: Ints, counters: Ints, lateness: Ints, switches: Ints) -> None:
-    """Delay what waits by an hour; ``counters[HOUR]`` goes on by one."""
-    hours = switches[HOURS]
-    now = counters[HOUR] + 1
-    row = now - counters[MIDNIGHT]
-    counters[HOUR] = now
-    counters[UNFINISHED] += counters[WAITING_PAST_END]
-    counters[WAITING_PAST_END] += lateness[BY_LEFT, hours - now]
-    counters[OVERDUE_WORK] += counters[OVERDUE_SLOPE]
-    counters[OVERDUE_SLOPE] += calendar[row, LATE] - lateness[KINKS, now]
+def pass_hour(dc: Datacenter) -> None:
+    """Delay what waits by an hour; ``cluster.now`` goes on by one."""
+    cluster, hours = dc.cluster, dc.settings.hours
+    now = cluster.now + 1
+    row = now - cluster.midnight
+    cluster.now = now
+    cluster.unfinished += cluster.waiting_past_end
+    cluster.waiting_past_end += dc.left[hours - now].waiting
+    cluster.overdue_work += cluster.overdue_slope
+    cluster.overdue_slope += dc.leaving_bins[row, LATE] - dc.kinks[now]
     for which in range(LATE + 1):
-        counters[RUNNING_BINS + which] -= calendar[row, which]
-    if lateness[BY_ROW, LATE_ROW] != 0:
-        delay_late(now, hours // DAY, lateness)
-    if lateness[BY_ROW, now % DAY] != 0:
-        turn_late(now % DAY, now, hours, waiting, counters, lateness)
+        cluster.running_by_delay[which] -= dc.leaving_bins[row, which]
+    if cluster.late_cpu != 0:
+        delay_late(dc)
+    if cluster.waiting_by_origin[now % DAY] != 0:
+        turn_late(dc)
 
 
 @inlined
-def delay_late(now: int, last: int, lateness: Ints) -> None:
+def delay_late(dc: Datacenter) -> None:
     """Count what an hour of waiting adds to what late jobs owe, and move on the last of their day ends."""
-    late = 0
-    for k in range(last, now // DAY, -1):
-        late += lateness[LATE_WAITING, k]
-        lateness[OWED, k] += late
-        moved = lateness[LATE_BY_LEFT, DAY * k - now]
-        lateness[LATE_WAITING, k] += moved
-        lateness[LATE_WAITING, k - 1] -= moved
-        lateness[LATE_JOBS, k] += moved
-        lateness[LATE_JOBS, k - 1] -= moved
+    now, late = dc.cluster.now, 0
+    for k in range(dc.settings.hours // DAY, now // DAY, -1):
+        end, before = dc.day_ends[k], dc.day_ends[k - 1]
+        late += end.late_waiting
+        end.owed += late
+        moved = dc.left[DAY * k - now].late
+        end.late_waiting += moved
+        before.late_waiting -= moved
+        end.late_jobs += moved
+        before.late_jobs -= moved
         late += moved  # was still counted at k - 1 in the hour that has passed
 
 
 @inlined
-def turn_late(row: int, now: int, hours: int, waiting: Ints, counters: Ints, lateness: Ints) -> None:
+def turn_late(dc: Datacenter) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
-    cpu = lateness[BY_ROW, row]
-    lateness[BY_ROW, row] = 0
-    lateness[BY_ROW, LATE_ROW] += cpu
-    counters[OVERDUE_SLOPE] += cpu
-    used, chunk = lateness[USED, row], 0
-    lateness[USED, row] = 0
+    cluster = dc.cluster
+    row = cluster.now % DAY
+    cpu = cluster.waiting_by_origin[row]
+    cluster.waiting_by_origin[row] = 0
+    cluster.late_cpu += cpu
+    cluster.overdue_slope += cpu
+    used, chunk = cluster.chunks_used[row], 0
+    cluster.chunks_used[row] = 0
     while used != 0:
         if used & 1:
             for k in range(2 * (chunk == 0), CHUNK):
-                longer = waiting[chunk, row, k]
+                longer = dc.waiting[chunk, row, k]
                 if longer != 0:
-                    waiting[chunk, row, k] = 0
+                    dc.waiting[chunk, row, k] = 0
                     cpu -= longer
-                    note_late(longer, CHUNK * chunk + k, now, hours, lateness)
+                    note_late(dc, longer, CHUNK * chunk + k)
         used >>= 1
         chunk += 1
-    note_late(cpu, 1, now, hours, lateness)
+    note_late(dc, cpu, 1)
 
 
 @inlined
-def note_late(cpu: int, left: int, now: int, hours: int, lateness: Ints) -> None:
+def note_late(dc: Datacenter, cpu: int, left: int) -> None:
     """Count waiting jobs that turn late, of so many hours of work left."""
-    done = now + left
-    lateness[LATE_BY_LEFT, left] += cpu
-    lateness[LATE_WAITING, min(done, hours) // DAY] += cpu
-    lateness[LATE_JOBS, min(done, hours) // DAY] += cpu
-    lateness[KINKS, min(done, hours + 1)] += cpu
+    hours = dc.settings.hours
+    done = dc.cluster.now + left
+    end = dc.day_ends[min(done, hours) // DAY]
+    dc.left[left].late += cpu
+    end.late_waiting += cpu
+    end.late_jobs += cpu
+    dc.kinks[min(done, hours + 1)] += cpu
 
 
 @inlined
-def pending_overdue(counters: Ints, lateness: Ints, switches: Ints) -> int:
+def pending_overdue(dc: Datacenter) -> int:
     """Update Psi, the overdue work yet to be charged if nothing is delayed from now on.
 
     Return what delaying all flexible work for an hour would add to the SLO charge. Both are in
     millionths of a machine-unit-hour.
     """
-    now, hours = counters[HOUR], switches[HOURS]
-    if now == hours:
-        counters[PENDING_OVERDUE] = 0
+    cluster, settings = dc.cluster, dc.settings
+    if cluster.now == settings.hours:
+        cluster.pending_overdue = 0
         return 0
-    pending = counters[UNFINISHED]
-    paused = pending + counters[WAITING_PAST_END] + counters[RUNNING_PAST_END]
-    if switches[SLO_OVERDUE]:
+    pending = cluster.unfinished
+    paused = pending + cluster.waiting_past_end + cluster.running_past_end
+    if settings.slo_overdue:
         late = 0
-        for k in range(hours // DAY, now // DAY, -1):
-            late += lateness[LATE_JOBS, k]
-            owed = lateness[OWED, k] - switches[TOLERANCE]
+        for k in range(settings.hours // DAY, cluster.now // DAY, -1):
+            late += dc.day_ends[k].late_jobs
+            owed = dc.day_ends[k].owed - settings.tolerance
             pending += max(0, owed)
             paused += max(0, owed + late)
-    counters[PENDING_OVERDUE] = pending
+    cluster.pending_overdue = pending
     return int(paused - pending)

@@ -1,169 +1,301 @@
-"""Names of the columns of the simulator's flat arrays, shared by the kernels and their callers."""
+"""The simulator's state: constants, records, and the named tuples that hold their arrays.
+
+n environments, P places, M machines, T hours, D = T / 24 days. ``State``, ``World`` and ``Report`` hold the
+arrays of a whole batch, as Python does; ``Datacenter`` is one environment, as the compiled code sees it.
+"""
 
 from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.records import Floats, Int32, Int64, Ints, Ints32, Real, Records, Table, dtype_of
+from greendc.vcc.columns import N_DELAY_BINS
 
 MICRO = 1_000_000
 """CPU is counted in whole millionths of a machine unit, so that sums are exact in any order."""
 DAY = 24
 NOTHING = -1
+OUTSIDE = -1
+"""Machine of an inflexible job that no machine has room for, and that runs all the same."""
 
-# A job of the trace: ``trace[j, ...]``, int32, sorted by hour, class and input order. ORDER is its
-# place in its day by input order.
-TRACE_CPU, TRACE_DURATION, TRACE_CLASS, TRACE_ORDER = range(4)
-TRACE_FIELDS = 4
 FIRST_FLEXIBLE_CLASS = 2
 """Classes: 0 monitoring, 1 production (inflexible); 2 mid, 3 batch, 4 free (flexible)."""
-
 FLEXIBLE_GROUPS = 3
 MID, BATCH, FREE = range(FLEXIBLE_GROUPS)
 """Groups of flexible jobs: group ``g`` is class ``FIRST_FLEXIBLE_CLASS + g``."""
 
-# The place of a flexible job that lasts or has to wait: ``places[j, ...]``, int32, filled in while it
-# waits. Each group has a stretch of places for the episode, taken in the order of submission.
-(
-    LEFT,  # hours of work left
-    ORIGIN,  # hour since when it would have waited, had it waited all its delay at one go
-    ID,  # orders jobs by submission, then input order
-    DURATION,
-) = range(4)
-PLACE_FIELDS = 4
-
-# A running job: ``stack[r, ...]`` if flexible, ``fixed[r, ...]`` if not, int32.
-(
-    CPU,
-    FINISH,  # hour in which its work is done
-    DELAY,  # hours waited since submission
-    MACHINE,
-    PLACE,
-    RUNNING_ID,
-    RUNNING_DURATION,
-) = range(7)
-RUNNING_FIELDS = 8  # half a cache line
-
-# Waiting jobs: ``keys[j]``, int32: CPU of the job that waits in place j, or NO_JOB; behind them the
-# least of each block of keys, then of each block of blocks. See kernel_queue.
 BLOCK = 64
+"""Places in a block of waiting jobs, and blocks in the next: see :mod:`greendc.vcc.kernel_queue`."""
 NO_JOB = 2**31 - 1
-
-# Load of each machine: ``machines[row, machine]``, int64, millionths of a machine unit.
-ALL_JOBS, INFLEXIBLE_JOBS = range(2)
-MACHINE_ROWS = 2
-OUTSIDE = -1
-"""``MACHINE`` of an inflexible job that no machine has room for, and that runs all the same."""
-
-# The jobs that will be done, if not evicted, 1 to 24 hours after the last midnight (the last row has all
-# others): ``calendar[hours, ...]``, int64. First the CPU of flexible jobs by bin of delay; then the load
-# on machines, of flexible jobs, of inflexible ones, and that outside.
-N_DELAY_BINS = 6
-LATE = N_DELAY_BINS - 1
-"""Bins of delay: 0, 1-5, 6-11, 12-17 and 18-23 hours, and 24 or more, which is late."""
-LEAVING = N_DELAY_BINS
 CALENDAR_ROWS = DAY + 2
-
-# Counters: ``counters[...]``, int64.
-(
-    HOUR,  # hours of the episode that have passed
-    MIDNIGHT,  # hour of the last midnight
-    MONTH,  # row of the table of emissions
-    FORECAST,  # row of the table of forecasts
-    ID_BASE,  # id of the first job of today
-    STACK_TOP,
-    FIXED_JOBS,  # entries of ``fixed``
-    WAITING_JOBS,
-    LOAD_INFLEXIBLE,  # millionths of a machine unit
-    LOAD_FLEXIBLE,
-    DEMAND_TODAY,  # no-delay load of today's hours so far, summed
-    EVICTIONS,
-    OUTSIDE_JOBS,
-    SUBMITTED_WORK,  # millionths of a machine-unit-hour, still to do at submission
-    SUBMITTED_FLEXIBLE_WORK,
-    EXECUTED_WORK,
-    EXECUTED_FLEXIBLE_WORK,
-    LOST_WORK,  # executed, then lost to evictions
-    OVERDUE_WORK,  # now, and how fast it grows an hour
-    OVERDUE_SLOPE,
-    UNFINISHED,  # what will be undone at the episode's end if nothing is delayed from now on
-    WAITING_PAST_END,  # CPU of the waiting jobs that cannot be done by the end
-    RUNNING_PAST_END,  # and of the running flexible ones that will not be
-    PENDING_OVERDUE,  # Psi
-) = range(24)
-RUNNING_BINS = 24  # CPU of the running flexible jobs, by bin of delay
-END_PLACES = RUNNING_BINS + N_DELAY_BINS  # end of the places of each group that are taken
-COUNTERS = END_PLACES + FLEXIBLE_GROUPS
-
-# CPU of the waiting jobs that are not late and have more than an hour of work left, by ORIGIN modulo 24
-# and hours of work left: ``waiting[left // CHUNK, row, left % CHUNK]``, int64. Cells that are used together
-# are neighbors in memory. What is missing from BY_ROW has an hour of work left. Cell (0, 0, 0) is scratch.
+"""Rows of calendars: 0 to 24 hours after the last midnight, and all that is later."""
 CHUNK = 16
-LATE_ROW = DAY
-"""The row of all waiting jobs that are late, in BY_ROW."""
+"""Hours of work left whose sums are neighbors in memory."""
 
-# Lateness: ``lateness[row, column]``, int64.
-# By day end (column k is hour 24 k): what is owed there; the CPU of the late jobs whose last day end
-# before they are done is this, if not delayed any more: of those that wait, and of all.
-OWED, LATE_WAITING, LATE_JOBS = range(3)
-# By ORIGIN modulo 24, or LATE_ROW: CPU of the waiting jobs, and the bits of the chunks of ``waiting``
-# that have been in use.
-BY_ROW, USED = 3, 4
-# By hours of work left: CPU of the waiting jobs, of all and of those that are late.
-BY_LEFT, LATE_BY_LEFT = 5, 6
-# By delay: number of flexible jobs that have done their work, or that run to its end.
-DELAYS = 7
-# By hour: CPU of the late jobs whose overdue work ceases to grow with time.
-KINKS = 8
-LATE_ROWS = 9
 
-# Sums: ``sums[...]``, float64.
-LAST_VCC, VCC_TODAY = range(2)
-SUMS = 2
+class TraceJob:
+    """A job of the trace; jobs are sorted by hour, class and input order."""
 
-# What a step reports: ``info[...]``, float64, and ``history[hour, ...]``.
-INFO = ("cost", "carbon", "slo", "overdue", "vcc", "load", "inflexible_load", "waiting", "moer")
-(
-    INFO_COST,
-    INFO_CARBON,
-    INFO_SLO,
-    INFO_OVERDUE,
-    INFO_VCC,
-    INFO_LOAD,
-    INFO_INFLEXIBLE,
-    INFO_WAITING,
-    INFO_MOER,
-) = range(len(INFO))
+    cpu: Int32
+    duration: Int32
+    job_class: Int32
+    order: Int32
+    """Its place in its day by input order."""
 
-# Settings: ``settings[...]``, float64, and ``switches[...]``, int64.
-CARBON_WEIGHT, SLO_WEIGHT, KW_PER_UNIT = range(3)
-SETTINGS = 3
-(
-    HOURS,  # length of the episode
-    CAPACITY,  # millionths of a machine unit
-    EVICT,
-    EVICTION_LOSS,
-    SLO_OVERDUE,  # else the page's
-    INCURRED,  # else charged at the day's end
-    BASELINE,  # subtract the no-delay schedule's emissions
-    CONSTRAINED,
-    TOLERANCE,  # overdue work forgiven on a future day, millionths of a machine-unit-hour
-    EXTENDED,  # observation
-) = range(10)
-FIRST_PLACES = 10  # of each group
-SWITCHES = FIRST_PLACES + FLEXIBLE_GROUPS
 
-# The observation: SustainGym's 27 numbers, then those of the extended one.
-PAGE_SIZE = 27
-FORECAST_FEATURES = 27
-"""Columns of the table of forecasts: 24 hours, then rank, mean and gap of the first."""
-(
-    SINE,
-    COSINE,
-    VCC_SPENT,
-    DEMAND,
-    OVERDUE,
-    MOER_RANK,
-    MOER_MEAN,
-    MOER_GAP,
-    DELAY_BINS,
-) = range(PAGE_SIZE, PAGE_SIZE + 9)
-PENDING = DELAY_BINS + N_DELAY_BINS
-PAUSE_CHARGE = PENDING + 1
-EXTENDED_SIZE = PAUSE_CHARGE + 1
+class Place:
+    """The place of a flexible job that lasts or has to wait, filled in while it waits.
+
+    Each group has a stretch of places for the episode, taken in the order of submission.
+    """
+
+    left: Int32
+    """Hours of work left."""
+    origin: Int32
+    """Hour since when it would have waited, had it waited all its delay at one go."""
+    id: Int32
+    """Orders jobs by submission, then input order."""
+    duration: Int32
+
+
+class RunningJob:
+    """A running job; of an inflexible one CPU, finish and machine alone."""
+
+    cpu: Int32
+    finish: Int32
+    """Hour in which its work is done; at or before now, the entry is one of a job that runs no more."""
+    delay: Int32
+    """Hours waited since submission."""
+    machine: Int32
+    place: Int32
+    id: Int32
+    duration: Int32
+    padding: Int32
+    """Half a cache line in all."""
+
+
+class DayEnd:
+    """The end of a day of the episode: lateness there."""
+
+    owed: Int64
+    """What is owed, if nothing is delayed from now on."""
+    late_waiting: Int64
+    """CPU of the waiting late jobs whose last day end before they are done is this, if not delayed."""
+    late_jobs: Int64
+    """The same of all late jobs."""
+
+
+class LeftHours:
+    """The waiting jobs with so many hours of work left (T: or more): their CPU."""
+
+    waiting: Int64
+    late: Int64
+    """Of those that are late."""
+
+
+class Cluster:
+    """The numbers of one environment; CPU in millionths of a machine unit, work in those times hours."""
+
+    now: Int64
+    """Hours of the episode that have passed."""
+    midnight: Int64
+    """Hour of the last midnight."""
+    month: Int64
+    """Row of the table of emissions."""
+    forecast: Int64
+    """Row of the table of forecasts."""
+    id_base: Int64
+    """Id of the first job of today."""
+    stack_top: Int64
+    """Entries of ``stack``, and of ``fixed``."""
+    fixed_jobs: Int64
+    waiting_jobs: Int64
+    load_inflexible: Int64
+    load_flexible: Int64
+    demand_today: Int64
+    """No-delay load of today's hours so far, summed."""
+    evictions: Int64
+    outside_jobs: Int64
+    submitted_work: Int64
+    """Still to do at submission."""
+    submitted_flexible_work: Int64
+    executed_work: Int64
+    executed_flexible_work: Int64
+    lost_work: Int64
+    """Executed, then lost to evictions."""
+    overdue_work: Int64
+    """Now, and how fast it grows an hour."""
+    overdue_slope: Int64
+    unfinished: Int64
+    """What will be undone at the episode's end if nothing is delayed from now on."""
+    waiting_past_end: Int64
+    """CPU of the waiting jobs that cannot be done by the end."""
+    running_past_end: Int64
+    """And of the running flexible ones that will not be."""
+    pending_overdue: Int64
+    """Psi."""
+    late_cpu: Int64
+    """CPU of the waiting jobs that are late."""
+    last_vcc: Real
+    vcc_today: Real
+    running_by_delay: Annotated[Ints, np.int64, N_DELAY_BINS]
+    """CPU of the running flexible jobs, by bin of delay."""
+    ends: Annotated[Ints, np.int64, FLEXIBLE_GROUPS]
+    """End of the places of each group that are taken."""
+    waiting_by_origin: Annotated[Ints, np.int64, DAY]
+    """CPU of the waiting jobs that are not late, by origin modulo 24."""
+    chunks_used: Annotated[Ints, np.int64, DAY]
+    """By origin modulo 24: bits of the chunks of ``waiting`` that have been in use."""
+
+
+class Settings:
+    """The configuration, as the compiled code needs it."""
+
+    hours: Int64
+    """Length of the episode."""
+    capacity: Int64
+    """Millionths of a machine unit."""
+    evict: Int64
+    eviction_loss: Int64
+    slo_overdue: Int64
+    """Whether the SLO is ``overdue``, else the page's."""
+    incurred: Int64
+    """Whether overdue work is charged when incurred, else at the day's end."""
+    baseline: Int64
+    """Whether the no-delay schedule's emissions are subtracted."""
+    constrained: Int64
+    extended: Int64
+    """Whether the observation is."""
+    tolerance: Int64
+    """Overdue work forgiven on a future day, millionths of a machine-unit-hour."""
+    carbon_weight: Real
+    slo_weight: Real
+    kw_per_unit: Real
+    first_places: Annotated[Ints, np.int64, FLEXIBLE_GROUPS]
+    """Of each group."""
+
+
+TRACE_JOB, PLACE, RUNNING_JOB = dtype_of(TraceJob), dtype_of(Place), dtype_of(RunningJob)
+DAY_END, LEFT_HOURS = dtype_of(DayEnd), dtype_of(LeftHours)
+CLUSTER, SETTINGS = dtype_of(Cluster), dtype_of(Settings)
+
+
+class World(NamedTuple):
+    """What the environments of a batch run on."""
+
+    settings: Records
+    """``(1,)`` :class:`Settings`."""
+    start: Records
+    """``(1,)`` :class:`Cluster`: what an episode begins with."""
+    trace: Records
+    """``(J,)`` :class:`TraceJob`."""
+    input_order: Ints32
+    """``(J,)``: rows of the trace by hour, then input order."""
+    hour_offsets: Ints
+    """``(24 * trace days + 1,)``: first job of each hour of the trace."""
+    days: Ints
+    """``(n, D + 1)``: the trace's day before t = 0, then one for each day."""
+    moer: Floats
+    """``(months, T)``: kg CO2/kWh."""
+    forecast: Floats
+    """``(tables, T + 1, 27)``: 24 hours, then rank, mean and gap of the first."""
+    no_delay: Ints
+    """``(n, T)``: load of the no-delay schedule, millionths of a machine unit."""
+    scale: Floats
+    """``(43,)``: what raw observations are multiplied by."""
+    started: Records
+    """``(FLEXIBLE_GROUPS, F + 1)`` :class:`RunningJob`: working space for the jobs that start in an hour."""
+
+
+class State(NamedTuple):
+    """The state of a batch of environments."""
+
+    cluster: Records
+    """``(n,)`` :class:`Cluster`."""
+    places: Records
+    """``(n, P)`` :class:`Place`: flexible jobs that wait."""
+    keys: Ints32
+    """``(n, ...)``: CPU of the job that waits in each place, or ``NO_JOB``, and the least of blocks."""
+    stack: Records
+    """``(n, F)`` :class:`RunningJob`: flexible jobs by start, then id, and some that run no more."""
+    fixed: Records
+    """``(n, ...)`` :class:`RunningJob`: inflexible jobs, and some that run no more."""
+    loads: Ints
+    """``(n, M)``: load of each machine."""
+    inflexible_loads: Ints
+    """``(n, M)``: load of inflexible jobs on each machine."""
+    leaving: Ints
+    """``(n, CALENDAR_ROWS, 2 M + 1)``: load of the jobs that will be done then, if not evicted: of flexible
+    jobs by machine, of inflexible ones by machine, and of those outside."""
+    leaving_bins: Ints
+    """``(n, CALENDAR_ROWS, N_DELAY_BINS)``: CPU of the flexible ones among them, by bin of delay."""
+    waiting: Ints
+    """``(n, T // CHUNK + 1, 24, CHUNK)``: CPU of the waiting jobs that are not late and have more than an
+    hour of work left, by ``left // CHUNK``, origin modulo 24, ``left % CHUNK``. Cell (0, 0, 0) is scratch."""
+    left: Records
+    """``(n, T + 1)`` :class:`LeftHours`."""
+    day_ends: Records
+    """``(n, D + 1)`` :class:`DayEnd`: of hour 24 k in column k."""
+    kinks: Ints
+    """``(n, T + 2)``: by hour, CPU of the late jobs whose overdue work ceases to grow with time."""
+    delays: Ints
+    """``(n, T + 49)``: number of flexible jobs that have done their work, or run to its end, by delay."""
+
+
+ZEROED = ("leaving", "leaving_bins", "left", "day_ends")
+"""Tables of :class:`State` that Python fills with zeros before an episode begins."""
+
+
+class Report(NamedTuple):
+    """What a step tells of a batch."""
+
+    info: Records
+    """``(n,)`` :class:`~greendc.vcc.columns.Hour`."""
+    history: Records
+    """``(n, T)`` :class:`~greendc.vcc.columns.Hour`."""
+    rewards: Floats
+    """``(n,)``"""
+    truncated: NDArray[np.bool_]
+    """``(n,)``"""
+    observation: Records
+    """``(n,)`` :class:`~greendc.vcc.columns.Observation`: before scaling."""
+    raw: Floats
+    """``(n, 43)``: the same memory, as numbers."""
+
+
+class Datacenter(NamedTuple):
+    """One environment, with what it runs on; see :class:`World` and :class:`State`."""
+
+    settings: Settings
+    trace: Table[TraceJob]
+    hour_offsets: Ints
+    started: Table[RunningJob]
+    cluster: Cluster
+    places: Table[Place]
+    keys: Ints32
+    stack: Table[RunningJob]
+    fixed: Table[RunningJob]
+    loads: Ints
+    inflexible_loads: Ints
+    leaving: Ints
+    leaving_bins: Ints
+    waiting: Ints
+    left: Table[LeftHours]
+    day_ends: Table[DayEnd]
+    kinks: Ints
+    delays: Ints
+
+
+class Job(NamedTuple):
+    """A flexible job that starts or begins to wait."""
+
+    cpu: int
+    left: int
+    """Hours of work left."""
+    delay: int
+    """Hours waited so far, and work lost to evictions."""
+    id: int
+    duration: int

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.records import Records
 from greendc.vcc import layout
 from greendc.vcc.config import VCCConfig
 
@@ -12,9 +15,9 @@ from greendc.vcc.config import VCCConfig
 def episode_metrics(
     config: VCCConfig,
     capacity: int,
-    history: NDArray[np.float64],
+    history: Records,
     no_delay: NDArray[np.int64],
-    counters: NDArray[np.int64],
+    cluster: Any,
     unfinished: tuple[int, int],
     delays: NDArray[np.int64],
 ) -> dict[str, float]:
@@ -34,16 +37,18 @@ def episode_metrics(
     - ``utilization``: mean running load as a share of C; ``mean_vcc``: mean action
     - ``submitted_work``, ``executed_work``, ``lost_work`` (to evictions), ``queued_work`` (still to do)
 
+    :param history: ``(T,)`` :class:`~greendc.vcc.columns.Hour`
+    :param cluster: a :class:`~greendc.vcc.layout.Cluster`
     :param unfinished: as :func:`~greendc.vcc.kernel_metrics.count_unfinished` returns it
     :param delays: number of flexible jobs by their delay, ``(n,)``
     """
-    hours = int(counters[layout.HOUR])
+    hours = int(cluster["now"])
     past = history[:hours]
-    carbon = float(past[:, layout.INFO_CARBON].sum())
-    overdue = float(past[:, layout.INFO_OVERDUE].sum())
-    baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past[:, layout.INFO_MOER])
-    executed = counters[layout.EXECUTED_WORK] / layout.MICRO
-    flexible_done = (counters[layout.EXECUTED_FLEXIBLE_WORK] - counters[layout.LOST_WORK]) / layout.MICRO
+    carbon = float(past["carbon"].sum())
+    overdue = float(past["overdue"].sum())
+    baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past["moer"])
+    executed = cluster["executed_work"] / layout.MICRO
+    flexible_done = (cluster["executed_flexible_work"] - cluster["lost_work"]) / layout.MICRO
     still_to_do, undone = (work / layout.MICRO for work in unfinished)
     mean_delay, p97_delay = _delay_statistics(delays)
     return {
@@ -51,19 +56,19 @@ def episode_metrics(
         "carbon_no_delay_kg": baseline,
         "carbon_per_work": carbon / executed if executed > 0 else 0.0,
         "overdue_work": overdue,
-        "page_shortfall": page_shortfall(capacity, past[:, layout.INFO_VCC], no_delay[:hours]),
+        "page_shortfall": page_shortfall(capacity, past["vcc"], no_delay[:hours]),
         "total_cost": config.carbon_weight * carbon + config.slo_weight * overdue,
-        "days_violated": float((past[:, layout.INFO_OVERDUE] > 0).sum()),
+        "days_violated": float((past["overdue"] > 0).sum()),
         "flexible_work_done": float(flexible_done / (flexible_done + undone)) if undone > 0 else 1.0,
         "mean_delay": mean_delay,
         "p97_delay": p97_delay,
-        "evictions": float(counters[layout.EVICTIONS]),
-        "outside_jobs": float(counters[layout.OUTSIDE_JOBS]),
-        "utilization": float(past[:, layout.INFO_LOAD].mean() * layout.MICRO / capacity) if hours else 0.0,
-        "mean_vcc": float(past[:, layout.INFO_VCC].mean()) if hours else 0.0,
-        "submitted_work": float(counters[layout.SUBMITTED_WORK] / layout.MICRO),
+        "evictions": float(cluster["evictions"]),
+        "outside_jobs": float(cluster["outside_jobs"]),
+        "utilization": float(past["load"].mean() * layout.MICRO / capacity) if hours else 0.0,
+        "mean_vcc": float(past["vcc"].mean()) if hours else 0.0,
+        "submitted_work": float(cluster["submitted_work"] / layout.MICRO),
         "executed_work": float(executed),
-        "lost_work": float(counters[layout.LOST_WORK] / layout.MICRO),
+        "lost_work": float(cluster["lost_work"] / layout.MICRO),
         "queued_work": still_to_do,
     }
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.vcc import layout
+from greendc.records import Records
+from greendc.vcc import columns, layout
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ WEEK = 168
 
 
 def week_figure(
-    history: NDArray[np.float64],
+    history: Records,
     no_delay: NDArray[np.float64],
     capacity: float,
     title: str,
@@ -26,7 +27,7 @@ def week_figure(
 ) -> Figure:
     """Draw up to a week of hours: the VCC against load and no-delay load, the queue, the emissions.
 
-    :param history: ``(hours, len(layout.INFO))`` what the steps reported
+    :param history: ``(hours,)`` :class:`~greendc.vcc.columns.Hour`, what the steps reported
     :param no_delay: ``(hours,)`` load of the no-delay schedule, machine units
     :param capacity: C, machine units
     :param title: the figure's title
@@ -42,8 +43,8 @@ def week_figure(
     def stairs(axes: Any, values: NDArray[np.float64], **style: Any) -> None:
         axes.stairs(values, hours, **style)
 
-    inflexible = history[:, layout.INFO_INFLEXIBLE]
-    load = history[:, layout.INFO_LOAD]
+    inflexible = history["inflexible_load"]
+    load = history["load"]
     stairs(load_axes, inflexible, fill=True, color="#8da0b3", label="inflexible load")
     stairs(load_axes, load, baseline=inflexible, fill=True, color="#4c9f70", label="flexible load")
     stairs(
@@ -57,7 +58,7 @@ def week_figure(
     )
     stairs(
         load_axes,
-        history[:, layout.INFO_VCC] * capacity,
+        history["vcc"] * capacity,
         baseline=None,
         color="#c0392b",
         linewidth=1.6,
@@ -69,12 +70,12 @@ def week_figure(
     )
     load_axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=4, frameon=False, fontsize=9)
 
-    stairs(queue_axes, history[:, layout.INFO_WAITING], fill=True, color="#c9a227")
+    stairs(queue_axes, history["waiting"], fill=True, color="#c9a227")
     queue_axes.set_ylabel("jobs waiting")
-    queue_axes.set_ylim(0, max(10.0, 1.1 * float(history[:, layout.INFO_WAITING].max(initial=0.0))))
-    stairs(moer_axes, history[:, layout.INFO_MOER], baseline=None, color="#5b3a8c", linewidth=1.4)
+    queue_axes.set_ylim(0, max(10.0, 1.1 * float(history["waiting"].max(initial=0.0))))
+    stairs(moer_axes, history["moer"], baseline=None, color="#5b3a8c", linewidth=1.4)
     moer_axes.set_ylabel("kg CO$_2$/kWh")
-    moer_axes.set_ylim(0, max(0.1, 1.1 * float(history[:, layout.INFO_MOER].max(initial=0.0))))
+    moer_axes.set_ylim(0, max(0.1, 1.1 * float(history["moer"].max(initial=0.0))))
     moer_axes.set_xlabel("hour of the month (local standard time; lines at midnight)")
     for axes in (load_axes, queue_axes, moer_axes):
         axes.set_xlim(hours[0], max(hours[-1], hours[0] + 24))
@@ -91,7 +92,7 @@ def last_week(simulator: VCCSimulator, index: int) -> Figure:
     first = max(0, (hour - WEEK + 23) // 24 * 24)
     history = simulator.report.history[index, first:hour]
     if hour == 0:  # nothing has run yet: an hour of nothing
-        history = np.zeros((1, len(layout.INFO)))
+        history = np.zeros(1, columns.HOUR)
     month = simulator.months[simulator.month(index)]
     return week_figure(
         history,
@@ -131,8 +132,8 @@ def summarize(simulator: VCCSimulator, index: int) -> str:
     last = simulator.report.history[index, hour - 1]
     capacity = simulator.capacity / layout.MICRO
     return (
-        f"hour {hour} of {simulator.hours}: VCC {last[layout.INFO_VCC] * capacity:.2f} of {capacity:.2f} "
-        f"machine units, load {last[layout.INFO_LOAD]:.2f} (inflexible {last[layout.INFO_INFLEXIBLE]:.2f}), "
-        f"{int(last[layout.INFO_WAITING])} jobs waiting, {last[layout.INFO_MOER]:.3f} kg CO2/kWh, "
-        f"carbon {last[layout.INFO_CARBON]:.3f} kg"
+        f"hour {hour} of {simulator.hours}: VCC {last['vcc'] * capacity:.2f} of {capacity:.2f} "
+        f"machine units, load {last['load']:.2f} (inflexible {last['inflexible_load']:.2f}), "
+        f"{int(last['waiting'])} jobs waiting, {last['moer']:.3f} kg CO2/kWh, "
+        f"carbon {last['carbon']:.3f} kg"
     )

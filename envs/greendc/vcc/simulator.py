@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import index as as_index
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,28 +14,26 @@ from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
 from greendc.config import require
+from greendc.records import Records
 from greendc.simulator import Observation, Simulator
-from greendc.traces.google import read_google_jobs
-from greendc.traces.google_like import generate
-from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import load_moer
-from greendc.vcc import forecast, kernel, layout
+from greendc.vcc import columns, forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
 from greendc.vcc.kernel_metrics import count_unfinished
-from greendc.vcc.kernel_queue import UNIT, keys_size
-from greendc.vcc.kernel_report import observe
+from greendc.vcc.kernel_queue import keys_size
 from greendc.vcc.metrics import episode_metrics
+from greendc.vcc.observation import MOER_SCALE, normalization, raw_bounds
 from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
 from greendc.vcc.splits import SPLITS
+from greendc.vcc.workload import Workload, capacity_of
 
-MOER_SCALE = 0.66375
-"""The archive's cap, kg CO2/kWh (12.5 MMBtu/MWh times 53.1 kg/MMBtu): normalised emissions end at 1."""
+SINGLE = np.dtype(np.float32)
 
 
 class VCCSimulator(Simulator):
     """``num_envs`` datacenters of one :class:`~greendc.vcc.config.VCCConfig`.
 
-    ``report.history`` ``(num_envs, hours, 9)`` keeps what every step reported (columns: ``layout.INFO``),
+    ``report.history`` ``(num_envs, hours)`` keeps what every step reported (``columns.Hour``),
     ``world.no_delay`` ``(num_envs, hours)`` the no-delay load in millionths of a machine unit.
 
     :param config: the configuration
@@ -52,49 +48,16 @@ class VCCSimulator(Simulator):
         self.config = config
         self.num_envs = num_envs
         self.hours = 24 * config.days
-        self.trace = load_trace(config)
+        self._workload = Workload(config)
+        self.trace = self._workload.trace
         self.capacity = capacity_of(config, self.trace)
         self.months = months_of(config)
-        self._build_trace_arrays()
         self._build_emission_tables()
         self._build_spaces()
         self._build_state()
         self._build_world()
 
     # --- building ----------------------------------------------------------------------------------
-
-    def _build_trace_arrays(self) -> None:
-        trace, config = self.trace, self.config
-        if not config.resample_days and trace.days < config.days:
-            raise ValueError(
-                f"days={config.days}: the job trace has {trace.days} days; "
-                "lower days or let resample_days=True draw them anew"
-            )
-        require_countable(trace, self.hours)
-        job_class = trace.job_class
-        order = np.lexsort((job_class, trace.submit_hour))
-        self._trace = np.zeros((len(trace), layout.TRACE_FIELDS), dtype=np.int32)
-        self._trace[:, layout.TRACE_CPU] = trace.cpu[order]
-        self._trace[:, layout.TRACE_DURATION] = trace.duration[order]
-        self._trace[:, layout.TRACE_CLASS] = job_class[order]
-        self._trace[:, layout.TRACE_ORDER] = order - trace.day_offsets[trace.submit_hour // layout.DAY]
-        self._input_order = np.lexsort((order, trace.submit_hour[order])).astype(np.int32)
-        hours = np.arange(layout.DAY * trace.days + 1)
-        self._hour_offsets = np.searchsorted(trace.submit_hour, hours).astype(np.int64)
-        self._day_sizes = np.diff(trace.day_offsets)
-        self._count_places(job_class)
-        self._day_profiles = np.zeros((trace.days, self.hours + layout.DAY), dtype=np.int64)
-        for day in range(trace.days):
-            kernel.add_profile(self._trace, self._hour_offsets, layout.DAY * day, self._day_profiles[day])
-
-    def _count_places(self, job_class: NDArray[np.int8]) -> None:
-        """Make room for the jobs of any days: places by group, and lists of running jobs."""
-        group = np.maximum(job_class - layout.FIRST_FLEXIBLE_CLASS, -1)
-        of_day = np.zeros((self.trace.days, layout.FLEXIBLE_GROUPS + 1), dtype=np.int64)
-        np.add.at(of_day, (self.trace.submit_hour // layout.DAY, group), 1)
-        *flexible, inflexible = of_day.max(axis=0) * (self.config.days + 1)
-        self._first_places = UNIT * np.cumsum([0, *(count // UNIT + 1 for count in flexible)])
-        self._most_running = max(1, int(sum(flexible))), int(inflexible) + 1
 
     def _build_emission_tables(self) -> None:
         config = self.config
@@ -103,7 +66,7 @@ class VCCSimulator(Simulator):
         moer, forecasts = [], []
         for month in self.months:
             start = series.month_slice(
-                month, config.utc_offset, hours=self.hours, extra=forecast.LEADS, past=forecast.LEADS
+                month, config.utc_offset, hours=self.hours, extra=columns.LEADS, past=columns.LEADS
             )
             moer.append(series.moer[start : start + self.hours])
             if config.forecast == "oracle":
@@ -122,140 +85,133 @@ class VCCSimulator(Simulator):
     def _build_state(self) -> None:
         n, hours = self.num_envs, self.hours
         machines = math.ceil(self.capacity / layout.MICRO)
-        places = int(self._first_places[-1])
-        most_flexible, most_inflexible = self._most_running
-        self.state = kernel.State(
-            places=np.zeros((n, places, layout.PLACE_FIELDS), dtype=np.int32),
-            keys=np.zeros((n, keys_size(places)), dtype=np.int32),
-            stack=np.zeros((n, most_flexible, layout.RUNNING_FIELDS), dtype=np.int32),
-            fixed=np.zeros((n, most_inflexible, layout.RUNNING_FIELDS), dtype=np.int32),
-            machines=np.zeros((n, layout.MACHINE_ROWS, machines), dtype=np.int64),
-            waiting=np.zeros((n, hours // layout.CHUNK + 1, layout.DAY, layout.CHUNK), dtype=np.int64),
-            calendar=np.zeros((n, layout.CALENDAR_ROWS, layout.LEAVING + 2 * machines + 1), dtype=np.int64),
-            counters=np.zeros((n, layout.COUNTERS), dtype=np.int64),
-            lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
-            sums=np.zeros((n, layout.SUMS)),
+        places = int(self._workload.first_places[-1])
+        running = layout.RUNNING_JOB
+        self.state = layout.State(
+            cluster=np.zeros(n, layout.CLUSTER),
+            places=np.zeros((n, places), layout.PLACE),
+            keys=np.zeros((n, keys_size(places)), np.int32),
+            stack=np.zeros((n, self._workload.most_flexible), running),
+            fixed=np.zeros((n, self._workload.most_inflexible), running),
+            loads=np.zeros((n, machines), np.int64),
+            inflexible_loads=np.zeros((n, machines), np.int64),
+            leaving=np.zeros((n, layout.CALENDAR_ROWS, 2 * machines + 1), np.int64),
+            leaving_bins=np.zeros((n, layout.CALENDAR_ROWS, columns.N_DELAY_BINS), np.int64),
+            waiting=np.zeros((n, hours // layout.CHUNK + 1, layout.DAY, layout.CHUNK), np.int64),
+            left=np.zeros((n, hours + 1), layout.LEFT_HOURS),
+            day_ends=np.zeros((n, hours // layout.DAY + 1), layout.DAY_END),
+            kinks=np.zeros((n, hours + 2), np.int64),
+            delays=np.zeros((n, hours + 2 * layout.DAY + 1), np.int64),
         )
-        self.state.counters[:, layout.HOUR] = hours  # until the first reset, as if the episode were over
+        self.state.cluster["now"] = hours  # until the first reset, as if the episode were over
         self._begun = np.zeros(n, dtype=np.bool_)
-        self.report = kernel.Report(
-            info=np.zeros((n, len(layout.INFO))),
-            history=np.zeros((n, hours, len(layout.INFO))),
+        observation = np.zeros(n, columns.OBSERVATION)
+        self.report = layout.Report(
+            info=np.zeros(n, columns.HOUR),
+            history=np.zeros((n, hours), columns.HOUR),
             rewards=np.zeros(n),
             truncated=np.zeros(n, dtype=np.bool_),
-            raw=np.zeros((n, layout.EXTENDED_SIZE)),
+            observation=observation,
+            raw=observation.view(np.float64).reshape(n, columns.EXTENDED_SIZE),
         )
         self._bind()
 
     def _bind(self) -> None:
         """Show the report's arrays under the names that wrappers read."""
         self.rewards, self.truncated = self.report.rewards, self.report.truncated
-        self.step_info = {name: self.report.info[:, k] for k, name in enumerate(layout.INFO)}
-        self.step_info["observation"] = self.report.raw[:, : self._observation_size]
+        self.step_info = {name: self.report.info[name] for name in columns.INFO}
+        arrays = (getattr(self.state, name) for name in layout.ZEROED)
+        self._zeroed = [array.view(np.int64).reshape(self.num_envs, -1) for array in arrays]
+        self.step_info["observation"] = self.report.raw[:, : self._shape[1]]
+
+    # What Python calls is called without type checks: its arguments are checked before.
 
     @cached_property
     def _step(self) -> Callable[..., int]:
-        """The kernel's step, called without type checks: its arguments are checked before."""
-        out = np.zeros((1, 1), np.float32)
-        return entry_point(kernel.step_batch, np.zeros(1), *self.world, *self.state, *self.report, out)
+        return entry_point(kernel.step_batch, np.zeros(1), *self._arrays, np.zeros((1, 1), np.float32))
+
+    @cached_property
+    def _observe(self) -> Callable[..., None]:
+        return entry_point(kernel.observe_one, 0, *self._arrays, np.zeros((1, 1), np.float32))
+
+    @cached_property
+    def _begin(self) -> Callable[..., int]:
+        return entry_point(kernel.begin, 0, True, self.world, self.state, self._workload.day_profiles)
+
+    @cached_property
+    def _count_unfinished(self) -> Callable[..., tuple[int, int]]:
+        return entry_point(count_unfinished, 0, self.world, self.state, np.zeros(1, np.int64))
+
+    @property
+    def _arrays(self) -> tuple[layout.World, layout.State, layout.Report]:
+        return self.world, self.state, self.report
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
-        bound = ("rewards", "truncated", "step_info", "_step")
-        return {key: value for key, value in vars(self).items() if key not in bound}
+        """Leave out compiled code, and views: copies of them would not show what the kernel writes."""
+        views = {"rewards", "truncated", "step_info", "_zeroed"}
+        made = views | {"_step", "_observe", "_begin", "_count_unfinished"}
+        return {key: value for key, value in vars(self).items() if key not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the arrays and make the views anew."""
         vars(self).update(state)
+        numbers = self.report.observation.view(np.float64).reshape(self.num_envs, columns.EXTENDED_SIZE)
+        self.report = self.report._replace(raw=numbers)
         self._bind()
 
     def _build_world(self) -> None:
         config = self.config
-        self.world = kernel.World(
-            trace=self._trace,
-            input_order=self._input_order,
-            hour_offsets=self._hour_offsets,
+        start = np.zeros(1, layout.CLUSTER)
+        start["ends"], start["last_vcc"] = self._workload.first_places[:-1], 1.0
+        self.world = layout.World(
+            settings=self._settings(),
+            start=start,
+            trace=self._workload.jobs,
+            input_order=self._workload.input_order,
+            hour_offsets=self._workload.hour_offsets,
             days=np.zeros((self.num_envs, config.days + 1), dtype=np.int64),
             moer=self._moer,
             forecast=self._forecast,
             no_delay=np.zeros((self.num_envs, self.hours), dtype=np.int64),
-            switches=self._switches(),
-            settings=np.array([config.carbon_weight, config.slo_weight, config.kw_per_unit]),
             scale=self._scale,
-            started=np.zeros(
-                (layout.FLEXIBLE_GROUPS, self._most_running[0] + 1, layout.RUNNING_FIELDS), dtype=np.int32
-            ),
+            started=np.zeros((layout.FLEXIBLE_GROUPS, self._workload.most_flexible + 1), layout.RUNNING_JOB),
         )
 
-    def _switches(self) -> NDArray[np.int64]:
+    def _settings(self) -> Records:
         config = self.config
-        switches = np.zeros(layout.SWITCHES, dtype=np.int64)
-        switches[layout.HOURS] = self.hours
-        switches[layout.CAPACITY] = self.capacity
-        switches[layout.EVICT] = config.evict
-        switches[layout.EVICTION_LOSS] = config.eviction_loss_hours
-        switches[layout.SLO_OVERDUE] = config.slo == "overdue"
-        switches[layout.INCURRED] = config.charge == "incurred"
-        switches[layout.BASELINE] = config.reward_baseline == "no_delay"
-        switches[layout.CONSTRAINED] = config.constrained
-        switches[layout.TOLERANCE] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
-        switches[layout.EXTENDED] = config.observation == "extended"
-        switches[layout.FIRST_PLACES :] = self._first_places[:-1]
-        return switches
+        settings = np.zeros(1, layout.SETTINGS)
+        settings["hours"] = self.hours
+        settings["capacity"] = self.capacity
+        settings["evict"] = config.evict
+        settings["eviction_loss"] = config.eviction_loss_hours
+        settings["slo_overdue"] = config.slo == "overdue"
+        settings["incurred"] = config.charge == "incurred"
+        settings["baseline"] = config.reward_baseline == "no_delay"
+        settings["constrained"] = config.constrained
+        settings["extended"] = config.observation == "extended"
+        settings["tolerance"] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
+        for weight in ("carbon_weight", "slo_weight", "kw_per_unit"):
+            settings[weight] = getattr(config, weight)
+        settings["first_places"] = self._workload.first_places[:-1]
+        return settings
 
     def _build_spaces(self) -> None:
-        extended = self.config.observation == "extended"
-        size = layout.EXTENDED_SIZE if extended else layout.PAGE_SIZE
-        self._observation_size = size
-        low, high = self._raw_bounds()
-        scale = np.ones(layout.EXTENDED_SIZE)
-        if self.config.normalize:
-            scale = self._normalization()
-        self._scale = scale
+        config = self.config
+        extended = config.observation == "extended"
+        size = columns.EXTENDED_SIZE if extended else columns.PAGE_SIZE
+        self._shape = (self.num_envs, size)
+        low, high = raw_bounds(config, self._workload, self._moer_bound)
+        normalized = normalization(self._workload, self.capacity)
+        self._scale = normalized if config.normalize else np.ones(columns.EXTENDED_SIZE)
         self.observation_space = spaces.Box(
-            (low * scale)[:size].astype(np.float32),
-            (high * scale)[:size].astype(np.float32),
+            (low * self._scale)[:size].astype(np.float32),
+            (high * self._scale)[:size].astype(np.float32),
             dtype=np.float32,
         )
-        levels = self.config.discrete_actions
+        levels = config.discrete_actions
         self.action_space = (
             spaces.Box(0.0, 1.0, (1,), dtype=np.float32) if levels is None else spaces.Discrete(levels)
         )
-
-    def _raw_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return bounds of the raw observation that hold for any jobs that the trace can give."""
-        days = self.config.days + 1
-        cpu = self.trace.cpu / layout.MICRO
-        work = cpu * np.minimum(self.trace.duration, self.hours + layout.DAY)
-        day_of = self.trace.submit_hour // 24
-        most_cpu = days * float(np.bincount(day_of, cpu).max())
-        most_work = days * float(np.bincount(day_of, work).max())
-        low, high = np.zeros(layout.EXTENDED_SIZE), np.ones(layout.EXTENDED_SIZE)
-        high[1] = most_cpu
-        high[2] = float(self._day_sizes.max()) * days
-        high[3 : layout.PAGE_SIZE] = self._moer_bound
-        low[[layout.SINE, layout.COSINE]] = -1.0
-        high[layout.DEMAND] = most_cpu
-        high[layout.OVERDUE] = most_work
-        high[layout.MOER_MEAN] = self._moer_bound
-        low[layout.MOER_GAP], high[layout.MOER_GAP] = -self._moer_bound, self._moer_bound
-        high[layout.DELAY_BINS : layout.PENDING] = most_cpu
-        # A job can be charged at each day end until it is done, and once at the episode's end.
-        high[[layout.PENDING, layout.PAUSE_CHARGE]] = most_work * (days + 1)
-        low[layout.PAUSE_CHARGE] = -most_work * (days + 1)
-        return low, high
-
-    def _normalization(self) -> NDArray[np.float64]:
-        capacity = self.capacity / layout.MICRO
-        scale = np.ones(layout.EXTENDED_SIZE)
-        scale[1] = 1 / capacity
-        scale[2] = self.trace.days / len(self.trace)
-        scale[3 : layout.PAGE_SIZE] = 1 / MOER_SCALE
-        scale[[layout.MOER_MEAN, layout.MOER_GAP]] = 1 / MOER_SCALE
-        for feature in (layout.DEMAND, layout.OVERDUE, layout.PENDING, layout.PAUSE_CHARGE):
-            scale[feature] = 1 / capacity
-        scale[layout.DELAY_BINS : layout.PENDING] = 1 / capacity
-        return scale
 
     # --- running -----------------------------------------------------------------------------------
 
@@ -268,23 +224,21 @@ class VCCSimulator(Simulator):
         """
         index = self._in_range(index)
         month = self._pick_month(rng, options or {})
-        self.world.days[index] = self._pick_days(rng)
-        kernel.begin(
-            index,
-            self.config.warm_start,
-            self.world,
-            self.state,
-            self._day_profiles,
-            self.report.raw[index],
+        self.world.days[index] = self._workload.draw_days(rng)
+        for numbers in self._zeroed:
+            numbers[index] = 0
+        self.report.raw[index] = 0.0
+        pause = self._begin(
+            index, self.config.warm_start, self.world, self.state, self._workload.day_profiles
         )
-        counters = self.state.counters[index]
-        counters[layout.MONTH] = month
-        counters[layout.FORECAST] = month
+        self.report.observation[index]["pause_charge"] = pause / layout.MICRO
+        cluster = self.state.cluster[index]
+        cluster["month"] = cluster["forecast"] = month
         if self.config.forecast == "noisy":
             errors = forecast.noise(rng, self.hours + 1, self.config.forecast_noise)
             noisy = np.clip(self._month_forecasts[month] + errors, 0.0, self._moer_bound)
             self._forecast[index] = forecast.with_features(noisy)
-            counters[layout.FORECAST] = index
+            cluster["forecast"] = index
         self.report.truncated[index] = False
         self._begun[index] = True
 
@@ -300,18 +254,6 @@ class VCCSimulator(Simulator):
             return self.months.index(options["month"])
         return int(rng.integers(len(self.months))) if len(self.months) > 1 else 0
 
-    def _pick_days(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the trace's day for the day before t = 0 and for each day of the episode."""
-        wanted = np.arange(-1, self.config.days) % self.trace.days
-        if not self.config.resample_days:
-            return wanted
-        weekdays = np.arange(-1, self.config.days) % 7
-        draws = rng.random(len(weekdays))
-        if self.trace.days < 7:
-            return (draws * self.trace.days).astype(np.int64)
-        choices = (self.trace.days - 1 - weekdays) // 7 + 1
-        return weekdays + 7 * (draws * choices).astype(np.int64)
-
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Run one hour in every environment, or in none if it raises.
 
@@ -322,7 +264,7 @@ class VCCSimulator(Simulator):
         :raises RuntimeError: if an environment's episode is over or not begun
         """
         fractions = self._fractions(actions)
-        status = self._step(fractions, *self.world, *self.state, *self.report, self._writable(out))
+        status = self._step(fractions, *self._arrays, self._writable(out))
         if status > 0:
             raise ValueError(f"action[{status - 1}]={actions[status - 1]}: must be {self._allowed_actions()}")
         if status < 0:
@@ -330,14 +272,13 @@ class VCCSimulator(Simulator):
 
     def _writable(self, out: object) -> NDArray[np.float32]:
         """Return a batch of observations, checked: the kernel, which writes into it, does not look."""
-        shape = (self.num_envs, self._observation_size)
         if isinstance(out, np.ndarray):
-            if out.shape == shape and out.dtype == np.float32 and out.flags.carray:
+            if out.shape == self._shape and out.dtype == SINGLE and out.flags.carray:
                 return out
             found = f"{out.shape} {out.dtype}"
         else:
             found = type(out).__name__
-        raise ValueError(f"out is {found}: must be {shape} float32, C-contiguous, aligned and writable")
+        raise ValueError(f"out is {found}: must be {self._shape} float32, C-contiguous, aligned and writable")
 
     def _in_range(self, index: int) -> int:
         """Return the index of an environment."""
@@ -357,7 +298,9 @@ class VCCSimulator(Simulator):
         levels = self.config.discrete_actions
         if isinstance(actions, np.ndarray):
             if levels is None and actions.shape == (self.num_envs, 1) and actions.dtype.kind in "fiu":
-                return actions.astype(np.float64, order="C").reshape(self.num_envs)
+                return actions[:, 0].astype(
+                    np.float64
+                )  # a copy, which is contiguous whatever it is a copy of
             if levels is not None and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu":
                 return np.divide(actions, levels - 1, dtype=np.float64, order="C")
             found = f"of shape {actions.shape} and dtype {actions.dtype}"
@@ -379,23 +322,12 @@ class VCCSimulator(Simulator):
         """
         out = self._writable(out)
         for i in map(self._in_episode, range(self.num_envs) if index is None else (index,)):
-            counters = self.state.counters[i]
-            observe(
-                self.world.forecast,
-                self._scale,
-                counters,
-                self.state.lateness[i],
-                self.world.switches,
-                self.state.sums[i],
-                self.report.raw[i],
-                out[i],
-            )
+            self._observe(i, *self._arrays, out)
 
     def reset_info(self, index: int) -> dict[str, Any]:
         """Return the episode's month and the raw observation; call after :meth:`observe`."""
-        index = self._in_episode(index)
         return {
-            "month": self.months[int(self.state.counters[index, layout.MONTH])],
+            "month": self.months[self.month(index)],
             "observation": self.step_info["observation"][index].copy(),
         }
 
@@ -407,7 +339,7 @@ class VCCSimulator(Simulator):
         :raises ValueError: if the index is out of range
         :raises RuntimeError: if no episode has begun
         """
-        return int(self.state.counters[self._in_episode(index), layout.HOUR])
+        return int(self.state.cluster[self._in_episode(index)]["now"])
 
     def running_hour(self, index: int) -> int:
         """Return :meth:`hour` for whoever decides on it.
@@ -421,16 +353,16 @@ class VCCSimulator(Simulator):
 
     def month(self, index: int) -> int:
         """Return the index, in ``months``, of the month of environment ``index``; raises as :meth:`hour`."""
-        return int(self.state.counters[self._in_episode(index), layout.MONTH])
+        return int(self.state.cluster[self._in_episode(index)]["month"])
 
     @property
     def observation_scale(self) -> NDArray[np.float64]:
         """What the raw observation is multiplied by, ``(n,)``."""
-        return self._scale[: self._observation_size]
+        return self._scale[: self._shape[1]]
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
-        return unfinished_jobs(self.state, self._in_episode(index), self._first_places[:-1])
+        return unfinished_jobs(self.state, self._in_episode(index), self._workload.first_places[:-1])
 
     def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
         """Make environments of this simulator exact copies of environment ``index`` of another.
@@ -444,10 +376,10 @@ class VCCSimulator(Simulator):
         """
         if not isinstance(source, VCCSimulator) or source.config != self.config:
             raise ValueError("copy_env: the simulators must have the same configuration")
-        if not self._has_jobs_of(source):
+        if not self._workload.same_jobs(source._workload):
             raise ValueError("copy_env: the simulators must have the same jobs, but their file has changed")
         index, rows = source._in_episode(index), [self._in_range(row) for row in rows]
-        copy_state(source.state, index, self.state, rows, self._first_places[:-1])
+        copy_state(source.state, index, self.state, rows, self._workload.first_places[:-1])
         for row in rows:
             self.world.days[row] = source.world.days[index]
             self.world.no_delay[row] = source.world.no_delay[index]
@@ -455,83 +387,23 @@ class VCCSimulator(Simulator):
                 mine[row] = theirs[index]
             if self.config.forecast == "noisy":
                 self._forecast[row] = source._forecast[index]
-                self.state.counters[row, layout.FORECAST] = row
+                self.state.cluster[row]["forecast"] = row
             self._begun[row] = True
-
-    def _has_jobs_of(self, other: VCCSimulator) -> bool:
-        """Return whether the other simulator, of the same configuration, has read the same jobs."""
-        if isinstance(self.config.workload, JobTrace) or self.config.workload == "google_like":
-            return True
-        pairs = (self._trace, other._trace), (self._hour_offsets, other._hour_offsets)
-        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`; raises as :meth:`hour`."""
         index = self._in_episode(index)
-        state, counters = self.state, self.state.counters[index]
-        delays = state.lateness[index, layout.DELAYS].copy()
-        unfinished = count_unfinished(
-            delays,
-            state.places[index],
-            state.keys[index],
-            state.stack[index],
-            state.fixed[index],
-            counters,
-            self.world.switches,
-        )
+        delays = self.state.delays[index].copy()
+        unfinished = self._count_unfinished(index, self.world, self.state, delays)
         return episode_metrics(
             self.config,
             self.capacity,
             self.report.history[index],
             self.world.no_delay[index],
-            counters,
+            self.state.cluster[index],
             unfinished,
             delays,
         )
-
-
-def load_trace(config: VCCConfig) -> JobTrace:
-    """Return the job trace that a configuration names."""
-    if isinstance(config.workload, JobTrace):
-        return config.workload
-    if config.workload == "google_like":
-        return generate(config.workload_seed)
-    path = Path(config.workload)
-    if not path.exists():
-        raise ValueError(
-            f"workload={str(config.workload)!r}: must be 'google_like', a JobTrace, or an existing file "
-            "or folder of per-day job CSVs"
-        )
-    return read_google_jobs(path)
-
-
-def require_countable(trace: JobTrace, hours: int) -> None:
-    """Raise a ``ValueError`` if hours, or the work of an episode, are too large for the kernel's integers."""
-    longest = int(trace.duration.max())
-    most = np.iinfo(np.int32).max - hours - layout.DAY
-    require(longest <= most, "workload", f"a job of {longest} hours", f"one of jobs of at most {most} hours")
-    work = np.bincount(trace.submit_hour // layout.DAY, trace.cpu.astype(np.float64) * trace.duration)
-    most_work = float(work.max()) * (hours // layout.DAY + 1)
-    most = 2**62 // layout.MICRO
-    found = f"up to {most_work / layout.MICRO:.3g} machine-unit-hours an episode"
-    require(most_work / layout.MICRO < most, "workload", found, f"below {most:.3g}")
-
-
-def capacity_of(config: VCCConfig, trace: JobTrace) -> int:
-    """Return C in millionths of a machine unit; warn above a target load of 0.8.
-
-    :raises ValueError: if so small a ``target_load`` needs a million machines
-    """
-    if config.capacity is not None:
-        return round(config.capacity * layout.MICRO)
-    needed = trace.mean_load / config.target_load
-    require(needed < 1e6, "target_load", config.target_load, f"at least {trace.mean_load / 1e6:.3g} here")
-    if config.target_load > 0.8:
-        warnings.warn(
-            f"target_load={config.target_load}: above 0.8 the work of some days exceeds the capacity",
-            stacklevel=2,
-        )
-    return math.ceil(trace.mean_load / config.target_load * layout.MICRO)
 
 
 def months_of(config: VCCConfig) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.vcc import layout
-from greendc.vcc.kernel import State
+from greendc.vcc.layout import State
 
 
 class UnfinishedJobs(NamedTuple):
@@ -31,22 +31,21 @@ class UnfinishedJobs(NamedTuple):
 
 def unfinished_jobs(state: State, index: int, first_places: NDArray[np.int64]) -> UnfinishedJobs:
     """Return what the operator of environment ``index`` knows of its jobs."""
-    counters = state.counters[index]
-    now = int(counters[layout.HOUR])
-    fixed = state.fixed[index, : counters[layout.FIXED_JOBS]]
-    stack = state.stack[index, : counters[layout.STACK_TOP]]
-    fixed, stack = (jobs[jobs[:, layout.FINISH] > now] for jobs in (fixed, stack))
-    ends = counters[layout.END_PLACES : layout.END_PLACES + layout.FLEXIBLE_GROUPS]
-    taken = np.concatenate([np.arange(first, end) for first, end in zip(first_places, ends, strict=True)])
+    cluster = state.cluster[index]
+    now = int(cluster["now"])
+    fixed = state.fixed[index, : cluster["fixed_jobs"]]
+    stack = state.stack[index, : cluster["stack_top"]]
+    fixed, stack = (jobs[jobs["finish"] > now] for jobs in (fixed, stack))
+    pairs = zip(first_places, cluster["ends"], strict=True)
+    taken = np.concatenate([np.arange(first, end) for first, end in pairs])
     taken = taken[state.keys[index, taken] != layout.NO_JOB]
-    waiting = state.places[index, taken].astype(np.int64)
-    running = np.concatenate([fixed, stack]).astype(np.int64)
+    waiting, running = state.places[index, taken], np.concatenate([fixed, stack])
     flexible = np.ones(len(running) + len(waiting), dtype=np.bool_)
     flexible[: len(fixed)] = False
     return UnfinishedJobs(
-        cpu=np.concatenate([running[:, layout.CPU], state.keys[index, taken]]),
-        left=np.concatenate([running[:, layout.FINISH] - now, waiting[:, layout.LEFT]]),
-        delay=np.concatenate([running[:, layout.DELAY], now - waiting[:, layout.ORIGIN]]),
+        cpu=np.concatenate([running["cpu"], state.keys[index, taken]]).astype(np.int64),
+        left=np.concatenate([running["finish"] - now, waiting["left"]]).astype(np.int64),
+        delay=np.concatenate([running["delay"], now - waiting["origin"]]).astype(np.int64),
         flexible=flexible,
         running=np.arange(len(flexible)) < len(running),
     )
@@ -61,13 +60,14 @@ def copy_state(
 
     :param first_places: ``(FLEXIBLE_GROUPS,)``: first place of each group
     """
-    counters = source.counters[index]
-    ends = counters[layout.END_PLACES : layout.END_PLACES + layout.FLEXIBLE_GROUPS]
-    top, fixed = counters[layout.STACK_TOP], counters[layout.FIXED_JOBS]
+    cluster = source.cluster[index]
+    top, fixed = cluster["stack_top"], cluster["fixed_jobs"]
+    lists = ("places", "stack", "fixed")
     for row in rows:
-        for first, end in zip(first_places, ends, strict=True):
+        for first, end in zip(first_places, cluster["ends"], strict=True):
             target.places[row, first:end] = source.places[index, first:end]
         target.stack[row, :top] = source.stack[index, :top]
         target.fixed[row, :fixed] = source.fixed[index, :fixed]
-        for name in ("keys", "machines", "waiting", "calendar", "counters", "lateness", "sums"):
-            getattr(target, name)[row] = getattr(source, name)[index]
+        for name in State._fields:
+            if name not in lists:
+                getattr(target, name)[row] = getattr(source, name)[index]

@@ -11,7 +11,6 @@ from greendc.baselines import best_known
 from greendc.baselines.vcc import AlwaysOn, BestKnown, Constant, DayAhead, MoerThreshold, Rolling
 from greendc.baselines.vcc.best_known import CurveSearch
 from greendc.baselines.vcc.tune import tune_threshold
-from greendc.vcc import layout
 
 
 def options(**more):
@@ -30,7 +29,7 @@ def test_it_is_no_worse_than_any_policy_whose_curve_it_knows(discrete, seed):
         simulator, observations = fresh(config, seed=seed)
         play(policy_class(simulator, **arguments), observations)
         totals.append(simulator.episode_metrics(0)["total_cost"])
-        curves.append(simulator.report.history[0, :, layout.INFO_VCC].copy())
+        curves.append(simulator.report.history["vcc"][0].copy())
     _, metrics = best_known("VCC", seed, curves, 0, **options(discrete_actions=discrete))
     assert metrics["total_cost"] <= min(totals) + 1e-9
     _, searched = best_known("VCC", seed, curves, 300, **options(discrete_actions=discrete))
@@ -68,10 +67,10 @@ def test_the_search_finds_the_known_optimum():
 
 def test_the_search_is_repeatable_and_leaves_the_environment_alone():
     simulator, _ = fresh(small_config(), num_envs=2)
-    before = simulator.state.counters.copy()
+    before = simulator.state.cluster.copy()
     first = CurveSearch(simulator, 1).run([], 150)
     np.testing.assert_array_equal(CurveSearch(simulator, 1).run([], 150), first)
-    np.testing.assert_array_equal(simulator.state.counters, before)
+    np.testing.assert_array_equal(simulator.state.cluster, before)
 
 
 def test_the_policy_plays_the_curve_of_each_environment():

@@ -12,7 +12,7 @@ from greendc.baselines.vcc import AlwaysOn, DayAhead, MoerThreshold, Rolling
 from greendc.baselines.vcc.arrivals import CLASSES, SHORTEST, ExpectedArrivals, duration_class
 from greendc.baselines.vcc.fluid import FluidModel, Outlook
 from greendc.baselines.vcc.rolling import longest_best_prefix, usable_slack, value_of_running
-from greendc.vcc import VCCConfig, VCCSimulator, layout
+from greendc.vcc import VCCConfig, VCCSimulator
 from greendc.vcc.snapshot import UnfinishedJobs
 
 
@@ -210,7 +210,7 @@ def played_load(policy_class, **options):
     config = small_config(resample_days=False, warm_start=False, **options)
     simulator, observations = fresh(config)
     play(policy_class(simulator), observations)
-    return simulator.report.history[0, :, layout.INFO_LOAD], simulator.episode_metrics(0)
+    return simulator.report.history["load"][0], simulator.episode_metrics(0)
 
 
 def test_rolling_waits_for_clean_hours():

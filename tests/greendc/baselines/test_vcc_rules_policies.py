@@ -9,7 +9,8 @@ import pytest
 from vcc_small import fresh, play, series_of, small_config
 
 from greendc.baselines.vcc import AlwaysOn, BestKnown, Constant, DayAhead, MoerThreshold, Rolling
-from greendc.baselines.vcc.policy import FORECAST, lowest_level_not_below
+from greendc.baselines.vcc.policy import lowest_level_not_below
+from greendc.vcc.columns import FORECAST
 
 ALL = [AlwaysOn, Constant, MoerThreshold, DayAhead, Rolling]
 

@@ -144,10 +144,10 @@ class Fuzzer:
         simulator = subject.simulator
         expected = None if subject.running else RuntimeError
         actions = self.actions(subject) if actions is None else actions
-        before = None if expected is None else simulator.state.counters.copy()
+        before = None if expected is None else simulator.state.cluster.copy()
         self.call(expected, simulator.step, actions, subject.out)
         if expected is not None:
-            np.testing.assert_array_equal(simulator.state.counters, before)
+            np.testing.assert_array_equal(simulator.state.cluster, before)
             return
         subject.hours = [hour + 1 for hour in subject.hours]
         ended = [hour == simulator.hours for hour in subject.hours]

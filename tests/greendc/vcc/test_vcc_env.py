@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 import greendc
 from greendc.environments import FINAL_OBSERVATION
-from greendc.vcc import VCCEnv, VCCVectorEnv, layout
+from greendc.vcc import VCCEnv, VCCVectorEnv, columns
 
 IDS = [env_id for env_id in gym.registry if env_id.split("-")[0] in ("VCC", "DiscreteVCC")]
 SHORT = {"days": 2}
@@ -117,7 +117,7 @@ def test_pickling_in_mid_episode_changes_nothing():
         a, b = env.step(action), copy.step(action)
         np.testing.assert_array_equal(a[0], b[0])
         assert a[1:4] == b[1:4]
-        assert {key: a[4][key] for key in layout.INFO} == {key: b[4][key] for key in layout.INFO}
+        assert {key: a[4][key] for key in columns.INFO} == {key: b[4][key] for key in columns.INFO}
     np.testing.assert_array_equal(env.reset()[0], copy.reset()[0])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from vcc_cases import random_actions, random_config, reference_of
 
-from greendc.vcc import VCCSimulator, layout
+from greendc.vcc import VCCSimulator, columns, layout
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -25,13 +25,13 @@ def test_kernel_equals_reference(block):
             simulator.step(np.array([[action]]), out)
             reward, info = reference.step(float(action))
             assert simulator.rewards[0] == reward
-            assert {key: simulator.step_info[key][0] for key in layout.INFO} == info
+            assert {key: simulator.step_info[key][0] for key in columns.INFO} == info
             np.testing.assert_array_equal(simulator.report.raw[0, :size], reference.observation())
-        counters = simulator.state.counters[0]
-        assert counters[layout.EVICTIONS] == reference.evictions
-        assert counters[layout.OUTSIDE_JOBS] == reference.outside
-        assert counters[layout.LOST_WORK] == reference.lost
-        assert simulator.state.machines[0, 0].tolist() == reference.machines
+        cluster = simulator.state.cluster[0]
+        assert cluster["evictions"] == reference.evictions
+        assert cluster["outside_jobs"] == reference.outside
+        assert cluster["lost_work"] == reference.lost
+        assert simulator.state.loads[0].tolist() == reference.machines
         assert simulator.world.no_delay[0].tolist() == reference.no_delay
 
 
@@ -44,8 +44,8 @@ def test_work_is_conserved_and_machines_are_never_overfull(seed):
     out = simulator.empty_observations()
     for _ in range(simulator.hours):
         simulator.step(rng.random((3, 1)), out)
-        assert (simulator.state.machines[:, 0] <= layout.MICRO).all()
-        assert (simulator.state.machines[:, 0] >= 0).all()
+        assert (simulator.state.loads <= layout.MICRO).all()
+        assert (simulator.state.loads >= 0).all()
     for i in range(3):
         metrics = simulator.episode_metrics(i)
         useful = metrics["executed_work"] - metrics["lost_work"]
@@ -62,7 +62,7 @@ def test_incurred_charges_add_up_to_those_at_day_ends(seed):
     for action in random_actions(rng, simulator.hours):
         simulator.step(np.array([[action]]), out)
     history = simulator.report.history[0]
-    assert history[:, layout.INFO_SLO].sum() == pytest.approx(history[:, layout.INFO_OVERDUE].sum(), abs=1e-6)
+    assert history["slo"].sum() == pytest.approx(history["overdue"].sum(), abs=1e-6)
 
 
 def test_inflexible_jobs_never_wait():
@@ -81,6 +81,6 @@ def test_inflexible_jobs_never_wait():
                 expected[max(0, first) : max(0, first + trace.duration[j])] += trace.cpu[j]
     for _ in range(simulator.hours):
         simulator.step(np.zeros((1, 1)), out)
-    loads = simulator.report.history[0, :, layout.INFO_INFLEXIBLE]
+    loads = simulator.report.history["inflexible_load"][0]
     np.testing.assert_allclose(loads, expected / layout.MICRO, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(simulator.report.history[0, :, layout.INFO_LOAD], loads)
+    np.testing.assert_array_equal(simulator.report.history["load"][0], loads)

@@ -9,7 +9,7 @@ from vcc_reference import Job, Reference
 
 from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import MoerSeries
-from greendc.vcc import VCCConfig, VCCSimulator, layout
+from greendc.vcc import VCCConfig, VCCSimulator
 
 PRIORITIES = np.array([400, 200, 118, 105, 50])
 
@@ -88,15 +88,15 @@ def reference_of(simulator: VCCSimulator, index: int) -> Reference:
             job = Job(next_id, int(trace.cpu[j]), int(trace.duration[j]), submit, int(trace.job_class[j]))
             (earlier if slot == 0 else arrivals[submit]).append(job)
             next_id += 1
-    counters = simulator.state.counters[index]
+    cluster = simulator.state.cluster[index]
     return Reference(
         config=config,
         capacity=simulator.capacity,
         mean_load=trace.mean_load,
         arrivals=arrivals,
         earlier=earlier,
-        moer=simulator.world.moer[counters[layout.MONTH]].tolist(),
-        forecast=simulator.world.forecast[counters[layout.FORECAST], :, :24].tolist(),
+        moer=simulator.world.moer[cluster["month"]].tolist(),
+        forecast=simulator.world.forecast[cluster["forecast"], :, :24].tolist(),
     )
 
 

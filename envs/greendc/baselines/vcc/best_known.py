@@ -13,7 +13,7 @@ from greendc.baselines.vcc.policy import VCCPolicy, lowest_level_not_below, requ
 from greendc.baselines.vcc.rolling import Rolling
 from greendc.config import require
 from greendc.registration import make_simulator
-from greendc.vcc import VCCSimulator, layout
+from greendc.vcc import VCCSimulator
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def best_known(
     """Search for the curve of least total cost in the first episode of an environment seeded ``seed``.
 
     The result is no worse than any of ``starts``: give it what the other policies of a comparison did,
-    ``simulator.report.history[i, :, layout.INFO_VCC]``.
+    ``simulator.report.history["vcc"][i]``.
 
     :param env_id: an id of the family, with or without a version
     :param seed: seed of the episode
@@ -214,11 +214,9 @@ class CurveSearch:
         padded = np.concatenate([curves, np.ones((ROWS - len(curves), self.hours))])
         for hour in range(24 * day, self.hours):
             self._step(trials, padded[:, hour], self._out[0])
-        totals = trials.report.history[: len(curves)].sum(axis=1)
-        weights = self.config.carbon_weight, self.config.slo_weight
-        costs: Floats = (
-            weights[0] * totals[:, layout.INFO_CARBON] + weights[1] * totals[:, layout.INFO_OVERDUE]
-        )
+        history, config = trials.report.history[: len(curves)], self.config
+        carbon, overdue = (history[name].cumsum(axis=1)[:, -1] for name in ("carbon", "overdue"))
+        costs: Floats = config.carbon_weight * carbon + config.slo_weight * overdue
         return costs
 
     def _remember(self, curve: Floats, day: int) -> None:

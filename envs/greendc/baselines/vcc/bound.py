@@ -101,12 +101,12 @@ def _jobs_of(
     for d in range(0 if simulator.config.warm_start else 1, len(days)):
         first = DAY * int(days[d])
         offsets = world.hour_offsets[first : first + DAY + 1]
-        parts.append(world.trace[offsets[0] : offsets[-1]].astype(np.int64))
+        parts.append(world.trace[offsets[0] : offsets[-1]])
         hours.append(np.repeat(DAY * (d - 1) + np.arange(DAY), np.diff(offsets)))
     trace = np.concatenate(parts)
-    flexible = trace[:, layout.TRACE_CLASS] >= layout.FIRST_FLEXIBLE_CLASS
-    cpu = trace[:, layout.TRACE_CPU] / layout.MICRO
-    return np.concatenate(hours), trace[:, layout.TRACE_DURATION], cpu, flexible
+    flexible = trace["job_class"] >= layout.FIRST_FLEXIBLE_CLASS
+    duration = trace["duration"].astype(np.int64)
+    return np.concatenate(hours), duration, trace["cpu"] / layout.MICRO, flexible
 
 
 def _load(hour: NDArray[np.int64], duration: NDArray[np.int64], cpu: Floats, hours: int) -> Floats:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.vcc.fluid import Floats, FluidModel
-from greendc.baselines.vcc.policy import FORECAST, VCCPolicy, require_forecast
+from greendc.baselines.vcc.policy import VCCPolicy, require_forecast
 from greendc.config import require
 from greendc.vcc import VCCSimulator
+from greendc.vcc.columns import FORECAST
 
 
 class DayAhead(VCCPolicy):

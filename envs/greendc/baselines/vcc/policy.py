@@ -12,9 +12,7 @@ from greendc.baselines.policy import BaselinePolicy
 from greendc.config import require
 from greendc.simulator import Observation
 from greendc.vcc import VCCSimulator
-
-FORECAST = slice(3, 27)
-"""Where every observation has the forecast of this hour's emissions and the next 23."""
+from greendc.vcc.columns import LEADS
 
 
 class VCCPolicy(BaselinePolicy[VCCSimulator]):
@@ -53,7 +51,7 @@ def require_simulator(simulator: object) -> None:
 
 def require_forecast(forecast: NDArray[np.float64]) -> None:
     """Raise a ``ValueError`` unless a forecast is one of 24 finite numbers."""
-    require(np.shape(forecast) == (24,), "forecast", f"of shape {np.shape(forecast)}", "of shape (24,)")
+    require(np.shape(forecast) == (LEADS,), "forecast", f"of shape {np.shape(forecast)}", "of shape (24,)")
     require(bool(np.isfinite(forecast).all()), "forecast", forecast, "finite")
 
 

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from greendc.baselines.vcc.arrivals import SHORTEST
 from greendc.baselines.vcc.fluid import Floats, FluidModel
-from greendc.baselines.vcc.policy import FORECAST, VCCPolicy, require_forecast
+from greendc.baselines.vcc.policy import VCCPolicy, require_forecast
 from greendc.config import require
 from greendc.vcc import VCCSimulator, layout
+from greendc.vcc.columns import FORECAST
 from greendc.vcc.snapshot import UnfinishedJobs
 
 TOLERATED = 24

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.vcc.policy import FORECAST, VCCPolicy
+from greendc.baselines.vcc.policy import VCCPolicy
 from greendc.config import require
 from greendc.vcc import VCCSimulator
+from greendc.vcc.columns import FORECAST
 
 
 class Constant(VCCPolicy):
