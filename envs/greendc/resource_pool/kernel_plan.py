@@ -176,4 +176,4 @@ def lowest_block(shape: Ints, t: int, steady: int, plans: Ints, p: int, table: I
         for row in range(t + 1, last + 1):
             common &= plans[p, row, column + w]
         plans[p, scratch, w] = common
-    return first_run(plans, p, scratch, 0, words, need)
+    return first_run(plans[p, scratch], 0, words, need)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_plan import (
     ARRIVAL,
     BACKFILL,
@@ -48,6 +47,7 @@ from greendc.resource_pool.kernel_plan import (
 )
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_rows import column_of, ring, span
+from greendc.resource_pool.layout import Pool, PoolState, pool_at
 from greendc.resource_pool.orders import sort_key
 
 Ints = NDArray[np.int64]
@@ -63,13 +63,8 @@ def value_actions(
     floor: float,
     futures: Ints,
     bank: Ints,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
+    state: PoolState,
+    first_env: int,
     plans: Ints,
     table: Ints,
     worth: Floats,
@@ -85,6 +80,7 @@ def value_actions(
     :param floor: the heuristic starts no job of a lesser QoS value
     :param futures: ``(B, F, 2)``: which future of the bank, and the step of it that comes next
     :param bank: ``(K + 1,)``: future ``k``'s jobs are rows ``bank[k] .. bank[k + 1] - 1`` of ``table``
+    :param first_env: the environment that row 0 is of
     :param plans: scratch, as are ``queue`` ``(jobs,)`` and the rows of ``table`` and ``worth`` behind the
         sampled jobs
     """
@@ -97,36 +93,20 @@ def value_actions(
         if choices <= 1:
             values[b, n_actions - 1] = 0.0
             continue
-        read_plan(shape, config, env, rows, b, plans)
-        waiting = read_waiting(
-            shape, order, floor, config, config_f, env, jobs, jobs_f, lists, b, table, worth
-        )
+        pool = pool_at(state, first_env + b)
+        read_plan(shape, pool, plans)
+        waiting = read_waiting(shape, order, floor, pool, table, worth)
         for a in range(n_actions):
             if not candidates[b, a]:
                 continue
             copy_plan(plans, CHANGED, NOW)
             first, count, left_out, gained = 0, waiting, -1, 0.0
-            if a < config[at.READY]:
+            if a < pool.config.ready_pool_size:
                 left_out = shape[SAMPLED] + a
-                gained = place_slot(shape, env, jobs, lists, b, a, plans, table, worth)
-            elif a == config[at.READY]:
-                left_out = shape[SAMPLED] + env[b, at.SWAP_SLOT]
-                gained = swap(
-                    shape,
-                    order,
-                    floor,
-                    config,
-                    config_f,
-                    env,
-                    jobs,
-                    jobs_f,
-                    rows,
-                    b,
-                    waiting,
-                    plans,
-                    table,
-                    worth,
-                )
+                gained = place_slot(shape, pool, a, plans, table, worth)
+            elif a == pool.config.ready_pool_size:
+                left_out = shape[SAMPLED] + pool.env.successor
+                gained = swap(shape, order, floor, pool, waiting, plans, table, worth)
                 count = waiting + 1
             else:
                 first = 1
@@ -141,24 +121,25 @@ def value_actions(
 
 
 @compiled
-def keep_candidates(masks: NDArray[np.bool_], config: Ints, env: Ints, jobs: Ints, lists: Ints) -> None:
+def keep_candidates(masks: NDArray[np.bool_], state: PoolState, first_env: int) -> None:
     """Clear, in the action masks, the jobs that would start later than now or finish late."""
     for b in range(masks.shape[0]):
-        for slot in range(config[at.READY]):
+        pool = pool_at(state, first_env + b)
+        for slot in range(pool.config.ready_pool_size):
             if masks[b, slot]:
-                job, now = waiting_job(env, lists, b, slot), env[b, at.NOW]
-                starts_now = jobs[b, job, at.FOUND_START] == now
-                masks[b, slot] = starts_now and not is_hopeless(config, env, jobs, b, job)
+                job, now = waiting_job(pool, slot), pool.env.now
+                starts_now = pool.jobs[job].found_start == now
+                masks[b, slot] = starts_now and not is_hopeless(pool, job)
 
 
 # --- reading the simulator ---------------------------------------------------------------------------------
 
 
 @inlined
-def read_plan(shape: Ints, config: Ints, env: Ints, rows: Ints, b: int, plans: Ints) -> None:
+def read_plan(shape: Ints, pool: Pool, plans: Ints) -> None:
     """Copy what the image's rows have free; beyond them nothing is placed, and power repeats by the day."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], config[at.HORIZON]
-    head = env[b, at.NOW] % horizon
+    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], pool.config.horizon
+    head = pool.env.head
     for h in range(shape[ROWS]):
         inside = h < horizon
         source = h if inside else horizon - shape[DAY] + (h - horizon) % shape[DAY]
@@ -167,86 +148,47 @@ def read_plan(shape: Ints, config: Ints, env: Ints, rows: Ints, b: int, plans: I
             for kind in range(kinds):
                 column = column_of(k, words, kind == 1)
                 for w in range(words):
-                    units = rows[b, row, column + w]
+                    units = pool.rows[row, column + w]
                     if not inside:
-                        units = span(0, shape[UNITS] if kind == 1 else rows[b, row, at.LEVEL], w)
+                        units = span(0, shape[UNITS] if kind == 1 else pool.levels[row], w)
                     plans[NOW, h, (k * kinds + kind) * words + w] = units
 
 
 @inlined
-def read_waiting(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    b: int,
-    table: Ints,
-    worth: Floats,
-) -> int:
+def read_waiting(shape: Ints, order: int, floor: float, pool: Pool, table: Ints, worth: Floats) -> int:
     """Write the waiting jobs behind the sampled ones, in queue order, and return their number."""
-    count = env[b, at.N_QUEUE] + env[b, at.N_LATE]
+    count = pool.env.n_queue + pool.env.n_late
     for i in range(count):
-        write_job(
-            shape,
-            order,
-            floor,
-            config,
-            config_f,
-            env,
-            jobs,
-            jobs_f,
-            b,
-            waiting_job(env, lists, b, i),
-            shape[SAMPLED] + i,
-            table,
-            worth,
-        )
+        write_job(shape, order, floor, pool, waiting_job(pool, i), shape[SAMPLED] + i, table, worth)
     return count
 
 
 @compiled
 def write_job(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    b: int,
-    job: int,
-    i: int,
-    table: Ints,
-    worth: Floats,
+    shape: Ints, order: int, floor: float, pool: Pool, job: int, i: int, table: Ints, worth: Floats
 ) -> None:
     """Write a job of the simulator into row ``i`` of the table."""
-    now, width = env[b, at.NOW], 0
+    now, width = pool.env.now, 0
     for k in range(shape[TYPES]):
-        table[i, NEEDS + k] = jobs[b, job, at.JOB_I + k]
-        width = max(width, jobs[b, job, at.JOB_I + k])
-    table[i, ARRIVAL] = 1 if jobs[b, job, at.BARRED] == now else 0
-    table[i, LATEST] = jobs[b, job, at.LATEST] - now
-    table[i, LENGTH] = occupied_steps(config, jobs, b, job)
-    table[i, IS_BROWN] = may_use_brown(config_f, jobs_f, b, job)
-    worth[i, VALUE] = jobs_f[b, job, at.VALUE]
+        table[i, NEEDS + k] = pool.needs[job, k]
+        width = max(width, pool.needs[job, k])
+    table[i, ARRIVAL] = 1 if pool.jobs[job].barred == now else 0
+    table[i, LATEST] = pool.jobs[job].latest - now
+    table[i, LENGTH] = occupied_steps(pool, job)
+    table[i, IS_BROWN] = may_use_brown(pool, job)
+    worth[i, VALUE] = pool.jobs[job].value
     worth[i, KEY] = sort_key(
         order,
-        now - jobs[b, job, at.ARRIVAL],
-        jobs[b, job, at.DURATION],
-        jobs[b, job, at.REMAINING],
-        jobs[b, job, at.LATEST] - now,
-        jobs_f[b, job, at.VALUE],
-        jobs_f[b, job, at.QOS],
+        now - pool.jobs[job].arrival,
+        pool.jobs[job].duration,
+        pool.jobs[job].remaining,
+        pool.jobs[job].latest - now,
+        pool.jobs[job].value,
+        pool.jobs[job].qos,
         width,
         0.0,
     )
-    if jobs_f[b, job, at.QOS] < floor:
+    if pool.jobs[job].qos < floor:
         worth[i, KEY] = np.inf
 
 
@@ -276,23 +218,13 @@ def sort_jobs(order: int, floor: float, table: Ints, duration: Ints, qos: Floats
 
 
 @inlined
-def place_slot(
-    shape: Ints,
-    env: Ints,
-    jobs: Ints,
-    lists: Ints,
-    b: int,
-    slot: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-) -> float:
+def place_slot(shape: Ints, pool: Pool, slot: int, plans: Ints, table: Ints, worth: Floats) -> float:
     """Place a ready job where the simulator would, and return its value, or 0 if it will be late."""
-    job, i = waiting_job(env, lists, b, slot), shape[SAMPLED] + slot
-    offset = jobs[b, job, at.FOUND_START] - env[b, at.NOW]
+    job, i = waiting_job(pool, slot), shape[SAMPLED] + slot
+    offset = pool.jobs[job].found_start - pool.env.now
     last = offset + table[i, LENGTH]
     for k in range(shape[TYPES]):
-        block = jobs[b, job, at.JOB_I + 2 * shape[TYPES] + k]
+        block = pool.found_blocks[job, k]
         take(shape, plans, CHANGED, k, block, table[i, NEEDS + k], offset, last)
     if last > table[i, LATEST]:
         return 0.0
@@ -301,33 +233,20 @@ def place_slot(
 
 @inlined
 def swap(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    rows: Ints,
-    b: int,
-    waiting: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
+    shape: Ints, order: int, floor: float, pool: Pool, waiting: int, plans: Ints, table: Ints, worth: Floats
 ) -> float:
     """Do what ``suspend`` does, write the victim behind the waiting jobs, and return the value gained."""
-    victim = env[b, at.SWAP_VICTIM]
+    victim = pool.env.victim
     gained = 0.0
-    if jobs[b, victim, at.END] <= jobs[b, victim, at.LATEST]:
-        gained -= jobs_f[b, victim, at.VALUE]
-    give_back(shape, config, env, jobs, rows, b, victim, plans)
+    if pool.jobs[victim].end <= pool.jobs[victim].latest:
+        gained -= pool.jobs[victim].value
+    give_back(shape, pool, victim, plans)
     i = shape[SAMPLED] + waiting
-    write_job(shape, order, floor, config, config_f, env, jobs, jobs_f, b, victim, i, table, worth)
-    worked = max(env[b, at.NOW] - jobs[b, victim, at.START] - config[at.START_DELAY], 0)
-    table[i, LENGTH] -= min(worked, jobs[b, victim, at.REMAINING])
+    write_job(shape, order, floor, pool, victim, i, table, worth)
+    worked = max(pool.env.now - pool.jobs[victim].start - pool.config.start_delay, 0)
+    table[i, LENGTH] -= min(worked, pool.jobs[victim].remaining)
     table[i, ARRIVAL] = 1
-    i = shape[SAMPLED] + env[b, at.SWAP_SLOT]
+    i = shape[SAMPLED] + pool.env.successor
     started = try_start(shape, 0, shape[ROWS], plans, CHANGED, table, i)
     if started and table[i, LENGTH] <= table[i, LATEST]:
         gained += worth[i, VALUE]
@@ -335,18 +254,16 @@ def swap(
 
 
 @inlined
-def give_back(
-    shape: Ints, config: Ints, env: Ints, jobs: Ints, rows: Ints, b: int, job: int, plans: Ints
-) -> None:
+def give_back(shape: Ints, pool: Pool, job: int, plans: Ints) -> None:
     """Give a running job's blocks back."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], config[at.HORIZON]
-    head = env[b, at.NOW] % horizon
-    for h in range(jobs[b, job, at.END] - env[b, at.NOW]):
-        level = rows[b, ring(head, h, horizon), at.LEVEL]
+    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], pool.config.horizon
+    head = pool.env.head
+    for h in range(pool.jobs[job].end - pool.env.now):
+        level = pool.levels[ring(head, h, horizon)]
         for k in range(types):
-            block = jobs[b, job, at.JOB_I + types + k]
+            block = pool.blocks[job, k]
             for w in range(words):
-                units = span(block, block + jobs[b, job, at.JOB_I + k], w)
+                units = span(block, block + pool.needs[job, k], w)
                 column = k * kinds * words + w
                 plans[CHANGED, h, column] |= units & span(0, level, w)
                 if kinds > 1:

@@ -28,6 +28,34 @@ JOB_FEATURES = (
 """Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them, and then, where the
 configuration asks for it, the :class:`~greendc.resource_pool.outlook.Outlook` of starting the job."""
 
+PRESENT = JOB_FEATURES.index("present")
+VALUE = JOB_FEATURES.index("value")
+QOS = JOB_FEATURES.index("qos")
+LATEST_FINISH = JOB_FEATURES.index("latest_finish")
+AGE = JOB_FEATURES.index("age")
+DURATION = JOB_FEATURES.index("duration")
+REMAINING = JOB_FEATURES.index("remaining")
+SLACK = JOB_FEATURES.index("slack")
+START_OFFSET = JOB_FEATURES.index("start_offset")
+STARTS_NOW = JOB_FEATURES.index("starts_now")
+ON_TIME = JOB_FEATURES.index("on_time")
+HOPELESS = JOB_FEATURES.index("hopeless")
+VALID = JOB_FEATURES.index("valid")
+UNITS = len(JOB_FEATURES)
+
+CONTEXT_FEATURES = (
+    "waiting_beyond",  # jobs that wait beyond the ready pool
+    "waiting_beyond_hopeful",  # those of them that can still be on time
+    "sin_hour",
+    "cos_hour",
+)
+"""The first numbers of ``context``; the others depend on the configuration (:func:`context_features`)."""
+
+WAITING_BEYOND = CONTEXT_FEATURES.index("waiting_beyond")
+WAITING_BEYOND_HOPEFUL = CONTEXT_FEATURES.index("waiting_beyond_hopeful")
+SIN_HOUR = CONTEXT_FEATURES.index("sin_hour")
+COS_HOUR = CONTEXT_FEATURES.index("cos_hour")
+MORE_CONTEXT = len(CONTEXT_FEATURES)
 
 SWAP_FEATURES = (
     "value",  # v / (v + mean value of the workload)
@@ -36,13 +64,18 @@ SWAP_FEATURES = (
 )
 """What ``context`` tells, with the outlook, of the two jobs of ``suspend``; the units follow, over ``M``."""
 
+SWAP_VALUE = SWAP_FEATURES.index("value")
+SWAP_REMAINING = SWAP_FEATURES.index("remaining")
+SWAP_SLACK = SWAP_FEATURES.index("slack")
+SWAP_UNITS = len(SWAP_FEATURES)
+
 
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     """Return the name of each number in ``context``.
 
     Numbers of jobs ``c`` appear as ``c / (c + ready_pool_size)``.
     """
-    names = ["waiting_beyond", "waiting_beyond_hopeful", "sin_hour", "cos_hour"]
+    names = list(CONTEXT_FEATURES)
     if battery_kwh(config) > 0.0:
         names.append("state_of_charge")
     for k in range(config.resource_types):

@@ -28,7 +28,7 @@ from greendc.baselines.resource_pool.cpsat import replay
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.energy import SiteConfig
-from greendc.energy.kernel import dispatch, markov_levels
+from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv, ResourcePoolVectorEnv
 from greendc.resource_pool.recording import EpisodeRecorder
 from greendc.resource_pool.rendering import describe, gantt
@@ -439,6 +439,15 @@ def test_a_record_is_of_one_episode() -> None:
         env.record()
 
 
+def test_a_view_outlives_a_reset_with_more_jobs() -> None:
+    simulator, _ = begun(1)
+    view = simulator.view()
+    many = job_arrays(*[(0, 2, (1, 1), 0.5)] * 100)
+    simulator.reset_env(0, np.random.default_rng(0), {"jobs": many})
+    assert view.queue.tolist() == list(range(100))
+    assert len(view.job_table()["arrival"]) == 100
+
+
 def test_one_step_is_of_one_environment() -> None:
     simulator, _ = begun(2)
     with pytest.raises(ValueError, match="num_envs=2: must be 1"):
@@ -516,8 +525,6 @@ def test_levels_stay_levels_where_kilowatts_overflow() -> None:
         ResourcePoolConfig(forecast_error=1000.5)
 
 
-def test_the_dispatch_is_given_a_whole_site() -> None:
-    with pytest.raises(ValueError, match="site: must begin with"):
-        dispatch(SiteConfig().to_array()[:5], 0.0, 1.0, 1.0, 0.0, 1.0)
+def test_each_level_has_its_random_number() -> None:
     with pytest.raises(ValueError, match="uniforms: must be one for each"):
         markov_levels(np.zeros(3), np.zeros(2), 1.0, 0.0, 0.5, 0.5)

@@ -104,21 +104,24 @@ class JobRows:
     @classmethod
     def true_jobs(cls, simulator: ResourcePoolSimulator, b: int, steps: int) -> JobRows:
         """Return the jobs that will arrive within so many steps in environment ``b``."""
-        config, (_, config_f, env, _, jobs, jobs_f, *_) = simulator.config, simulator.state
-        now, coming = env[b, at.NOW], slice(env[b, at.NEXT_ARRIVAL], env[b, at.N_JOBS])
-        rows = slice(coming.start, coming.start + int((jobs[b, coming, at.ARRIVAL] <= now + steps).sum()))
-        found, qos = jobs[b, rows], jobs_f[b, rows, at.QOS]
+        config, state = simulator.config, simulator.state
+        env, jobs = state.env[b], state.jobs[b]
+        now, coming = env["now"], jobs[env["next_arrival"] : env["n_jobs"]]
+        first = int(env["next_arrival"])
+        rows = slice(first, first + int((coming["arrival"] <= now + steps).sum()))
+        found = jobs[rows]
         table = np.column_stack(
             [
-                found[:, at.ARRIVAL] - now,
-                found[:, at.LATEST] - now,
-                found[:, at.DURATION] + config.start_delay + config.end_delay,
-                qos > config_f[at.BROWN_ABOVE],
-                np.zeros(len(qos)),
-                found[:, at.JOB_I : at.JOB_I + config.resource_types],
+                found["arrival"] - now,
+                found["latest"] - now,
+                found["duration"] + config.start_delay + config.end_delay,
+                found["qos"] > state.config["brown_above"],
+                np.zeros(len(found)),
+                state.units[b, at.NEEDS, rows],
             ]
         ).astype(np.int64)
-        return cls(table, found[:, at.DURATION], qos, jobs_f[b, rows, at.VALUE])
+        duration, qos, value = (found[name].copy() for name in ("duration", "qos", "value"))
+        return cls(table, duration, qos, value)
 
 
 class MadeFutures(Futures):

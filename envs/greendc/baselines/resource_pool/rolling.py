@@ -17,7 +17,6 @@ from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout as kr
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.view import DARK, FREE
 from greendc.simulator import Observation
 
@@ -94,7 +93,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         return np.array([self._choose(i) for i in range(self.simulator.num_envs)])
 
     def _choose(self, index: int) -> int:
-        ready, now = self.simulator.config.ready_pool_size, int(self.simulator.state[2][index, at.NOW])
+        ready, now = self.simulator.config.ready_pool_size, self.simulator.view(index).now
         startable = self._startable(index)
         if not startable.any():
             return ready + 1
@@ -110,28 +109,27 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         return best if shares[best] >= self.threshold else ready + 1
 
     def _is_current(self, plan: _Plan, index: int) -> bool:
-        _, _, env, _, jobs, *_ = self.simulator.state
-        seen = jobs[index, : min(len(plan.seen), env[index, at.NEXT_ARRIVAL]), at.LATEST]
-        return plan.now <= env[index, at.NOW] < plan.now + self.every and np.array_equal(seen, plan.seen)
+        env, jobs = self.simulator.state.env[index], self.simulator.state.jobs[index]
+        seen = jobs["latest"][: min(len(plan.seen), env["next_arrival"])]
+        current = plan.now <= env["now"] < plan.now + self.every
+        return bool(current) and np.array_equal(seen, plan.seen)
 
     def _startable(self, index: int) -> NDArray[np.bool_]:
         """Return which ready jobs can start now and be on time."""
-        config, _, env, _, jobs, _, lists, *_ = self.simulator.state
-        masks = env[index : index + 1, at.ENV_I + config[at.TYPES] :] != 0
-        part = slice(index, index + 1)
-        kr.keep_candidates(masks, config, env[part], jobs[part], lists[part])
-        starts: NDArray[np.bool_] = masks[0, : config[at.READY]]
+        masks = self.simulator.action_masks()[index : index + 1]
+        kr.keep_candidates(masks, self.simulator.state, index)
+        starts: NDArray[np.bool_] = masks[0, : self.simulator.config.ready_pool_size]
         return starts
 
     def _make_plan(self, index: int) -> _Plan:
         view, bank, config = self.simulator.view(index), self._bank, self.simulator.config
-        _, _, env, _, jobs, *_ = self.simulator.state
-        now, arrived = int(env[index, at.NOW]), int(env[index, at.NEXT_ARRIVAL])
+        env, jobs = self.simulator.state.env[index], self.simulator.state.jobs[index]
+        now, arrived = int(env["now"]), int(env["next_arrival"])
         table, waiting = view.job_table(), view.queue
         length = table["remaining"][waiting] + config.start_delay + config.end_delay
         hopeful = now + length <= table["latest_finish"][waiting]
         waiting, length = waiting[hopeful].astype(np.int64), length[hopeful].astype(np.int64)
-        brown_above = float(self.simulator.state[1][at.BROWN_ABOVE])
+        brown_above = self.simulator.state.config["brown_above"]
         known = Instance(
             units=config.units,
             steps=self.depth,
@@ -157,7 +155,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
                 known, bank.table[bank.first[future] : bank.first[future + 1]], future, step
             )
             shares += self._solve(both, len(waiting), powered, unoccupied)
-        return _Plan(now, jobs[index, :arrived, at.LATEST].copy(), waiting, shares / self.futures)
+        return _Plan(now, jobs["latest"][:arrived].copy(), waiting, shares / self.futures)
 
     def _with_future(self, known: Instance, rows: Ints, future: int, step: int) -> Instance:
         """Return the problem with the jobs of a future, whose step ``step`` is the first to come."""
