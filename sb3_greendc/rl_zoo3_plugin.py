@@ -20,8 +20,8 @@ from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 
 import greendc
-from sb3_greendc.common.algorithms import ALGORITHMS, algorithm_class
-from sb3_greendc.zoo import CALLBACKS, learns_from_data, load_hyperparameters, policy_for
+from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
+from sb3_greendc.runs.hyperparameters import CALLBACKS, learns_from_data, load_hyperparameters, policy_for
 
 _SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
 """Keys whose strings rl-zoo3 turns into schedules itself; it rejects finished schedules there."""

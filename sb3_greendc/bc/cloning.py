@@ -24,8 +24,8 @@ from sb3_greendc.bc.batches import Batches
 from sb3_greendc.bc.loss import MaskedLoss, log_prob_and_entropy, most_likely_actions
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
 from sb3_greendc.bc.supervised import Supervised
-from sb3_greendc.common.models import save_model
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.runs.models import save_model
 
 
 @dataclass(frozen=True)

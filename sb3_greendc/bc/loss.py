@@ -9,7 +9,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 
-from sb3_greendc.common.masking import action_mask_of, masked_log_softmax
+from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 
 
 @dataclass(frozen=True)

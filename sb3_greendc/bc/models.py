@@ -16,7 +16,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActor
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
 from greendc.config import require_one_of
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.extractors import (
     JobSetPolicy,
     MaskableJobSetPolicy,

@@ -21,12 +21,13 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
 from sb3_greendc.cli import benchmark_train
-from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
-from sb3_greendc.common.files import write_json
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.vec_env import make_vec_env
-from sb3_greendc.zoo import load_hyperparameters, read_hyperparameters
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
 
 FAMILIES = {"vcc": "VCC-2021", "resource_pool": "ResourcePool"}
 """The environment that stands for each family."""

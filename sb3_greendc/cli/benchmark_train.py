@@ -32,18 +32,18 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 import greendc
 from sb3_greendc.bc.cloning import Cloning
-from sb3_greendc.cli.common import whole_number
 from sb3_greendc.cli.timing import Case, measure, ratio
-from sb3_greendc.common.algorithms import hyperparameters_of
-from sb3_greendc.common.files import write_json
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.algorithms import hyperparameters_of
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.crr.data import BatchStream, TrainingData
 from sb3_greendc.datasets import OfflineDataset
-from sb3_greendc.datasets.collection import Collection
 from sb3_greendc.discrete_sac import DiscreteSAC
-from sb3_greendc.zoo import load_hyperparameters, read_hyperparameters
+from sb3_greendc.evaluation.collection import Collection
+from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
 
 BATCH = 256
 _BUFFERED = 20_000  # transitions in a replay buffer, or in a data set

@@ -9,17 +9,19 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import add_environment_options, one_line_errors
 from sb3_greendc.cli.train import training_split
-from sb3_greendc.common import yaml
-from sb3_greendc.common.evaluation import Evaluation
-from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import save_figure
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.tables import number
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.evaluation.tables import number
 
 FRACTIONS = (0.95, 0.8, 0.65, 0.5)
 _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def cost_distribution(episodes: pd.DataFrame) -> pd.DataFrame:
     """Return the distribution of the episode's cost, a row per policy in the order of ``episodes``.
 
-    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :param episodes: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :return: columns ``mean``, ``std``, ``min``, ``p10``, ``median``, ``p90``, ``max``, ``return``
     :raises ValueError: if the environment reports no cost
     """
@@ -117,7 +119,7 @@ def propose_limits(episodes: pd.DataFrame, fractions: Sequence[float]) -> pd.Dat
 
     A limit below the lowest mean cost among the policies may be out of reach of any policy.
 
-    :param episodes: what :func:`~sb3_greendc.common.evaluation.evaluate` returns
+    :param episodes: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :param fractions: of the first policy's mean cost
     :return: columns ``fraction``, ``cost_limit``, ``episodes_within`` (share of the first policy's episodes
         that cost no more), ``cheapest`` (the lowest mean among the policies), ``reached`` (whether a policy
@@ -175,12 +177,12 @@ def _distribution_table(distribution: pd.DataFrame, env_id: str) -> Table:
     for column in distribution.columns:
         table.add_column(str(column), justify="right")
     for policy, row in zip(distribution.index, distribution.to_numpy(), strict=True):
-        table.add_row(str(policy), *(number(float(value)) for value in row))
+        table.add_row(escape(str(policy)), *(number(float(value)) for value in row))
     return table
 
 
 def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
-    table = Table(title=f"limits, as shares of the mean cost of {policy}", title_justify="left")
+    table = Table(title=f"limits, as shares of the mean cost of {escape(policy)}", title_justify="left")
     for column in ("share", "--cost-limit", "episodes within it", "a policy above reaches it"):
         table.add_column(column, justify="right")
     for row in limits.to_dict("records"):

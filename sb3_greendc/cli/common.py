@@ -7,8 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from sb3_greendc.common import yaml
-from sb3_greendc.zoo import positive_integer
+from sb3_greendc.core.secrets import without_secrets
 
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
@@ -36,16 +35,8 @@ def one_line_errors(command: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, TypeError, ValueError) as error:
-        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{command}: error: {without_secrets(' '.join(str(error).split()))}", file=sys.stderr)
         raise BadInput from error
-
-
-def whole_number(text: str) -> int:
-    """Read a positive whole number for argparse; ``1e6`` is one."""
-    try:
-        return positive_integer(yaml.parse(text, "number"))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a positive whole number") from error
 
 
 def add_environment_options(parser: argparse.ArgumentParser) -> None:

@@ -21,13 +21,13 @@ from greendc.traces.moer import UTC_OFFSET
 from greendc.vcc import VCCSimulator, layout
 from greendc.vcc.rendering import WEEK, week_figure
 from sb3_greendc.cli.train import prepare, train
-from sb3_greendc.common.evaluation import Evaluation
-from sb3_greendc.common.files import atomic_write
-from sb3_greendc.common.models import MODEL_FILE
-from sb3_greendc.common.plots import bars, save_figure
-from sb3_greendc.common.statistics import summarize
-from sb3_greendc.common.tables import summary_tables
-from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.plots import bars, save_figure
+from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.evaluation.tables import summary_tables
+from sb3_greendc.runs.models import MODEL_FILE
 
 LEARNER = "ppo"
 REFERENCE = "always_on"
@@ -116,7 +116,7 @@ def _write_figures(out: Path, summary: pd.DataFrame) -> None:
 
 def week_of(model: Path, period: Period = PERIODS[-1], first_day: int = 6, seed: int = 10_000) -> Figure:
     """Draw a week of a trained model's decisions: VCC, load, queue and emissions."""
-    from sb3_greendc.common.contestants import contestants
+    from sb3_greendc.evaluation.policy_sources import contestants
 
     env = make_vec_env(period.env_id, 1, seed=seed, month=period.month)
     assert isinstance(env, SimulatorVecEnv)

@@ -12,18 +12,19 @@ from rich.console import Console
 
 import greendc
 from greendc.config import nearest
-from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
-from sb3_greendc.common import yaml
-from sb3_greendc.common.bounds import METHODS, SHARE, add_share_of_bound
-from sb3_greendc.common.engine import ENGINES
-from sb3_greendc.common.evaluation import Evaluation, run_evaluations
-from sb3_greendc.common.metrics import main_metrics
-from sb3_greendc.common.plots import intervals, save_figure
-from sb3_greendc.common.policy_specs import split_name
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.result_files import check_path, write_results
-from sb3_greendc.common.statistics import STATISTICS, summarize
-from sb3_greendc.common.tables import summary_tables
+from sb3_greendc.cli.common import add_environment_options, one_line_errors
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.engine import ENGINES
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound
+from sb3_greendc.evaluation.metrics import main_metrics
+from sb3_greendc.evaluation.paired import Evaluation, run_evaluations
+from sb3_greendc.evaluation.plots import intervals, save_figure
+from sb3_greendc.evaluation.policy_specs import split_name
+from sb3_greendc.evaluation.result_files import check_path, write_results
+from sb3_greendc.evaluation.statistics import STATISTICS, summarize
+from sb3_greendc.evaluation.tables import summary_tables
 
 _EPILOG = """examples of POLICY:
   rolling                            a baseline

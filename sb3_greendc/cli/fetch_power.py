@@ -8,10 +8,10 @@ from pathlib import Path
 
 from greendc.traces.power import PowerTrace, format_power
 from greendc.traces.site_power import Generators, site_power
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 from greendc.traces.weather import read_weather
 from sb3_greendc.cli.shipped import pack
-from sb3_greendc.common.files import atomic_write
+from sb3_greendc.core.files import atomic_write
 
 _HELP = {
     "pv_kw": "photovoltaic panels in kW (direct current)",

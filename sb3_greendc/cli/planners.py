@@ -11,15 +11,16 @@ from typing import Any
 import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
-from sb3_greendc.cli.common import BAD_INPUT, one_line_errors, whole_number
-from sb3_greendc.cli.planner_studies import distilled, figure, forecasts, foresight, loads, optimum
-from sb3_greendc.cli.planner_studies.common import ENV_ID
-from sb3_greendc.common import yaml
-from sb3_greendc.common.contestants import contestants
-from sb3_greendc.common.files import atomic_write
-from sb3_greendc.common.plots import save_figure
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.cli.common import BAD_INPUT, one_line_errors
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.evaluation.policy_sources import contestants
 from sb3_greendc.experiments.episodes import HEURISTICS
+from sb3_greendc.experiments.planners import distilled, figure, forecasts, foresight, loads, optimum
+from sb3_greendc.experiments.planners.common import ENV_ID
 
 
 def build_parser() -> argparse.ArgumentParser:

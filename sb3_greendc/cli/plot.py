@@ -12,17 +12,17 @@ from matplotlib.figure import Figure
 
 from greendc.config import nearest
 from sb3_greendc.cli.common import one_line_errors
-from sb3_greendc.common.comparisons import improvements, profiles, relative_to
-from sb3_greendc.common.metrics import LOWER_IS_BETTER, main_metrics, trade_off
-from sb3_greendc.common.plots import FORMATS, intervals, save_figure
-from sb3_greendc.common.plots_comparison import draw_improvements, draw_profiles, draw_trade_off
-from sb3_greendc.common.plots_training import draw_constrained_training, draw_learning_curves, having
-from sb3_greendc.common.policy_specs import split_name
-from sb3_greendc.common.progress import COST, REWARD, TrainingRun, read_runs
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.report import Section, Source, write_report
-from sb3_greendc.common.result_files import read_results
-from sb3_greendc.common.statistics import STATISTICS, summarize
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.comparisons import improvements, profiles, relative_to
+from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, main_metrics, trade_off
+from sb3_greendc.evaluation.plots import FORMATS, intervals, save_figure
+from sb3_greendc.evaluation.plots_comparison import draw_improvements, draw_profiles, draw_trade_off
+from sb3_greendc.evaluation.plots_training import draw_constrained_training, draw_learning_curves, having
+from sb3_greendc.evaluation.policy_specs import split_name
+from sb3_greendc.evaluation.progress import COST, REWARD, TrainingRun, read_runs
+from sb3_greendc.evaluation.report import Section, Source, write_report
+from sb3_greendc.evaluation.result_files import read_results
+from sb3_greendc.evaluation.statistics import STATISTICS, summarize
 
 POOLED = "all environments"
 

@@ -14,25 +14,26 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
-from sb3_greendc.common import yaml
-from sb3_greendc.common.bounds import SHARE, add_share_of_bound
-from sb3_greendc.common.engine import TaskError
-from sb3_greendc.common.evaluation import Evaluation
-from sb3_greendc.common.metrics import main_metrics
-from sb3_greendc.common.models import SavedModel, load_model
-from sb3_greendc.common.policy_specs import PRETRAINED
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.statistics import summarize
-from sb3_greendc.common.tables import number, summary_tables
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.engine import TaskError
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
+from sb3_greendc.evaluation.metrics import main_metrics
+from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.policy_specs import PRETRAINED
+from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.evaluation.tables import number, summary_tables
 from sb3_greendc.experiments.experiment import taught_view
 from sb3_greendc.experiments.runner import run_tasks
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Problem
 from sb3_greendc.experiments.teaching import FLOORS, Teaching, require_same_spaces
-from sb3_greendc.pretrained import Release, pretrained_directory, write_release
-from sb3_greendc.zoo import load_hyperparameters
+from sb3_greendc.runs.hyperparameters import load_hyperparameters
+from sb3_greendc.runs.models import SavedModel, load_model
+from sb3_greendc.runs.pretrained import Release, pretrained_directory, write_release
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from greendc.traces.manifest import MANIFEST, Entry, format_manifest, read_manifest
-from sb3_greendc.common.files import atomic_write
+from sb3_greendc.core.files import atomic_write
 
 
 def pack(text: bytes) -> bytes:

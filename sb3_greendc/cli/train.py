@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
-from sb3_greendc.cli.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
-from sb3_greendc.common import yaml
-from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
-from sb3_greendc.common.checkpoints import CheckpointError, CheckpointFolder, require_same_run
-from sb3_greendc.common.engine import ENGINES, map_tasks
-from sb3_greendc.common.models import MODEL_FILE, read_run
-from sb3_greendc.common.resume import Checkpointing
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.core import yaml
+from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.engine import ENGINES, map_tasks
+from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, require_same_run
+from sb3_greendc.runs.models import MODEL_FILE, read_run
+from sb3_greendc.runs.resume import Checkpointing
+from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
 
 __all__ = ["Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
 
@@ -29,7 +30,7 @@ class Job:
     """One training run as the command was asked for it; what workers get.
 
     :param out: folder for the model and its record
-    :param arguments: of :func:`~sb3_greendc.cli.training.prepare`
+    :param arguments: of :func:`~sb3_greendc.runs.training.prepare`
     :param formats: SB3's logger formats
     :param progress: show a progress bar
     :param overwrite: replace what ``out`` has

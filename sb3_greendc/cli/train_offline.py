@@ -20,17 +20,23 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
-from sb3_greendc.cli.common import INTERRUPTED, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
 from sb3_greendc.cli.train import log_formats
-from sb3_greendc.common import yaml
-from sb3_greendc.common.checkpoints import comparable, require_same_run
-from sb3_greendc.common.files import atomic_write
-from sb3_greendc.common.models import MODEL_FILE, save_model
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.run_logger import RunLogger
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.provenance import provenance
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
-from sb3_greendc.zoo import Hyperparameters, learns_from_data, load_hyperparameters, policy_for
+from sb3_greendc.runs.checkpoints import comparable, require_same_run
+from sb3_greendc.runs.hyperparameters import (
+    Hyperparameters,
+    learns_from_data,
+    load_hyperparameters,
+    policy_for,
+)
+from sb3_greendc.runs.models import MODEL_FILE, save_model
+from sb3_greendc.runs.run_logger import RunLogger
 
 CHECKPOINT_FILE = "checkpoint.zip"
 _STATE = "run_state.json"

@@ -18,7 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
-from sb3_greendc.common.saved_algorithm import check_saved_algorithm
+from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.callbacks import GradientStepBar, with_bar
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces

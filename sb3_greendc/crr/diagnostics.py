@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch as th
 
-from sb3_greendc.common.masking import action_mask_of, mask_logits, masked_log_softmax
+from sb3_greendc.core.masking import action_mask_of, mask_logits, masked_log_softmax
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.losses import combine_critics
 from sb3_greendc.crr.policies import CRRPolicy

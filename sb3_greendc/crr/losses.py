@@ -11,7 +11,7 @@ import math
 
 import torch as th
 
-from sb3_greendc.common.masking import mask_logits
+from sb3_greendc.core.masking import mask_logits
 
 
 def combine_critics(q: th.Tensor, combine: str = "min") -> th.Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch as th
 
-from sb3_greendc.common.masking import action_mask_of
+from sb3_greendc.core.masking import action_mask_of
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.losses import (
     combine_critics,

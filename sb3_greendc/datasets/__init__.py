@@ -1,7 +1,6 @@
 """Data sets of transitions for offline learning: recorded, checked, kept on disk, converted."""
 
-from sb3_greendc.datasets.collection import Collection, collect
 from sb3_greendc.datasets.concatenation import concatenate
 from sb3_greendc.datasets.dataset import OfflineDataset
 
-__all__ = ["Collection", "OfflineDataset", "collect", "concatenate"]
+__all__ = ["OfflineDataset", "concatenate"]

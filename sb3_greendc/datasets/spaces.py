@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from greendc.simulator import Observation
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 
 _CHUNK = 1 << 25  # bytes looked at in one go
 

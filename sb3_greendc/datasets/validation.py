@@ -9,7 +9,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from greendc.simulator import Observation
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.datasets.spaces import check_in_space, chunks
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 
 
 def live_masks(observations: Any, n_envs: int, n_actions: int) -> NDArray[np.bool_]:

@@ -18,8 +18,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 
-from sb3_greendc.common.masking import action_mask_of, masked_log_softmax
-from sb3_greendc.common.saved_algorithm import check_saved_algorithm
+from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
+from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
 from sb3_greendc.discrete_sac.buffers import (
     POLICY_ENTROPY,

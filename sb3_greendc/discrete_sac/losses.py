@@ -16,7 +16,7 @@ from typing import Literal
 import torch as th
 from torch import nn
 
-from sb3_greendc.common.masking import effective_mask, masked_log_softmax
+from sb3_greendc.core.masking import effective_mask, masked_log_softmax
 
 Combine = Literal["min", "mean"]
 

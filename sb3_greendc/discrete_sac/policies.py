@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
-from sb3_greendc.common.masking import ACTION_MASK, action_mask_of, masked_log_softmax
+from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, masked_log_softmax
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import Heads, make_heads
 

@@ -11,7 +11,7 @@ from greendc.baselines.linear import NoBoundError
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolSimulator
-from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 

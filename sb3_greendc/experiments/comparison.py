@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sb3_greendc.common.statistics import Interval
+from sb3_greendc.evaluation.statistics import Interval
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER

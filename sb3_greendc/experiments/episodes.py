@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 import greendc
-from sb3_greendc.common.contestants import Policy, contestants
-from sb3_greendc.common.episodes import Batch, run_batch
+from sb3_greendc.evaluation.episodes import Batch, run_batch
+from sb3_greendc.evaluation.policy_sources import Policy, contestants
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
 TEST_SEED = 50_000

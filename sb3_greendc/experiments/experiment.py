@@ -196,7 +196,7 @@ CHOICE = {**ON_TIME, "skip_forced": True}
 """The same, asked only where there is a choice: for networks that are taught, and for DiscreteSAC and DQN,
 which learn more from fewer decisions (DiscreteSAC's value ratio after 12,000 of them at ten units and a load
 of 1: 0.628, and 0.540 without; 64 episodes, one seed). PPO, which discounts by decisions, it harms, unless
-:class:`~sb3_greendc.common.discounting.DiscountByTime` lets it discount by time."""
+:class:`~sb3_greendc.core.discounting.DiscountByTime` lets it discount by time."""
 
 LONG_QUEUES = {"ready_pool_size": 32}
 """How many jobs a network that is taught chooses from on job logs. Of the hundreds that wait there nearly all

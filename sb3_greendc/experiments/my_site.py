@@ -19,10 +19,10 @@ import pandas as pd
 from greendc.resource_pool.workloads import make_workload
 from greendc.traces import power as traces
 from greendc.traces.swf import read_swf
-from greendc.traces.tables import UnclearTraceError
-from sb3_greendc.cli.common import whole_number
-from sb3_greendc.common import yaml
-from sb3_greendc.common.files import atomic_write
+from greendc.traces.trace_files import UnclearTraceError
+from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import atomic_write
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.learners import pool_learners
@@ -283,6 +283,6 @@ def _keep_model(model: Path, folder: Path) -> str:
             shutil.copyfile(model / name, target / name)
     return (
         "The best trained policy, by the same episodes, is in `model/` "
-        "(`sb3_greendc.common.models.load_model`, or `--policies model` of `scripts/evaluate.py` with the "
+        "(`sb3_greendc.runs.models.load_model`, or `--policies model` of `scripts/evaluate.py` with the "
         "environment settings of `model/run.json`)."
     )

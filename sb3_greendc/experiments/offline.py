@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 
 import greendc
-from sb3_greendc.common.contestants import contestants
-from sb3_greendc.common.models import MODEL_FILE, RUN_FILE, save_model
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
+from sb3_greendc.evaluation.policy_sources import contestants
 from sb3_greendc.experiments.episodes import TEST_SEED, play
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
-from sb3_greendc.zoo import read_hyperparameters
+from sb3_greendc.runs.hyperparameters import read_hyperparameters
+from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE, save_model
 
 RECORDING_SEED = 30_000
 """Seed of the first recording environment: neither a training's nor a test's."""

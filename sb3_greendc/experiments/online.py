@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.comparison import VALUE
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled

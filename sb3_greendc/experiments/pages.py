@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.common.files import atomic_write, write_json
+from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import BEST_OF_ALL, VALUE
 from sb3_greendc.experiments.experiment import Form, unique_tasks

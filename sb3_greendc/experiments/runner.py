@@ -10,10 +10,10 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sb3_greendc.common.engine import map_tasks, processors
-from sb3_greendc.common.files import atomic_write, write_json
-from sb3_greendc.common.plots import save_figure
-from sb3_greendc.common.provenance import provenance
+from sb3_greendc.core.engine import map_tasks, processors
+from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, unique_tasks
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
@@ -34,7 +34,7 @@ def run_tasks(
 
     :param items: of one or several experiments
     :param store: where results go
-    :param engine: of :func:`~sb3_greendc.common.engine.map_tasks`
+    :param engine: of :func:`~sb3_greendc.core.engine.map_tasks`
     :param workers: tasks at once at most; default: all processors
     :param console: for estimate and progress
     :raises TaskError: if a task fails

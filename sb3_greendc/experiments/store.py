@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.common.files import write_json
-from sb3_greendc.common.provenance import provenance
+from sb3_greendc.core.files import write_json
+from sb3_greendc.core.provenance import provenance
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
 
 RECORD = "task.json"

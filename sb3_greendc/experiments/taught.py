@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.bc.distill import resize
-from sb3_greendc.common.contestants import Policy
-from sb3_greendc.common.models import RUN_FILE, load_model
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.policy_sources import Policy
 from sb3_greendc.experiments.episodes import Variant, play
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 from sb3_greendc.experiments.teaching import Teaching, unpacked
+from sb3_greendc.runs.models import RUN_FILE, load_model
 
 NAME = "taught network"
 SEARCHED = f"{NAME}, searching"

@@ -14,11 +14,11 @@ from greendc.resource_pool.observation import JOB_FEATURES
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
-from sb3_greendc.common.models import load_model
 from sb3_greendc.experiments.constrained import CHOICE
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 from sb3_greendc.experiments.teaching import SCALE, SPREAD, pack, record, unpacked
 from sb3_greendc.experiments.training import Learner
+from sb3_greendc.runs.models import load_model
 
 NAME = "PID-PPO, taught start"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gymnasium import spaces
 from stable_baselines3.common.torch_layers import CombinedExtractor
 
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 
 
 class MaskedCombinedExtractor(CombinedExtractor):

@@ -16,7 +16,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
-from sb3_greendc.common.masking import MASKED_LOGIT
+from sb3_greendc.core.masking import MASKED_LOGIT
 from sb3_greendc.extractors.heads import Heads, StackedLinear, make_activation, scale_last_layer, stacked_mlp
 from sb3_greendc.extractors.resource_pool import (
     JOBS,

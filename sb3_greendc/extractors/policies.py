@@ -28,7 +28,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import nn
 
-from sb3_greendc.common.masking import action_mask_of, mask_logits
+from sb3_greendc.core.masking import action_mask_of, mask_logits
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import Heads, make_heads
 from sb3_greendc.extractors.job_set import JobSetExtractor

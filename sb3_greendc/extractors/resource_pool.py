@@ -17,7 +17,7 @@ from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 
 RESOURCES = "resources"
 JOBS = "jobs"

@@ -49,7 +49,7 @@ class CostRolloutBuffer(RolloutBuffer):
     """Step, environment and last observation of each episode that a time limit cut."""
     time_steps: npt.NDArray[np.float32] | float
     """Time steps that each decision took: 1, or what
-    :class:`~sb3_greendc.common.discounting.DiscountByTime` counted."""
+    :class:`~sb3_greendc.core.discounting.DiscountByTime` counted."""
 
     def reset(self) -> None:
         """Empty the buffer."""

@@ -25,8 +25,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional
 
 from greendc.config import require, require_one_of
-from sb3_greendc.common.costs import EpisodeCosts, costs_of
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.costs import EpisodeCosts, costs_of
+from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
 from sb3_greendc.pid_ppo.controller import PRESETS, PIDController

@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
-from sb3_greendc.common.masking import ACTION_MASK, action_mask_of, mask_logits
+from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, mask_logits
 from sb3_greendc.pid_ppo.return_scale import ReturnScale
 
 

@@ -22,7 +22,7 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs
 from torch import nn
 
-from sb3_greendc.common.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.pid_ppo.policies import CostCriticMixin
 
 LSTMStates = tuple[th.Tensor, th.Tensor]

@@ -11,11 +11,11 @@ from gymnasium import spaces
 from sb3_contrib.common.maskable.utils import is_masking_supported
 
 import greendc
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets.npz import checksum
+from sb3_greendc.runs.hyperparameters import learns_from_data, load_hyperparameters
 from sb3_greendc.tuning.models import build_model
 from sb3_greendc.tuning.problem import Problem
-from sb3_greendc.zoo import learns_from_data, load_hyperparameters
 
 
 def make_problem(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sb3_greendc.common.expressions import read_mapping
+from sb3_greendc.core.expressions import read_mapping
 
 _SETTING_OF = {
     "activation": "policy_kwargs",

@@ -12,8 +12,8 @@ from greendc.registration import family_of
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.npz import checksum
+from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.tuning.problem import Problem, months_of
-from sb3_greendc.zoo import Hyperparameters
 
 
 def build_model(problem: Problem, hyperparameters: Hyperparameters, env: VecEnv) -> BaseAlgorithm:

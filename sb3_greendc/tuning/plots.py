@@ -17,8 +17,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
-from sb3_greendc.common.files import atomic_write
-from sb3_greendc.common.plots import save_figure
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.tuning.spaces import Space
 
 _COLUMNS = 4

@@ -11,10 +11,10 @@ import greendc
 from greendc.config import require, require_one_of
 from greendc.registration import family_of
 from greendc.vcc.splits import SPLITS
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.runs.hyperparameters import Hyperparameters, read_hyperparameters
 from sb3_greendc.tuning.conversion import setting_of, to_settings
 from sb3_greendc.tuning.spaces import Setting, Space, search_space
-from sb3_greendc.zoo import Hyperparameters, read_hyperparameters
 
 PRUNERS = ("median", "hyperband", "none")
 

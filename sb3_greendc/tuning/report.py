@@ -11,19 +11,19 @@ from typing import Any
 import pandas as pd
 
 import greendc
-from sb3_greendc.common.contestants import Policy
-from sb3_greendc.common.engine import map_tasks
-from sb3_greendc.common.evaluation import evaluate
-from sb3_greendc.common.files import write_json
-from sb3_greendc.common.metrics import main_metrics
-from sb3_greendc.common.models import save_model
-from sb3_greendc.common.provenance import provenance
-from sb3_greendc.common.statistics import summarize
+from sb3_greendc.core.engine import map_tasks
+from sb3_greendc.core.files import write_json
+from sb3_greendc.core.provenance import provenance
+from sb3_greendc.evaluation.metrics import main_metrics
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.policy_sources import Policy
+from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.runs.hyperparameters import Hyperparameters
+from sb3_greendc.runs.models import save_model
 from sb3_greendc.tuning.problem import TEST_SEED, VALIDATION_SEED, Problem
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.study import EXCESS_COST, Search
 from sb3_greendc.tuning.training import Training, train_and_score
-from sb3_greendc.zoo import Hyperparameters
 
 REFERENCES = {"vcc": ["always_on"], "resource_pool": ["sjf"]}
 """Baselines that show what the test figures of a family mean."""
@@ -42,7 +42,8 @@ class Report:
     :param retrained: the score of the model that was trained from its parameters again
     :param base: the score of the hyperparameters that the search started from, with a trial's budget;
         ``None`` if they diverged
-    :param test: summary of the test episodes (:func:`sb3_greendc.common.statistics.summarize`), as records
+    :param test: summary of the test episodes as records, see
+        :func:`sb3_greendc.evaluation.statistics.summarize`
     """
 
     trials: int

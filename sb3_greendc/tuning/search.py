@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from optuna.trial import TrialState
 
-from sb3_greendc.common.engine import map_tasks
+from sb3_greendc.core.engine import map_tasks
 from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.study import Search
 from sb3_greendc.tuning.worker import Order, Outcome, work
@@ -30,7 +30,7 @@ def run_search(
 
     :param search: the study
     :param order: what every worker is told
-    :param engine: see :func:`sb3_greendc.common.engine.map_tasks`, as the next two
+    :param engine: see :func:`sb3_greendc.core.engine.map_tasks`, as the next two
     :param jobs: trials at once
     :param ray_address: a running Ray cluster
     :param on_outcome: called after each trial of this process's workers

@@ -11,13 +11,13 @@ import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sb3_greendc.common.episodes import run_episodes
-from sb3_greendc.common.models import attach
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.episodes import run_episodes
+from sb3_greendc.runs.hyperparameters import Hyperparameters
+from sb3_greendc.runs.models import attach
 from sb3_greendc.tuning.models import build_model
 from sb3_greendc.tuning.problem import VALIDATION_SEED, Problem
 from sb3_greendc.tuning.score import Score
-from sb3_greendc.zoo import Hyperparameters
 
 ShouldStop = Callable[[int, Score], bool]
 """Told the number of an evaluation (from 1) and its score; tells whether to give the training up."""

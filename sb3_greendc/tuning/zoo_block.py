@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml as pyyaml
 
-from sb3_greendc.common import yaml
-from sb3_greendc.common.files import atomic_write
+from sb3_greendc.core import yaml
+from sb3_greendc.core.files import atomic_write
 
 
 def write_block(path: Path, heading: str, settings: Mapping[str, Any], comments: Sequence[str]) -> None:

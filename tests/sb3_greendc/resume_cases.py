@@ -14,7 +14,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc.cli.train import Job
-from sb3_greendc.common.callbacks import EpisodeMetricsCallback
+from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 
 TOTAL = 256
 EVERY = 64

@@ -10,8 +10,8 @@ import pytest
 
 from greendc.baselines.linear import NoBoundError
 from sb3_greendc.cli import evaluate as command
-from sb3_greendc.common import bounds
-from sb3_greendc.common.evaluation import evaluate
+from sb3_greendc.evaluation import bounds
+from sb3_greendc.evaluation.paired import evaluate
 
 SHORT = {"episode_steps": 60, "offered_load": 0.8}
 

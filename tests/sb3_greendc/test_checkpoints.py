@@ -19,11 +19,11 @@ from stable_baselines3 import SAC
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from sb3_greendc.cli.train import main
-from sb3_greendc.common import checkpoints
-from sb3_greendc.common.checkpoints import CheckpointError, CheckpointFolder, Pickled
-from sb3_greendc.common.chunk_store import ChunkStore
-from sb3_greendc.common.models import load_model
-from sb3_greendc.common.training_state import Resumption, pickle_state
+from sb3_greendc.runs import checkpoints
+from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, Pickled
+from sb3_greendc.runs.chunk_store import ChunkStore
+from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.training_state import Resumption, pickle_state
 
 WHO = {"algorithm": "ppo", "hyperparameters": {"gamma": 0.9}}
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.common.comparisons import (
+from sb3_greendc.evaluation.comparisons import (
     improvements,
     performance_profile,
     probability_of_improvement,
     profiles,
     relative_to,
 )
-from sb3_greendc.common.statistics import bootstrap
+from sb3_greendc.evaluation.statistics import bootstrap
 
 X = np.array(
     [[0.13, -0.13, 0.64], [0.1, -0.54, 0.36], [1.3, 0.95, -0.7], [-1.27, -0.62, 0.04], [-2.33, -0.22, -1.25]]

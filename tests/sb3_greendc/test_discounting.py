@@ -12,15 +12,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc import PIDLagrangianPPO, RecurrentPIDLagrangianPPO
 from sb3_greendc.cli.train import main as train
-from sb3_greendc.common.discounting import DiscountByTime, advantages_by_time, steps_of
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.discounting import DiscountByTime, advantages_by_time, steps_of
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.learners import SC20_A2C
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.training import Training
 from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3
+from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.tuning import make_problem
 from sb3_greendc.tuning.training import train_and_score
-from sb3_greendc.zoo import load_hyperparameters
 
 POOL = "ResourcePoolSuspend-10"
 CONSTRAINED = (PIDLagrangianPPO, RecurrentPIDLagrangianPPO)
@@ -94,7 +94,7 @@ def test_with_one_step_a_decision_it_is_what_the_algorithm_does(
     cls: Any, policy: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(
-        "sb3_greendc.common.discounting.steps_of", lambda infos: np.ones(len(infos), dtype=np.float32)
+        "sb3_greendc.core.discounting.steps_of", lambda infos: np.ones(len(infos), dtype=np.float32)
     )
     env = make_vec_env(POOL, 2, seed=0, episode_steps=20)  # several episodes end within the rollout
     limit = {} if cls not in CONSTRAINED else {"cost_limit": 1.0}

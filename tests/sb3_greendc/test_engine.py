@@ -17,7 +17,7 @@ import engine_tasks
 import pytest
 import torch as th
 
-from sb3_greendc.common.engine import TaskError, map_tasks
+from sb3_greendc.core.engine import TaskError, map_tasks
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 RAY = pytest.param("ray", marks=[pytest.mark.default_row, needs_ray])
@@ -67,7 +67,7 @@ def test_workers_end_with_their_caller(sent: signal.Signals, tmp_path: Path) -> 
 import signal
 from pathlib import Path
 import engine_tasks
-from sb3_greendc.common.engine import map_tasks
+from sb3_greendc.core.engine import map_tasks
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or tests in the background ignore it
     map_tasks(engine_tasks.tick, [Path({str(tmp_path)!r})] * 2, "process", 2)

@@ -9,10 +9,10 @@ from PIL import Image
 from stable_baselines3 import PPO
 
 from sb3_greendc.cli.evaluate import main
-from sb3_greendc.common.evaluation import evaluate
-from sb3_greendc.common.models import save_model
-from sb3_greendc.common.result_files import read_results
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.result_files import read_results
+from sb3_greendc.runs.models import save_model
 
 pytestmark = pytest.mark.usefixtures("toy")
 

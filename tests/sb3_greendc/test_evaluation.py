@@ -15,10 +15,10 @@ from toy_simulator import N_ACTIONS
 
 from greendc.baselines import best_known
 from sb3_greendc import DiscreteSAC, PIDLagrangianPPO
-from sb3_greendc.common.evaluation import Evaluation, evaluate
-from sb3_greendc.common.models import load_model, save_model
-from sb3_greendc.common.policy_specs import BaselineSpec, ModelSpec, parse_source, split_name
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.paired import Evaluation, evaluate
+from sb3_greendc.evaluation.policy_specs import BaselineSpec, ModelSpec, parse_source, split_name
+from sb3_greendc.runs.models import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("toy")
 

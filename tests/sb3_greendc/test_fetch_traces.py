@@ -121,7 +121,7 @@ def test_damaged_input_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     good.write_bytes(archive_text())
     bad.write_bytes(archive_text().replace(b",0.25,", b",-0.25,", 1))
     assert main(["moer", "--archive", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "SGIP_CAISO_SCE_2020-01.csv, line 2: moer must not be negative" in error_of(capsys)
+    assert "SGIP_CAISO_SCE_2020-01.csv, line 2: moer=-0.25: must be from 0 to 5 kg/kWh" in error_of(capsys)
     assert not (tmp_path / "out").exists()
 
 
@@ -310,3 +310,13 @@ def test_the_script_runs_without_torch(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "CREATE OR REPLACE TABLE" in done.stdout
+
+
+def test_a_member_of_an_archive_that_is_too_large_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "package.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("SGIP_CAISO_PGE_2020-01.csv", bytes(65 << 20))
+    assert main(["moer", "--archive", str(path), "--out", str(tmp_path)]) == 2
+    assert "package.zip/SGIP_CAISO_PGE_2020-01.csv: larger than 64 MiB" in error_of(capsys)

@@ -11,10 +11,10 @@ import pytest
 
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
-from sb3_greendc.cli.planner_studies import distilled, forecasts
-from sb3_greendc.cli.planner_studies.common import STUDENT, estimates
-from sb3_greendc.common.evaluation import evaluate
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.experiments.planners import distilled, forecasts
+from sb3_greendc.experiments.planners.common import STUDENT, estimates
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
 

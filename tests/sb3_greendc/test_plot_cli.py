@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 
 from sb3_greendc.cli.plot import main
-from sb3_greendc.common.plots_comparison import curves_of, draw_trade_off
-from sb3_greendc.common.plots_training import draw_constrained_training
-from sb3_greendc.common.progress import COST, MULTIPLIER, REWARD, STEPS, curve, read_runs
-from sb3_greendc.common.result_files import write_results
-from sb3_greendc.common.statistics import summarize
+from sb3_greendc.evaluation.plots_comparison import curves_of, draw_trade_off
+from sb3_greendc.evaluation.plots_training import draw_constrained_training
+from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, STEPS, curve, read_runs
+from sb3_greendc.evaluation.result_files import write_results
+from sb3_greendc.evaluation.statistics import summarize
 
 POLICIES = {
     "always_on": (300.0, 0.0),

@@ -12,11 +12,11 @@ import pytest
 from sb3_greendc.cli import release as command
 from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
-from sb3_greendc.common.evaluation import evaluate
-from sb3_greendc.common.models import load_model
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments import teaching
-from sb3_greendc.pretrained import (
+from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.pretrained import (
     CARD_FILE,
     CONFIG_FILE,
     TENSORS_FILE,

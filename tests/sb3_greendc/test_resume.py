@@ -26,7 +26,7 @@ from resume_cases import (
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from sb3_greendc.cli.train import train
-from sb3_greendc.common.models import load_model
+from sb3_greendc.runs.models import load_model
 
 CLOCKS = ["time/fps", "time/time_elapsed"]
 
@@ -99,7 +99,7 @@ def test_the_comparison_sees_a_difference(tmp_path: Path, monkeypatch: pytest.Mo
         die_at(KILLED_AT, cut_off, patch)
         with pytest.raises(LossOfPowerError):
             trained(case, tmp_path / "cut")
-    monkeypatch.setattr("sb3_greendc.common.training_state._set_random_states", lambda states: None)
+    monkeypatch.setattr("sb3_greendc.runs.training_state._set_random_states", lambda states: None)
     assert not same(tensors_of(whole), tensors_of(trained(case, tmp_path / "cut", resume=True)))
 
 
@@ -108,7 +108,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from resume_cases import CASES, die_at, killed
-from sb3_greendc.common import checkpoints, files
+from sb3_greendc.runs import checkpoints
+from sb3_greendc.core import files
 job = CASES[{name!r}].job(Path({out!r}), resume={resume})
 if {at}:
     die_at({at}, killed)

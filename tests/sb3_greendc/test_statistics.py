@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sb3_greendc.common.statistics import Interval, bootstrap, iqm, paired_difference, summarize
+from sb3_greendc.evaluation.statistics import Interval, bootstrap, iqm, paired_difference, summarize
 
 
 def test_iqm_by_hand() -> None:
@@ -71,7 +71,7 @@ def test_seeded_and_independent_of_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     first = bootstrap(values, "iqm", seed=3)
     assert bootstrap(values, "iqm", seed=3) == first
     assert bootstrap(values, "iqm", seed=4) != first
-    monkeypatch.setattr("sb3_greendc.common.statistics._CHUNK", 7_777)
+    monkeypatch.setattr("sb3_greendc.evaluation.statistics._CHUNK", 7_777)
     assert bootstrap(values, "iqm", seed=3) == first
 
 

@@ -14,11 +14,11 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.cli import train as command
 from sb3_greendc.cli.train import main, prepare, training_split
-from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of
-from sb3_greendc.common.callbacks import EpisodeMetricsCallback
-from sb3_greendc.common.evaluation import evaluate
-from sb3_greendc.common.models import load_model
-from sb3_greendc.zoo import learns_from_data
+from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.core.callbacks import EpisodeMetricsCallback
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.runs.hyperparameters import learns_from_data
+from sb3_greendc.runs.models import load_model
 
 pytestmark = pytest.mark.usefixtures("toy")
 

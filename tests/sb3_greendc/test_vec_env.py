@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from toy_simulator import MaskedToySimulator, ToyEnv, ToySimulator
 
-from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 
 N = 5
 

@@ -10,13 +10,14 @@ from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
 from toy_simulator import MaskedToySimulator, ToySimulator
 
-import sb3_greendc.zoo
-from sb3_greendc.common import yaml
-from sb3_greendc.common.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
-from sb3_greendc.common.expressions import read_mapping
-from sb3_greendc.common.vec_env import SimulatorVecEnv, make_vec_env
+import sb3_greendc.runs.hyperparameters
+from sb3_greendc.core import yaml
+from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
+from sb3_greendc.core.arguments import positive_integer
+from sb3_greendc.core.expressions import read_mapping
+from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.extractors import ForecastExtractor, MaskedActorCriticPolicy
-from sb3_greendc.zoo import block_for, load_hyperparameters, positive_integer, zoo_file
+from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, zoo_file
 
 SHIPPED = Path(__file__).resolve().parents[2] / "zoo_hparams"
 
@@ -52,11 +53,19 @@ class TestFiles:
         installed = tmp_path / "package" / "_data" / "zoo_hparams" / "a2c.yml"
         installed.parent.mkdir(parents=True)
         installed.write_text("default: {}")
-        monkeypatch.setattr(sb3_greendc.zoo, "__file__", str(tmp_path / "package" / "zoo.py"))
+        monkeypatch.setattr(
+            sb3_greendc.runs.hyperparameters,
+            "__file__",
+            str(tmp_path / "package" / "runs" / "hyperparameters.py"),
+        )
         assert zoo_file("a2c") == installed
 
     def test_no_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sb3_greendc.zoo, "__file__", str(tmp_path / "package" / "zoo.py"))
+        monkeypatch.setattr(
+            sb3_greendc.runs.hyperparameters,
+            "__file__",
+            str(tmp_path / "package" / "runs" / "hyperparameters.py"),
+        )
         with pytest.raises(ValueError, match=r"no hyperparameter file ppo\.yml \(looked in .*GREENDC_ZOO"):
             zoo_file("ppo")
 

@@ -11,8 +11,8 @@ import torch as th
 from toy_data import toy_dataset
 
 from sb3_greendc.cli.train import main
-from sb3_greendc.common.models import load_model
 from sb3_greendc.crr import CRR
+from sb3_greendc.runs.models import load_model
 
 SMALL = ["batch_size=16", "policy_kwargs={net_arch: [16]}"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch as th
 
-from sb3_greendc.common.masking import masked_log_softmax
+from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.crr.losses import (
     combine_critics,
     conservative_loss,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch as th
 
-from sb3_greendc.common.masking import masked_log_softmax
+from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.discrete_sac import losses
 
 VECTORS = Path(__file__).resolve().parents[4] / "shared" / "vectors" / "vectors.json"

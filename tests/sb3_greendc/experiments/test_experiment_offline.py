@@ -12,7 +12,7 @@ from sb3_greendc.experiments.online import Finetuning
 from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, agreement_table, gain_table, trainings
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.vcc_shift import EXPERIMENT as SHIFT
-from sb3_greendc.zoo import load_hyperparameters
+from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
 SHORT = Problem("ResourcePool-10", {"episode_steps": 20})
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from greendc.resource_pool.observation import JOB_FEATURES
-from sb3_greendc.common.models import RUN_FILE
-from sb3_greendc.common.vec_env import make_vec_env
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.constrained import CHOICE, DELAY
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.taught_start import taught_pid_ppo
 from sb3_greendc.experiments.training import Training
+from sb3_greendc.runs.models import RUN_FILE
 
 PROBLEM = Problem("ResourcePool-10", {"offered_load": 1.5, "episode_steps": 60, **DELAY})
 LEARNER = dataclasses.replace(taught_pid_ppo(5.0, True), labels=1000, futures=2, epochs=3)

@@ -7,7 +7,6 @@ import json
 import pytest
 import torch as th
 
-from sb3_greendc.common.models import RUN_FILE
 from sb3_greendc.experiments import teaching
 from sb3_greendc.experiments.episodes import Baselines, play
 from sb3_greendc.experiments.experiment import CHOICE, OUTLOOK, Form
@@ -15,6 +14,7 @@ from sb3_greendc.experiments.rollouts import plain, strong
 from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.taught import NAME, SEARCHED, Trial
 from sb3_greendc.experiments.teaching import Teaching, best_floor, record, teach
+from sb3_greendc.runs.models import RUN_FILE
 
 POOL = Problem("ResourcePool-10-v0", {**CHOICE, **OUTLOOK, "episode_steps": 100})
 

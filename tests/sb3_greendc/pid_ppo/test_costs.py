@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from cmdp_envs import ContextCMDP, ScriptedEnv
 
-from sb3_greendc.common.costs import EpisodeCosts, cost_of, costs_of
-from sb3_greendc.common.safety_gymnasium import SafetyGymnasiumStep
+from sb3_greendc.core.costs import EpisodeCosts, cost_of, costs_of
+from sb3_greendc.core.safety_gymnasium import SafetyGymnasiumStep
 from sb3_greendc.pid_ppo import combine_advantages, cost_gae
 from sb3_greendc.pid_ppo.advantages import COST_STD_FLOOR
 

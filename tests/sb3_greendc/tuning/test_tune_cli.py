@@ -19,8 +19,8 @@ from tuning_cases import OPTIONS, counted, find, journal, results, search
 
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
-from sb3_greendc.common import yaml
-from sb3_greendc.common.models import load_model
+from sb3_greendc.core import yaml
+from sb3_greendc.runs.models import load_model
 from sb3_greendc.tuning import report, training, worker
 from sb3_greendc.tuning.leases import LEASE, RETRY_OF
 from sb3_greendc.tuning.storage import open_storage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sb3_greendc.common import yaml
+from sb3_greendc.core import yaml
 from sb3_greendc.tuning.zoo_block import write_block
 
 FILE = """\

@@ -72,10 +72,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
         them earns more, and rollouts with it
     :param seed: fixes the futures
-    :param prior: a function of a batch of observations that returns the values of all actions, such as
-        ``sb3_greendc.bc.prior.read_prior`` makes of a distilled model
+    :param prior: a function of observations; ``sb3_greendc.evaluation.prior.read_prior`` makes one of a
+        distilled model, and commands take its path, ``pretrained`` or ``pretrained:NAME``
     :param trust: how many futures the prior counts as
-    :raises ValueError: for a number below 1, another base, or a prior that is no function
+    :raises ValueError: for a number below 1, another base, or a prior that does not fit
     """
 
     reads_state = True

@@ -1,1 +1,0 @@
-"""What every algorithm and command shares: masks, vectorised environments, evaluation, statistics."""

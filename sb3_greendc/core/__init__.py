@@ -1,0 +1,1 @@
+"""What every algorithm shares: masks, vectorised environments, costs, discounts, parallel tasks, files."""

@@ -1,0 +1,59 @@
+"""Where a result comes from: the command, the versions, the commit."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sb3_greendc.core.secrets import arguments_without_secrets
+
+_PACKAGES = (
+    "sb3-greendc",
+    "stable-baselines3",
+    "sb3-contrib",
+    "gymnasium",
+    "torch",
+    "numpy",
+    "numba",
+    "pandas",
+)
+
+
+def provenance() -> dict[str, Any]:
+    """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit.
+
+    The command has no passwords in it.
+    """
+    return {
+        "command": shlex.join(arguments_without_secrets(sys.argv)),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "versions": package_versions(),
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a result may depend on."""
+    return {package: metadata.version(package) for package in _PACKAGES}
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout that this package lies in, with ``-dirty`` after local changes.
+
+    ``None`` for an installed package, or without git.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

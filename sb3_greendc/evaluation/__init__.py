@@ -1,0 +1,1 @@
+"""Policies of every kind judged on the same episodes: statistics, tables, plots, reports."""

@@ -1,0 +1,181 @@
+"""Figures fit for a paper: their style, how they are saved, and estimates with intervals by policy."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeAlias, cast
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, label
+
+STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.5,
+    "pdf.fonttype": 42,  # letters stay letters, as publishers demand
+    "svg.hashsalt": "sb3-greendc",  # the same figure is the same file
+}
+TEXT_WIDTH = 7.0
+"""Inches across both columns of a page."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#8C6D31", "#555555")
+"""Okabe and Ito's colors, which color-blind readers can tell apart, less yellow, and three more."""
+Dash: TypeAlias = Literal["-", "--", ":", "-."]
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
+FORMATS = ("png", "pdf", "svg")
+
+_COLUMNS = 3
+_LINE = 30  # characters above a panel
+_METADATA: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+
+Parameters = ParamSpec("Parameters")
+Draw: TypeAlias = Callable[[Axes, pd.DataFrame, Sequence[str]], None]
+
+
+def in_style() -> AbstractContextManager[None]:
+    """Apply :data:`STYLE` within a block."""
+    return mpl.rc_context(cast("Any", STYLE))  # the type of its keys differs between versions
+
+
+def styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
+    """Let a function that draws a figure work under :data:`STYLE`."""
+
+    @functools.wraps(draw)
+    def draw_in_style(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Figure:
+        with in_style():
+            return draw(*args, **kwargs)
+
+    return draw_in_style
+
+
+@styled
+def bars(summary: pd.DataFrame) -> Figure:
+    """Draw a summary: a panel for each environment and metric, in it a bar with its interval per policy.
+
+    :param summary: what :func:`~sb3_greendc.evaluation.statistics.summarize` returns
+    """
+    return by_policy(summary, _draw_bars, plain)
+
+
+@styled
+def intervals(summary: pd.DataFrame, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> Figure:
+    """Draw the same as points with intervals, on axes that need not begin at 0.
+
+    Use it where differences are small against the values themselves.
+
+    :param summary: what :func:`~sb3_greendc.evaluation.statistics.summarize` returns
+    :param lower_is_better: metrics of which less is better
+    """
+    return by_policy(summary, _draw_points, lambda metric: heading(metric, lower_is_better))
+
+
+def by_policy(summary: pd.DataFrame, draw: Draw, title: Callable[[str], str]) -> Figure:
+    """Draw a panel for each environment and metric, with a row for each policy, the first on top.
+
+    :param summary: columns ``env_id``, ``metric``, ``policy``, ``estimate``, ``low``, ``high``
+    :param draw: draws the rows of one panel, given in the order of the policies
+    :param title: names a metric
+    """
+    env_ids, metrics = summary["env_id"].unique(), summary["metric"].unique()
+    policies = [str(policy) for policy in summary["policy"].unique()]
+    columns = min(_COLUMNS, len(metrics))
+    rows = math.ceil(len(metrics) / columns)
+    height = (0.3 + (0.65 + 0.19 * len(policies)) * rows) * len(env_ids)
+    figure = Figure(figsize=(TEXT_WIDTH, height), dpi=200, layout="constrained")
+    for part, env_id in zip(figure.subfigures(len(env_ids), squeeze=False)[:, 0], env_ids, strict=True):
+        part.suptitle(plain(env_id), fontsize=9)
+        panels = list(part.subplots(rows, columns, squeeze=False, sharey=True).flat)
+        for unused in panels[len(metrics) :]:
+            unused.set_axis_off()
+        for panel, metric in zip(panels, metrics, strict=False):
+            chosen = summary[(summary["env_id"] == env_id) & (summary["metric"] == metric)]
+            panel.xaxis.set_major_locator(MaxNLocator(4))
+            draw(panel, chosen.set_index("policy").reindex(policies), policies)
+            panel.set_ylim(len(policies) - 0.4, -0.6)  # the first policy on top
+            panel.set_title(title(str(metric)))
+            panel.grid(axis="x")
+            panel.set_axisbelow(True)
+    return figure
+
+
+def panels_of(height: float, rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a figure as wide as a page's text, and its panels ``(rows, columns)``.
+
+    :param height: in inches
+    :param options: of ``Figure.subplots``
+    """
+    figure = Figure(figsize=(TEXT_WIDTH, height), dpi=200, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def colors_of(names: Sequence[str]) -> dict[str, str]:
+    """Return a color for each name; they repeat after :data:`PALETTE`."""
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+
+
+def dashes_of(names: Sequence[str]) -> dict[str, Dash]:
+    """Return a line style for each name, another one each time that colors begin anew."""
+    return {name: DASHES[i // len(PALETTE) % len(DASHES)] for i, name in enumerate(names)}
+
+
+def plain(text: object) -> str:
+    """Return a text that Matplotlib shows as it is: dollar signs do not begin a formula."""
+    return str(text).replace("$", r"\$")
+
+
+def arrow(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
+    """Return a sign that says which way a metric gets better."""
+    return " ↓" if metric in lower_is_better else " ↑"
+
+
+def heading(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
+    """Return a metric's name, unit and better side; the unit in a line of its own where both are long."""
+    text = plain(label(metric)) + arrow(metric, lower_is_better)
+    return text if len(text) <= _LINE else text.replace(" (", "\n(")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure atomically, as PNG, PDF or SVG by the file's ending."""
+    kind = path.suffix[1:]
+    if kind not in FORMATS:
+        raise ValueError(f"{path}: must end in {', '.join('.' + known for known in FORMATS)}")
+    with atomic_write(path) as file, in_style():
+        figure.savefig(file, format=kind, metadata=_METADATA[kind])
+
+
+def _draw_bars(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> None:
+    estimates = rows["estimate"].to_numpy()
+    spread = np.abs(rows[["low", "high"]].to_numpy().T - estimates)
+    places = np.arange(len(policies))
+    panel.barh(places, estimates, xerr=spread, color="#4c9f70", capsize=2, error_kw={"elinewidth": 1})
+    panel.set_yticks(places, [plain(policy) for policy in policies])
+    panel.axvline(0.0, color="#333333", linewidth=0.6)
+
+
+def _draw_points(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> None:
+    places = np.arange(len(policies))
+    panel.hlines(places, rows["low"], rows["high"], color="#9bb8cc", linewidth=3.5)
+    panel.plot(rows["estimate"], places, "o", color="#0072B2", markersize=3.5)
+    panel.set_yticks(places, [plain(policy) for policy in policies])

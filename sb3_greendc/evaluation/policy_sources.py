@@ -1,0 +1,359 @@
+"""Policies of every kind brought to one form: baselines, saved models, models, anything with ``predict``."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from gymnasium import spaces
+from numpy.typing import NDArray
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from sb3_contrib.common.maskable.utils import is_masking_supported
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+import greendc
+from greendc import baselines
+from greendc.baselines.registry import find_simulator
+from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.spaces import same_kind
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.policy_specs import (
+    PRETRAINED,
+    BaselineSpec,
+    PretrainedSpec,
+    parse_source,
+    split_name,
+)
+from sb3_greendc.evaluation.prior import read_prior
+from sb3_greendc.runs.models import SavedModel, attach, load_model
+from sb3_greendc.runs.pretrained import load_pretrained, release_for
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """SB3's signature of anything that acts: models, policies, baselines."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """Return actions for a batch of observations, and the state to pass in with the next ones."""
+
+
+@runtime_checkable
+class Considers(Protocol):
+    """A policy that wants to know what the others did in its episodes, such as ``best_known``."""
+
+    def consider(self, actions: Sequence[NDArray[Any]]) -> None:
+        """Take what another policy did: its actions in each environment, ``(steps, *action_space.shape)``."""
+
+
+Policy: TypeAlias = str | Path | Predictor
+"""A baseline (``"hvf"``, ``"hvf:dispatch=easy"``), the path of a saved model (zip or run folder, or a pattern
+that several runs fit), ``"pretrained"``, or an object with ``predict``."""
+
+
+@dataclass(frozen=True)
+class Contestant(abc.ABC):
+    """A policy, or one run of it, with a name.
+
+    :param name: what tables call it
+    :param run: number of the run among those of this name
+    """
+
+    name: str
+    run: int
+
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """Keyword arguments of the environment that say what this policy chooses from, and sees."""
+        return {}
+
+    def enter(self, env: VecEnv) -> VecEnv:
+        """Return the environment as this policy sees it.
+
+        :raises ValueError: if its spaces are others than the policy's, or it lacks the masks that the
+            policy needs
+        """
+        return env
+
+    @abc.abstractmethod
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Return what acts in a batch of environments."""
+
+    @property
+    @abc.abstractmethod
+    def source(self) -> str:
+        """Where it comes from, for records."""
+
+
+@dataclass(frozen=True)
+class BaselineContestant(Contestant):
+    """A baseline, made anew for each batch.
+
+    :param spec: which, with its options
+    """
+
+    spec: BaselineSpec
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Make the baseline; the ``prior`` of rollouts may be a model's path, or ``pretrained``.
+
+        :raises ValueError: for a wrong value of an option
+        :raises TypeError: for an option that it does not have
+        """
+        options = dict(self.spec.options)
+        if self.spec.name == "rollout" and isinstance(options.get("prior"), str):
+            options["prior"] = read_prior(options["prior"], find_simulator(env))
+        return baselines.make_policy(self.spec.name, env, **options)
+
+    @property
+    def source(self) -> str:
+        """The baseline and its options."""
+        options = ",".join(f"{key}={value}" for key, value in self.spec.options.items())
+        return f"{self.spec.name}:{options}" if options else self.spec.name
+
+
+@dataclass(frozen=True)
+class ObjectContestant(Contestant):
+    """An object with ``predict``, such as a model in memory.
+
+    :param policy: the object
+    """
+
+    policy: Predictor
+
+    def enter(self, env: VecEnv) -> VecEnv:
+        """Check spaces and masks, and normalise observations as in the model's training."""
+        _check(self.name, self.policy, env, needs_masks(self.policy))
+        normalizer = self.policy.get_vec_normalize_env() if isinstance(self.policy, BaseAlgorithm) else None
+        return env if normalizer is None else attach(normalizer, env)
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Return the object."""
+        return self.policy
+
+    @property
+    def source(self) -> str:
+        """Its class."""
+        return type(self.policy).__name__
+
+
+@dataclass(frozen=True)
+class ModelContestant(Contestant):
+    """A saved model. Other processes are sent its path, and load it themselves.
+
+    :param path: of its zip file or its run's folder
+    """
+
+    path: str
+
+    @cached_property
+    def saved(self) -> SavedModel:
+        """The model, loaded when first asked for.
+
+        :raises ValueError: if it cannot be read
+        """
+        return load_model(self.path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the loaded model behind."""
+        return {key: value for key, value in vars(self).items() if key != "saved"}
+
+    def enter(self, env: VecEnv) -> VecEnv:
+        """Check spaces and masks, and normalise observations as in the model's training."""
+        saved = self.saved
+        masked = needs_masks(saved.model) or (
+            _obeys_given_masks(saved.model) and _trained_with_masks(saved.run)
+        )
+        _check(self.name, saved.model, env, masked)
+        return env if saved.normalizer is None else attach(saved.normalizer, env)
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Return the model."""
+        return self.saved.model
+
+    @property
+    def source(self) -> str:
+        """Its path."""
+        return self.path
+
+
+@dataclass(frozen=True)
+class PretrainedContestant(Contestant):
+    """A trained policy that ships with the package. It chooses from, and sees, what it did in training.
+
+    :param release: its name, or an environment id that it serves
+    """
+
+    release: str
+
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """What it chose from, and saw, in training."""
+        return release_for(self.release).choice
+
+    @cached_property
+    def model(self) -> BaseAlgorithm:
+        """The model, loaded when first asked for."""
+        return load_pretrained(self.release)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the loaded model behind."""
+        return {key: value for key, value in vars(self).items() if key != "model"}
+
+    def enter(self, env: VecEnv) -> VecEnv:
+        """Check spaces and masks."""
+        _check(self.name, self.model, env, needs_masks(self.model))
+        return env
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Return the model."""
+        return self.model
+
+    @property
+    def source(self) -> str:
+        """Its name."""
+        return f"{PRETRAINED}:{self.release}"
+
+
+def contestants(
+    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy], env_id: str
+) -> list[Contestant]:
+    """Return each policy with its name, and each run of those that have several.
+
+    The name is the key in a mapping, what stands before ``=`` in ``NAME=SOURCE``, the text as it was given,
+    or the class of an object.
+
+    :param policies: policies, or a mapping that names them; a list in a mapping is several runs of one
+        policy, and so is a pattern that several saved models fit
+    :param env_id: the environment they are for, with its version
+    :raises ValueError: for an unknown policy, or a name given twice
+    """
+    named: Mapping[str, Policy | Sequence[Policy]]
+    if isinstance(policies, Mapping):
+        named = policies
+    elif isinstance(policies, str | Path) or not isinstance(policies, Sequence):
+        raise ValueError(f"policies={policies!r}: must be a list of policies, or a mapping of names to them")
+    else:
+        pairs = [_name(policy) for policy in policies]
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"policies: {', '.join(map(repr, twice))} given twice; NAME=POLICY names them apart"
+            )
+        named = dict(pairs)
+    return [one for name, policy in named.items() for one in _contestants(name, policy, env_id)]
+
+
+def takes_masks(policy: Predictor) -> bool:
+    """Tell whether ``predict`` has a parameter ``action_masks``; it is then given the environment's masks."""
+    return "action_masks" in inspect.signature(policy.predict).parameters
+
+
+def needs_masks(policy: Predictor) -> bool:
+    """Tell whether a policy always had masks in training: without them it acts as it never learned to.
+
+    So it is with ``MaskablePPO``, and with any model that takes masks, finds none in its observations, and
+    whose training environments, if it still has them, offer some.
+    """
+    if isinstance(policy, MaskablePPO | MaskableActorCriticPolicy):
+        return True
+    env = policy.get_env() if isinstance(policy, BaseAlgorithm) else None
+    return env is not None and _obeys_given_masks(policy) and is_masking_supported(env)
+
+
+def _name(policy: Policy) -> tuple[str, Policy]:
+    if isinstance(policy, str):
+        return split_name(policy)
+    return (str(policy) if isinstance(policy, Path) else type(policy).__name__), policy
+
+
+def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str) -> list[Contestant]:
+    """Return the runs of one policy, numbered from 0."""
+    runs = list(policy) if isinstance(policy, list | tuple) else [policy]
+    found: list[Contestant] = []
+    for one in runs:
+        found += _runs(name, one, env_id, len(found))
+    if not found:
+        raise ValueError(f"policy {name!r}: an empty list of runs")
+    return found
+
+
+def _runs(name: str, policy: Any, env_id: str, first: int) -> list[Contestant]:
+    if isinstance(policy, Path):
+        return [ModelContestant(name, first, str(policy))]
+    if isinstance(policy, str):
+        family = greendc.family(env_id)
+        known = baselines.names(family, hindsight=True) if family is not None else ()
+        spec = parse_source(policy, known, env_id)
+        if isinstance(spec, BaselineSpec):
+            return [BaselineContestant(name, first, spec)]
+        if isinstance(spec, PretrainedSpec):
+            return [PretrainedContestant(name, first, _known_release(spec.name))]
+        return [ModelContestant(name, run, path) for run, path in enumerate(spec.paths, first)]
+    if not isinstance(policy, Predictor):
+        raise ValueError(f"policy {name!r} of {type(policy).__name__} has no predict method")
+    return [ObjectContestant(name, first, policy)]
+
+
+def _known_release(name: str) -> str:
+    release_for(name)
+    return name
+
+
+def _obeys_given_masks(policy: Predictor) -> bool:
+    """Tell whether the masks of a policy are those that ``predict`` is given, not those in observations."""
+    space = getattr(policy, "observation_space", None)
+    return takes_masks(policy) and not (isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces)
+
+
+def _trained_with_masks(run: Mapping[str, Any]) -> bool:
+    """Tell whether the environment that a run's record names offers masks; without a record, no."""
+    try:
+        env = make_vec_env(run["env_id"], 1, **run.get("env_kwargs", {}))
+    except (KeyError, TypeError, ValueError):  # no record, or of an environment that is not known here
+        return False
+    try:
+        return is_masking_supported(env)
+    finally:
+        env.close()
+
+
+def _check(name: str, policy: Predictor, env: VecEnv, masked: bool) -> None:
+    """Compare a model's spaces with the environment's, and see to it that it gets the masks it had.
+
+    Bounds of observations may differ: they can depend on the jobs and the month.
+    """
+    if masked and not is_masking_supported(env):
+        raise ValueError(f"policy {name!r} needs action masks, and the environment has none")
+    wanted, found = getattr(policy, "observation_space", None), env.observation_space
+    if isinstance(wanted, spaces.Space) and not same_kind(wanted, found):
+        raise ValueError(
+            f"policy {name!r} was made for observations {_brief(wanted)}, the environment has {_brief(found)}"
+        )
+    wanted, found = getattr(policy, "action_space", None), env.action_space
+    if isinstance(wanted, spaces.Space) and wanted != found:
+        raise ValueError(
+            f"policy {name!r} was made for actions {_brief(wanted)}, the environment has {_brief(found)}"
+        )
+
+
+def _brief(space: spaces.Space[Any]) -> str:
+    """Describe a space in a few words; the bounds of a long ``Box`` would fill a screen."""
+    if isinstance(space, spaces.Dict):
+        return "Dict(" + ", ".join(f"{key}: {_brief(space[key])}" for key in space) + ")"
+    if isinstance(space, spaces.Box) and space.shape != (1,):
+        return f"Box{space.shape} {space.dtype}"
+    return str(space)

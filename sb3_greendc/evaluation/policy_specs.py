@@ -1,0 +1,121 @@
+"""Policies as commands and tables name them: ``hvf:dispatch=easy,scope=queue``, ``ppo=runs/ppo/seed_*``."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from greendc.config import nearest
+from sb3_greendc.core import yaml
+from sb3_greendc.core.algorithms import ALGORITHMS
+from sb3_greendc.runs.models import MODEL_FILE
+
+PRETRAINED = "pretrained"
+_NAME = re.compile(r"(?P<name>[^=:/\\*?\[\]]+)=(?P<source>.+)")
+_PATTERN = re.compile(r"[*?\[]")
+_NEXT_OPTION = re.compile(r",(?=\s*\w+=)")
+
+
+@dataclass(frozen=True)
+class BaselineSpec:
+    """A baseline and its options.
+
+    :param name: as in ``greendc.baselines.names``
+    :param options: keyword arguments of its class
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Saved models: one, or several runs of one algorithm, which are judged together.
+
+    :param paths: for each run its ``model.zip`` or folder, with ``ALGORITHM:`` before it if need be
+    """
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PretrainedSpec:
+    """A trained policy that ships with the package.
+
+    :param name: of a release, or an environment id that one serves
+    """
+
+    name: str
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Split ``NAME=SOURCE``; without a name the source is its own.
+
+    A name has no colon, slash, bracket or wildcard: the ``=`` of an option or a path is another.
+    """
+    match = _NAME.fullmatch(text)
+    return (match["name"], match["source"]) if match else (text, text)
+
+
+def parse_source(
+    text: str, baselines: Sequence[str], env_id: str
+) -> BaselineSpec | ModelSpec | PretrainedSpec:
+    """Read the source of a policy.
+
+    - ``NAME`` or ``NAME:OPTION=VALUE,...``: a baseline; values are YAML
+    - ``pretrained`` or ``pretrained:NAME``: a trained policy that ships, by default the environment's own
+    - ``PATH`` or ``ALGORITHM:PATH``: a saved model, a zip file or its run's folder
+    - the same with ``*``, ``?`` or ``[...]`` in it: every model that fits, in the order of their numbers
+
+    A baseline's name wins over a file of that name; write ``./NAME`` for the file.
+
+    :param text: what to read
+    :param baselines: names of the environment's baselines
+    :param env_id: the environment, for the message
+    :raises ValueError: if it is neither, or no model fits a pattern; the message names what is allowed
+    """
+    name, separator, options = text.partition(":")
+    if name in baselines:
+        return BaselineSpec(name, _options(text, options) if separator else {})
+    if name == PRETRAINED:
+        return PretrainedSpec(options or env_id)
+    algorithm, path = (name, options) if name in ALGORITHMS and separator else ("", text)
+    if _PATTERN.search(path) and not Path(path).exists():
+        prefix = f"{algorithm}:" if algorithm else ""
+        return ModelSpec(tuple(prefix + match for match in _matches(path)))
+    if algorithm or path.endswith(".zip") or "/" in path or "\\" in path or Path(path).exists():
+        return ModelSpec((text,))
+    allowed = ", ".join(map(repr, baselines)) or f"nothing else: {env_id} has no baselines"
+    raise ValueError(
+        f"unknown policy {text!r}{nearest(name, baselines)} "
+        f"(a saved model's path, {PRETRAINED!r}, or {allowed})"
+    )
+
+
+def _options(text: str, options: str) -> dict[str, Any]:
+    """Return ``a=1,b=[x, y]`` as a dict; a comma separates where a name and ``=`` follow it."""
+    assignments = [option.strip() for option in _NEXT_OPTION.split(options)]
+    if assignments == [""]:
+        raise ValueError(f"policy {text!r}: no option after ':'; must be NAME:OPTION=VALUE,...")
+    return yaml.parse_assignments(assignments, f"policy {text!r}:")
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return the models that fit a pattern: zip files, and folders that hold one."""
+    found = [
+        match
+        for match in glob.glob(pattern)
+        if match.endswith(".zip") or (Path(match) / MODEL_FILE).is_file()
+    ]
+    if not found:
+        raise ValueError(f"models {pattern}: none there; must fit zip files, or folders with a {MODEL_FILE}")
+    return sorted(found, key=_in_numbers)
+
+
+def _in_numbers(path: str) -> list[tuple[int, str]]:
+    """Sort ``seed_10`` behind ``seed_9``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]

@@ -1,0 +1,79 @@
+"""A distilled network as what rollouts know beforehand: its logits, read as values of actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch as th
+from numpy.typing import NDArray
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import PPO
+
+from greendc.config import require
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.simulator import Observation, Simulator
+from sb3_greendc.bc.distill import LOGIT_SCALE, resize
+from sb3_greendc.bc.loss import action_logits
+from sb3_greendc.core.spaces import same_kind
+from sb3_greendc.evaluation.policy_specs import PRETRAINED
+from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.pretrained import load_pretrained, release_for
+
+
+class NetworkPrior:
+    """What a distilled network thinks that each action is worth, in mean job values.
+
+    :param model: as :func:`~sb3_greendc.bc.distill` trains it
+    :param logit_scale: how far apart its logits are, for actions that differ by a mean job value
+    """
+
+    def __init__(self, model: PPO | MaskablePPO, logit_scale: float = LOGIT_SCALE) -> None:
+        require(logit_scale > 0, "logit_scale", logit_scale, "above 0")
+        self.model, self.logit_scale = model, logit_scale
+
+    def __call__(self, observations: Observation) -> NDArray[np.float64]:
+        """Return the values ``(n, n_actions)``; only their differences within a row mean anything.
+
+        :param observations: a batch
+        """
+        policy: Any = self.model.policy
+        tensors, _ = policy.obs_to_tensor(observations)
+        with th.no_grad():
+            logits = action_logits(policy, tensors)
+        values: NDArray[np.float64] = logits.cpu().numpy().astype(np.float64) / self.logit_scale
+        return values
+
+
+def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
+    """Load a distilled network, for a pool of any size if it scores jobs one by one.
+
+    :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
+    :param simulator: that it is for
+    :raises ValueError: if there is no such model, no planner has taught it, it does not fit, or it was
+        trained with another mask or outlook
+    """
+    if not isinstance(simulator, ResourcePoolSimulator):
+        raise ValueError(f"prior={source!r}: there are rollouts only for resource pools")
+    name, _, release = source.partition(":")
+    if name == PRETRAINED:
+        found = release_for(release or "ResourcePool")
+        model: Any = load_pretrained(found.name)
+        if found.logit_scale is None:
+            raise ValueError(f"prior={source!r}: no planner has taught it, so its logits are no values")
+        scale, env_kwargs = found.logit_scale, found.env_kwargs
+    else:
+        saved = load_model(source)
+        model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
+        env_kwargs = saved.run.get("env_kwargs", {})
+    for option in ("mask", "outlook"):
+        trained = env_kwargs.get(option, getattr(ResourcePoolConfig, option))
+        here = getattr(simulator.config, option)
+        if trained != here:
+            raise ValueError(
+                f"prior={source!r}: was trained with {option}={trained!r}; the environment has {here!r}"
+            )
+    spaces = simulator.observation_space, simulator.action_space
+    if not same_kind(model.observation_space, spaces[0]) or model.action_space != spaces[1]:
+        model = resize(model, *spaces)
+    return NetworkPrior(model, scale)

@@ -1,0 +1,120 @@
+"""The clairvoyant optimum of short episodes: how soon it is proved, and what separates it from policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from gymnasium.utils import seeding
+from tqdm.auto import tqdm
+
+from greendc.baselines.resource_pool.cpsat import clairvoyant_optimum
+from greendc.baselines.resource_pool.instance import recorded_instance
+from greendc.baselines.resource_pool.lp_bound import lp_bound
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.experiments.planners.common import ENV_ID, STUDENT, VALUE, markdown
+from sb3_greendc.experiments.planners.loads import LEARNED
+
+POLICIES = ("deadline_never", "rollout")
+LARGE: dict[str, Any] = {"units": 300, "horizon": 72, "ready_pool_size": 25}
+
+
+def study(
+    loads: Sequence[float], episodes: int, steps: int, time_limit: float, workers: int, model: str | None
+) -> pd.DataFrame:
+    """Return a row for each load and episode, seeded from 0 on.
+
+    Columns: ``load``, ``seed``, ``jobs`` that could be on time, ``lp`` (the linear programme's bound),
+    ``bound`` (CP-SAT's), ``optimum`` (value of the schedule, replayed), ``proved``, ``gap``, ``seconds``, and
+    the value that each policy earned.
+
+    :param loads: offered loads
+    :param episodes: of each load
+    :param steps: of an episode
+    :param time_limit: seconds for each optimum
+    :param workers: threads of the solver
+    :param model: saved models of learned policies (a path or a pattern), or None
+    """
+    parts = []
+    for load in loads:
+        problem: dict[str, Any] = {"offered_load": load, "episode_steps": steps}
+        pool = ResourcePoolSimulator(ResourcePoolConfig(units=10, **problem))
+        rows = []
+        for seed in tqdm(range(episodes), desc=f"optimum, load {load:g}"):
+            pool.reset_env(0, seeding.np_random(seed)[0])
+            rows.append({"load": load, "seed": seed, **_solve(pool, time_limit, workers)})
+        results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=problem)
+        if model is not None:
+            student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs={**problem, **STUDENT})
+            results = pd.concat([results, student], ignore_index=True)
+        values = results.pivot_table(VALUE, "seed", "policy", sort=False)  # the mean over runs
+        parts.append(pd.DataFrame(rows).merge(values, on="seed"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _solve(pool: ResourcePoolSimulator, time_limit: float, workers: int) -> dict[str, Any]:
+    instance = recorded_instance(pool)
+    best = clairvoyant_optimum(pool, time_limit=time_limit, workers=workers)
+    row = {"jobs": len(instance), "lp": lp_bound(instance).value, "bound": best.bound, "optimum": best.value}
+    return {**row, "proved": best.proved, "gap": best.gap, "seconds": best.seconds}
+
+
+def parts_of_the_gap(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each step is worth at each load, in per cent of the linear programme's bound.
+
+    Sums over all episodes of a load: ``deadline_never``; ``search``, from there to rollouts; ``information``,
+    from there to the clairvoyant optimum (its bound); ``relaxation``, the rest; and ``learning``, by how much
+    the network stays below the rollouts, if there is one.
+    """
+    sums = table.groupby("load").sum(numeric_only=True)
+    searched = sums["rollout"]
+    parts = pd.DataFrame(
+        {
+            "deadline_never": sums["deadline_never"],
+            "search": searched - sums["deadline_never"],
+            "information": sums["bound"] - searched,
+            "relaxation": sums["lp"] - sums["bound"],
+        }
+    )
+    if LEARNED in sums:
+        parts["learning"] = searched - sums[LEARNED]
+    return 100.0 * parts.div(sums["lp"], axis=0)
+
+
+def describe(table: pd.DataFrame) -> str:
+    """Return the Markdown of :func:`study`: seconds and gaps by load, then the parts of the gap."""
+    rows = []
+    for load, of_load in table.groupby("load"):
+        seconds, gap, n = of_load["seconds"], 100.0 * of_load["gap"], len(of_load)
+        rows.append(
+            [
+                f"{load:g}",
+                f"{of_load['jobs'].min()}–{of_load['jobs'].max()}",
+                f"{of_load['proved'].sum()} of {n}",
+                " / ".join(f"{seconds.quantile(q):.1f}" for q in (0.0, 0.5, 0.9, 1.0)),
+                " / ".join(f"{gap.quantile(q):.2f}" for q in (0.0, 0.5, 0.9, 1.0)),
+            ]
+        )
+    heads = ["load", "jobs", "proved", "seconds: least / median / 90 % / most", "gap in %: the same"]
+    parts = parts_of_the_gap(table)
+    shares = [[f"{load:g}", *(f"{share:.1f}" for share in row)] for load, row in parts.iterrows()]
+    return "\n\n".join((markdown(heads, rows), markdown(["load", *parts.columns], shares)))
+
+
+def large(episodes: int, steps: int) -> pd.DataFrame:
+    """Return how long the linear programme takes for a pool of 300 units: ``seed``, ``jobs``, ``seconds``."""
+    pool = ResourcePoolSimulator(ResourcePoolConfig(**LARGE, episode_steps=steps))
+    rows = []
+    for seed in range(episodes):
+        pool.reset_env(0, seeding.np_random(seed)[0])
+        instance = recorded_instance(pool)
+        rows.append({"seed": seed, "jobs": len(instance), "seconds": lp_bound(instance).seconds})
+    return pd.DataFrame(rows)
+
+
+def describe_large(table: pd.DataFrame) -> str:
+    """Return the Markdown of :func:`large`."""
+    rows = [[f"{row.seed}", f"{row.jobs}", f"{row.seconds:.2f}"] for row in table.itertuples()]
+    return markdown(["seed", "jobs", "seconds"], rows)

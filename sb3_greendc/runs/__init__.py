@@ -1,0 +1,1 @@
+"""Training runs: hyperparameter files, training, checkpoints, resume, saved models, shipped policies."""
