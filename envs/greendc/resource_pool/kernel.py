@@ -99,7 +99,7 @@ def decide(pool: Pool, action: int) -> None:
         offset = pool.jobs[placed].found_start - pool.env.now
         place(pool, placed, offset)
     elif valid and action == ready:
-        swap(pool)
+        suspend_and_start(pool)
     else:
         pool.env.invalid += not valid
         time_goes_on = True
@@ -115,7 +115,7 @@ def decide(pool: Pool, action: int) -> None:
 
 
 @compiled
-def swap(pool: Pool) -> None:
+def suspend_and_start(pool: Pool) -> None:
     """Suspend the running job of least value density and start the ready job of greatest that then fits."""
     now = pool.env.now
     victim, job = pool.env.victim, waiting_job(pool, pool.env.successor)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
-from greendc.resource_pool.kernel_place import density, swap_victim
+from greendc.resource_pool.kernel_place import density, least_valuable
 from greendc.resource_pool.kernel_queue import (
     is_hopeless,
     may_use_brown,
@@ -43,7 +43,7 @@ Cells = NDArray[Any]
 
 @inlined
 def refresh_choices(pool: Pool, placed: int) -> bool:
-    """Find the earliest start of each ready job, the swap, and the action mask.
+    """Find the earliest start of each ready job, what `suspend` would do, and the action mask.
 
     A place that was found before is kept while it is certain still to be the first: nothing has been freed
     since (``EPOCH``), time has not passed it, and the job placed last does not overlap it. Otherwise the
@@ -66,11 +66,11 @@ def refresh_choices(pool: Pool, placed: int) -> bool:
         any_choice = any_choice or valid
     pool.env.successor = -1
     if pool.config.may_suspend:
-        find_swap(pool)
-    can_swap = pool.env.successor >= 0
-    pool.mask[pool.config.ready_pool_size] = can_swap
+        find_suspension(pool)
+    can_suspend = pool.env.successor >= 0
+    pool.mask[pool.config.ready_pool_size] = can_suspend
     pool.mask[pool.config.ready_pool_size + 1] = 1
-    return any_choice or can_swap
+    return any_choice or can_suspend
 
 
 @inlined
@@ -124,11 +124,11 @@ def is_valid(pool: Pool, job: int) -> bool:
 
 
 @compiled
-def find_swap(pool: Pool) -> None:
+def find_suspension(pool: Pool) -> None:
     """Find what ``suspend`` would do: the running job that gives way, and the ready job that starts."""
     now = pool.env.now
     head = pool.env.head
-    victim = swap_victim(pool)
+    victim = least_valuable(pool)
     pool.env.victim = victim
     if victim < 0:
         return

@@ -90,7 +90,7 @@ def density(pool: Pool, job: int, steps: int) -> float:
 
 
 @compiled
-def swap_victim(pool: Pool) -> int:
+def least_valuable(pool: Pool) -> int:
     """Return the running job of least value per remaining unit-step (ties: lowest id), or -1."""
     victim, least = -1, np.inf
     for i in range(pool.env.n_placed):

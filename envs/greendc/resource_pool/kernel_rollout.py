@@ -11,34 +11,22 @@ whatever starts last looks cheap, since nobody sees what it keeps out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool.kernel_plan import (
-    ARRIVAL,
-    BACKFILL,
     CHANGED,
-    DAY,
-    DEPTH,
-    IS_BROWN,
-    KEY,
-    KINDS,
-    LATEST,
-    LENGTH,
-    NEEDS,
-    NO_PLACE_BEFORE,
     NOW,
-    ROWS,
-    SAMPLED,
-    TYPES,
-    UNITS,
-    VALUE,
-    WORDS,
     WORK,
+    Memory,
+    Planner,
     copy_plan,
     hold,
     more_free,
+    planner_of,
     release,
     share_inside,
     steady_from,
@@ -58,17 +46,10 @@ Floats = NDArray[np.float64]
 def value_actions(
     values: Floats,
     candidates: NDArray[np.bool_],
-    shape: Ints,
-    order: int,
-    floor: float,
     futures: Ints,
-    bank: Ints,
+    memory: Memory,
     state: PoolState,
     first_env: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-    queue: Ints,
 ) -> None:
     """Write the mean value of each candidate over the futures, NaN elsewhere.
 
@@ -77,13 +58,10 @@ def value_actions(
 
     :param values: ``(B, n + 2)``
     :param candidates: ``(B, n + 2)``, valid actions; ``no_op`` is always one
-    :param floor: the heuristic starts no job of a lesser QoS value
     :param futures: ``(B, F, 2)``: which future of the bank, and the step of it that comes next
-    :param bank: ``(K + 1,)``: future ``k``'s jobs are rows ``bank[k] .. bank[k + 1] - 1`` of ``table``
     :param first_env: the environment that row 0 is of
-    :param plans: scratch, as are ``queue`` ``(jobs,)`` and the rows of ``table`` and ``worth`` behind the
-        sampled jobs
     """
+    planner = planner_of(memory)
     n_actions = values.shape[1]
     for b in range(values.shape[0]):
         choices = 0
@@ -94,29 +72,27 @@ def value_actions(
             values[b, n_actions - 1] = 0.0
             continue
         pool = pool_at(state, first_env + b)
-        read_plan(shape, pool, plans)
-        waiting = read_waiting(shape, order, floor, pool, table, worth)
+        read_plan(planner, pool)
+        waiting = read_waiting(planner, pool)
         for a in range(n_actions):
             if not candidates[b, a]:
                 continue
-            copy_plan(plans, CHANGED, NOW)
+            copy_plan(planner, CHANGED, NOW)
             first, count, left_out, gained = 0, waiting, -1, 0.0
             if a < pool.config.ready_pool_size:
-                left_out = shape[SAMPLED] + a
-                gained = place_slot(shape, pool, a, plans, table, worth)
+                left_out = planner.look.sampled + a
+                gained = place_slot(planner, pool, a)
             elif a == pool.config.ready_pool_size:
-                left_out = shape[SAMPLED] + pool.env.successor
-                gained = swap(shape, order, floor, pool, waiting, plans, table, worth)
+                left_out = planner.look.sampled + pool.env.successor
+                gained = suspend_and_start(planner, pool, waiting)
                 count = waiting + 1
             else:
                 first = 1
-            steady, total = steady_from(shape, plans), 0.0
+            steady, total = steady_from(planner), 0.0
             for f in range(futures.shape[1]):
-                copy_plan(plans, WORK, CHANGED)
+                copy_plan(planner, WORK, CHANGED)
                 k, step = futures[b, f, 0], futures[b, f, 1]
-                total += roll_out(
-                    shape, k, step, bank, first, count, left_out, steady, plans, table, worth, queue
-                )
+                total += roll_out(planner, memory.bank, memory.queue, k, step, first, count, left_out, steady)
             values[b, a] = gained + total / futures.shape[1]
 
 
@@ -136,13 +112,18 @@ def keep_candidates(masks: NDArray[np.bool_], state: PoolState, first_env: int) 
 
 
 @inlined
-def read_plan(shape: Ints, pool: Pool, plans: Ints) -> None:
+def read_plan(planner: Planner, pool: Pool) -> None:
     """Copy what the image's rows have free; beyond them nothing is placed, and power repeats by the day."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], pool.config.horizon
+    types, words, kinds, horizon = (
+        planner.look.types,
+        planner.look.words,
+        planner.look.kinds,
+        pool.config.horizon,
+    )
     head = pool.env.head
-    for h in range(shape[ROWS]):
+    for h in range(planner.look.rows):
         inside = h < horizon
-        source = h if inside else horizon - shape[DAY] + (h - horizon) % shape[DAY]
+        source = h if inside else horizon - planner.look.day + (h - horizon) % planner.look.day
         row = ring(head, source, horizon)
         for k in range(types):
             for kind in range(kinds):
@@ -150,35 +131,33 @@ def read_plan(shape: Ints, pool: Pool, plans: Ints) -> None:
                 for w in range(words):
                     units = pool.rows[row, column + w]
                     if not inside:
-                        units = span(0, shape[UNITS] if kind == 1 else pool.levels[row], w)
-                    plans[NOW, h, (k * kinds + kind) * words + w] = units
+                        units = span(0, planner.look.units if kind == 1 else pool.levels[row], w)
+                    planner.plans[NOW, h, (k * kinds + kind) * words + w] = units
 
 
 @inlined
-def read_waiting(shape: Ints, order: int, floor: float, pool: Pool, table: Ints, worth: Floats) -> int:
+def read_waiting(planner: Planner, pool: Pool) -> int:
     """Write the waiting jobs behind the sampled ones, in queue order, and return their number."""
     count = pool.env.n_queue + pool.env.n_late
     for i in range(count):
-        write_job(shape, order, floor, pool, waiting_job(pool, i), shape[SAMPLED] + i, table, worth)
+        write_job(planner, pool, waiting_job(pool, i), planner.look.sampled + i)
     return count
 
 
 @compiled
-def write_job(
-    shape: Ints, order: int, floor: float, pool: Pool, job: int, i: int, table: Ints, worth: Floats
-) -> None:
+def write_job(planner: Planner, pool: Pool, job: int, i: int) -> None:
     """Write a job of the simulator into row ``i`` of the table."""
-    now, width = pool.env.now, 0
-    for k in range(shape[TYPES]):
-        table[i, NEEDS + k] = pool.needs[job, k]
+    now, width, row = pool.env.now, 0, planner.table[i]
+    for k in range(planner.look.types):
+        planner.needs[i, k] = pool.needs[job, k]
         width = max(width, pool.needs[job, k])
-    table[i, ARRIVAL] = 1 if pool.jobs[job].barred == now else 0
-    table[i, LATEST] = pool.jobs[job].latest - now
-    table[i, LENGTH] = occupied_steps(pool, job)
-    table[i, IS_BROWN] = may_use_brown(pool, job)
-    worth[i, VALUE] = pool.jobs[job].value
-    worth[i, KEY] = sort_key(
-        order,
+    row.arrival = 1 if pool.jobs[job].barred == now else 0
+    row.latest = pool.jobs[job].latest - now
+    row.length = occupied_steps(pool, job)
+    row.is_brown = may_use_brown(pool, job)
+    row.value = pool.jobs[job].value
+    row.key = sort_key(
+        planner.look.order,
         now - pool.jobs[job].arrival,
         pool.jobs[job].duration,
         pool.jobs[job].remaining,
@@ -188,75 +167,70 @@ def write_job(
         width,
         0.0,
     )
-    if pool.jobs[job].qos < floor:
-        worth[i, KEY] = np.inf
+    if pool.jobs[job].qos < planner.look.min_qos:
+        row.key = np.inf
 
 
 @compiled
-def sort_jobs(order: int, floor: float, table: Ints, duration: Ints, qos: Floats, worth: Floats) -> None:
-    """Write the keys of sampled jobs, whose table and values are there; now is step 0 of their future."""
+def sort_jobs(order: int, min_qos: float, table: Any, needs: Ints, duration: Ints, qos: Floats) -> None:
+    """Write the keys of sampled jobs, all else of which is there; now is step 0 of their future."""
     for i in range(table.shape[0]):
-        width = 0
-        for k in range(NEEDS, table.shape[1]):
-            width = max(width, table[i, k])
-        worth[i, KEY] = sort_key(
-            order,
-            -table[i, ARRIVAL],
-            duration[i],
-            duration[i],
-            table[i, LATEST],
-            worth[i, VALUE],
-            qos[i],
-            width,
-            0.0,
+        job, width = table[i], 0
+        for k in range(needs.shape[1]):
+            width = max(width, needs[i, k])
+        job.key = sort_key(
+            order, -job.arrival, duration[i], duration[i], job.latest, job.value, qos[i], width, 0.0
         )
-        if qos[i] < floor:
-            worth[i, KEY] = np.inf
+        if qos[i] < min_qos:
+            job.key = np.inf
 
 
 # --- the first action --------------------------------------------------------------------------------------
 
 
 @inlined
-def place_slot(shape: Ints, pool: Pool, slot: int, plans: Ints, table: Ints, worth: Floats) -> float:
+def place_slot(planner: Planner, pool: Pool, slot: int) -> float:
     """Place a ready job where the simulator would, and return its value, or 0 if it will be late."""
-    job, i = waiting_job(pool, slot), shape[SAMPLED] + slot
-    offset = pool.jobs[job].found_start - pool.env.now
-    last = offset + table[i, LENGTH]
-    for k in range(shape[TYPES]):
+    job, i = waiting_job(pool, slot), planner.look.sampled + slot
+    row, offset = planner.table[i], pool.jobs[job].found_start - pool.env.now
+    last = offset + row.length
+    for k in range(planner.look.types):
         block = pool.found_blocks[job, k]
-        take(shape, plans, CHANGED, k, block, table[i, NEEDS + k], offset, last)
-    if last > table[i, LATEST]:
+        take(planner, CHANGED, k, block, planner.needs[i, k], offset, last)
+    if last > row.latest:
         return 0.0
-    return worth[i, VALUE] * share_inside(shape, offset, table[i, LENGTH])
+    return row.value * share_inside(planner, offset, row.length)
 
 
 @inlined
-def swap(
-    shape: Ints, order: int, floor: float, pool: Pool, waiting: int, plans: Ints, table: Ints, worth: Floats
-) -> float:
+def suspend_and_start(planner: Planner, pool: Pool, waiting: int) -> float:
     """Do what ``suspend`` does, write the victim behind the waiting jobs, and return the value gained."""
     victim = pool.env.victim
     gained = 0.0
     if pool.jobs[victim].end <= pool.jobs[victim].latest:
         gained -= pool.jobs[victim].value
-    give_back(shape, pool, victim, plans)
-    i = shape[SAMPLED] + waiting
-    write_job(shape, order, floor, pool, victim, i, table, worth)
+    give_back(planner, pool, victim)
+    i = planner.look.sampled + waiting
+    write_job(planner, pool, victim, i)
     worked = max(pool.env.now - pool.jobs[victim].start - pool.config.start_delay, 0)
-    table[i, LENGTH] -= min(worked, pool.jobs[victim].remaining)
-    table[i, ARRIVAL] = 1
-    i = shape[SAMPLED] + pool.env.successor
-    started = try_start(shape, 0, shape[ROWS], plans, CHANGED, table, i)
-    if started and table[i, LENGTH] <= table[i, LATEST]:
-        gained += worth[i, VALUE]
+    planner.table[i].length -= min(worked, pool.jobs[victim].remaining)
+    planner.table[i].arrival = 1
+    i = planner.look.sampled + pool.env.successor
+    started = try_start(planner, 0, planner.look.rows, CHANGED, i)
+    if started and planner.table[i].length <= planner.table[i].latest:
+        gained += planner.table[i].value
     return gained
 
 
 @inlined
-def give_back(shape: Ints, pool: Pool, job: int, plans: Ints) -> None:
+def give_back(planner: Planner, pool: Pool, job: int) -> None:
     """Give a running job's blocks back."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], pool.config.horizon
+    types, words, kinds, horizon = (
+        planner.look.types,
+        planner.look.words,
+        planner.look.kinds,
+        pool.config.horizon,
+    )
     head = pool.env.head
     for h in range(pool.jobs[job].end - pool.env.now):
         level = pool.levels[ring(head, h, horizon)]
@@ -265,9 +239,9 @@ def give_back(shape: Ints, pool: Pool, job: int, plans: Ints) -> None:
             for w in range(words):
                 units = span(block, block + pool.needs[job, k], w)
                 column = k * kinds * words + w
-                plans[CHANGED, h, column] |= units & span(0, level, w)
+                planner.plans[CHANGED, h, column] |= units & span(0, level, w)
                 if kinds > 1:
-                    plans[CHANGED, h, column + words] |= units
+                    planner.plans[CHANGED, h, column + words] |= units
 
 
 # --- the heuristic goes on ---------------------------------------------------------------------------------
@@ -275,18 +249,15 @@ def give_back(shape: Ints, pool: Pool, job: int, plans: Ints) -> None:
 
 @compiled
 def roll_out(
-    shape: Ints,
+    planner: Planner,
+    bank: Ints,
+    queue: Ints,
     future: int,
     step: int,
-    bank: Ints,
     first: int,
     waiting: int,
     left_out: int,
     steady: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-    queue: Ints,
 ) -> float:
     """Let the heuristic go on in one future and return the value of what it places.
 
@@ -296,20 +267,20 @@ def roll_out(
     :param left_out: row of the table of a job that waits no longer, or -1
     :param steady: as :func:`steady_from` says of the plan
     """
-    sampled, count = shape[SAMPLED], 0
+    sampled, count = planner.look.sampled, 0
     for i in range(sampled, sampled + waiting):
-        if i != left_out and table[i, LENGTH] <= table[i, LATEST]:
-            count = queue_up(queue, count, i, table, worth)
+        if i != left_out and planner.table[i].length <= planner.table[i].latest:
+            count = queue_up(planner, queue, count, i)
     shift = step - 1
     arriving, last = bank[future], bank[future + 1]
-    while arriving < last and table[arriving, ARRIVAL] <= shift:
+    while arriving < last and planner.table[arriving].arrival <= shift:
         arriving += 1
     total = 0.0
-    for t in range(first, shape[DEPTH]):
+    for t in range(first, planner.look.depth):
         # Where nothing came and nothing is free that was not before, nobody can start.
-        look = t <= max(steady, 1) or more_free(plans, WORK, t, t - 1)
-        while arriving < last and table[arriving, ARRIVAL] <= t + shift:
-            count = queue_up(queue, count, arriving, table, worth)
+        look = t <= max(steady, 1) or more_free(planner, WORK, t, t - 1)
+        while arriving < last and planner.table[arriving].arrival <= t + shift:
+            count = queue_up(planner, queue, count, arriving)
             arriving += 1
             look = True
         if not look:
@@ -318,37 +289,37 @@ def roll_out(
         for q in range(count):
             i = queue[q]
             clock = t + shift if i < sampled else t
-            slack = table[i, LATEST] - table[i, LENGTH] - clock
+            slack = planner.table[i].latest - planner.table[i].length - clock
             if slack < 0:
                 continue
             # Behind the row that is held nothing becomes taken that is not yet, as behind the steady one.
-            may_start = t >= table[i, NO_PLACE_BEFORE] and clock >= table[i, ARRIVAL]
-            if may_start and try_start(shape, t, max(steady, held), plans, WORK, table, i):
-                total += worth[i, VALUE] * share_inside(shape, t, table[i, LENGTH])
+            may_start = t >= planner.table[i].no_place_before and clock >= planner.table[i].arrival
+            if may_start and try_start(planner, t, max(steady, held), WORK, i):
+                total += planner.table[i].value * share_inside(planner, t, planner.table[i].length)
                 continue
-            if shape[BACKFILL] and held < 0 and not table[i, IS_BROWN]:
-                holder, held = i, hold(shape, t, t + slack, steady, plans, table, i)
-                if clock >= table[i, ARRIVAL]:
-                    table[i, NO_PLACE_BEFORE] = held if held >= 0 else shape[DEPTH]
+            if planner.look.backfill and held < 0 and not planner.table[i].is_brown:
+                holder, held = i, hold(planner, t, t + slack, steady, i)
+                if clock >= planner.table[i].arrival:
+                    planner.table[i].no_place_before = held if held >= 0 else planner.look.depth
             queue[kept] = i
             kept += 1
         count = kept
         if held >= 0:
-            release(shape, held, plans, table, holder)
+            release(planner, held, holder)
     return total
 
 
 @inlined
-def queue_up(queue: Ints, count: int, i: int, table: Ints, worth: Floats) -> int:
+def queue_up(planner: Planner, queue: Ints, count: int, i: int) -> int:
     """Insert a job behind all whose key is not greater, and return the new number of jobs.
 
     The heuristic starts no job of an infinite key.
     """
-    if worth[i, KEY] == np.inf:
+    if planner.table[i].key == np.inf:
         return count
-    table[i, NO_PLACE_BEFORE] = 0
+    planner.table[i].no_place_before = 0
     place = count
-    while place > 0 and worth[queue[place - 1], KEY] > worth[i, KEY]:
+    while place > 0 and planner.table[queue[place - 1]].key > planner.table[i].key:
         queue[place] = queue[place - 1]
         place -= 1
     queue[place] = i

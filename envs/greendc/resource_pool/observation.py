@@ -57,17 +57,17 @@ SIN_HOUR = CONTEXT_FEATURES.index("sin_hour")
 COS_HOUR = CONTEXT_FEATURES.index("cos_hour")
 MORE_CONTEXT = len(CONTEXT_FEATURES)
 
-SWAP_FEATURES = (
+SUSPEND_FEATURES = (
     "value",  # v / (v + mean value of the workload)
     "remaining",  # steps from now to its end, if it starts now or goes on, over the horizon, clipped to 1
     "slack",  # how much later than that it may end and be on time, over the horizon, clipped to [-1, 1]
 )
 """What ``context`` tells, with the outlook, of the two jobs of ``suspend``; the units follow, over ``M``."""
 
-SWAP_VALUE = SWAP_FEATURES.index("value")
-SWAP_REMAINING = SWAP_FEATURES.index("remaining")
-SWAP_SLACK = SWAP_FEATURES.index("slack")
-SWAP_UNITS = len(SWAP_FEATURES)
+SUSPEND_VALUE = SUSPEND_FEATURES.index("value")
+SUSPEND_REMAINING = SUSPEND_FEATURES.index("remaining")
+SUSPEND_SLACK = SUSPEND_FEATURES.index("slack")
+SUSPEND_UNITS = len(SUSPEND_FEATURES)
 
 
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     if config.outlook > 0 and config.suspend:
         units = [f"units_{k}" for k in range(config.resource_types)]
         # The job that would give way and the one that would start, 0 where ``suspend`` is invalid.
-        names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SWAP_FEATURES, *units)]
+        names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SUSPEND_FEATURES, *units)]
         names.append("outlook_of_suspending")
     return tuple(names)
 

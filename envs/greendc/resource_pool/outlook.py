@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import EntryPoint, compiled
-from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout, orders
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.kernel_queue import occupied_steps, waiting_job
 from greendc.resource_pool.layout import Pool, PoolState, pool_at
-from greendc.resource_pool.observation import SWAP_REMAINING, SWAP_SLACK, SWAP_UNITS, SWAP_VALUE
-from greendc.resource_pool.plans import empty_plans, plan_shape
+from greendc.resource_pool.observation import SUSPEND_REMAINING, SUSPEND_SLACK, SUSPEND_UNITS, SUSPEND_VALUE
+from greendc.resource_pool.plans import make_memory, with_jobs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-NO_FUTURE: tuple[Ints, Ints] = np.array([[[0, 1]]]), np.zeros(2, np.int64)
-"""One future in which no job comes, and its place in a bank without any."""
+NO_FUTURE: Ints = np.array([[[0, 1]]])
+"""The one future of a bank without jobs."""
 
 
 class Outlook:
@@ -44,17 +43,15 @@ class Outlook:
 
     def __init__(self, config: ResourcePoolConfig) -> None:
         self.config = config
-        self._shape = plan_shape(config, config.outlook, backfill=True)
-        self._plans = empty_plans(self._shape)
+        self._memory = make_memory(config, config.outlook, orders.QOS, 0.0, backfill=True)
         self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
         self._value_actions = EntryPoint(kernel_rollout.value_actions)
         self._write_differences = EntryPoint(write_differences)
         self._make_room(64)
 
     def _make_room(self, waiting: int) -> None:
-        self._table = np.zeros((waiting, kp.NEEDS + self.config.resource_types), np.int64)
-        self._worth = np.zeros((waiting, 2))
-        self._queue = np.zeros(waiting, np.int64)
+        empty = self._memory
+        self._memory = with_jobs(empty, empty.bank, empty.table[:0], empty.needs[:0], waiting)
 
     def write(self, state: PoolState, first: int, last: int, jobs: Any, context: Any) -> None:
         """Write the outlook of environments ``first .. last - 1`` into a batch of observations.
@@ -65,27 +62,13 @@ class Outlook:
         """
         env = state.env[first:last]
         waiting = int((env["n_queue"] + env["n_late"]).max()) + 1
-        if waiting > len(self._queue):
+        if waiting > len(self._memory.queue):
             self._make_room(2 * waiting)
         candidates = state.counts[first:last, self.config.resource_types :] != 0
         self._keep_candidates(candidates, state, first)
         values = np.empty(candidates.shape)
-        futures, bank = NO_FUTURE
-        self._value_actions(
-            values,
-            candidates,
-            self._shape,
-            orders.QOS,
-            0.0,
-            np.tile(futures, (len(env), 1, 1)),
-            bank,
-            state,
-            first,
-            self._plans,
-            self._table,
-            self._worth,
-            self._queue,
-        )
+        futures = np.tile(NO_FUTURE, (len(env), 1, 1))
+        self._value_actions(values, candidates, futures, self._memory, state, first)
         self._write_differences(values, state, first, jobs, context)
 
 
@@ -102,13 +85,13 @@ def write_differences(
         if pool.config.may_suspend:
             place = context.shape[1] - 1
             context[first + i, place] = squashed(values[i, ready], idle, pool.config.mean_value)
-            write_swap(pool, context[first + i])
+            write_suspension(pool, context[first + i])
 
 
 @compiled
-def write_swap(pool: Pool, context: Singles) -> None:
+def write_suspension(pool: Pool, context: Singles) -> None:
     """Write who gives way and who starts, 0 where ``suspend`` is invalid."""
-    width = SWAP_UNITS + pool.config.types
+    width = SUSPEND_UNITS + pool.config.types
     place = context.shape[0] - 1 - 2 * width
     if not pool.mask[pool.config.ready_pool_size]:
         context[place : place + 2 * width] = 0.0
@@ -120,14 +103,14 @@ def write_swap(pool: Pool, context: Singles) -> None:
 
 @compiled
 def tell_job(pool: Pool, job: int, left: int, out: Singles) -> None:
-    """Write a job that ends in ``left`` steps; see ``SWAP_FEATURES``."""
+    """Write a job that ends in ``left`` steps; see ``SUSPEND_FEATURES``."""
     value, horizon = pool.jobs[job].value, pool.config.horizon
     slack = pool.jobs[job].latest - pool.env.now - left
-    out[SWAP_VALUE] = value / (value + pool.config.mean_value)
-    out[SWAP_REMAINING] = min(left / horizon, 1.0)
-    out[SWAP_SLACK] = min(max(slack / horizon, -1.0), 1.0)
+    out[SUSPEND_VALUE] = value / (value + pool.config.mean_value)
+    out[SUSPEND_REMAINING] = min(left / horizon, 1.0)
+    out[SUSPEND_SLACK] = min(max(slack / horizon, -1.0), 1.0)
     for k in range(pool.config.types):
-        out[SWAP_UNITS + k] = pool.needs[job, k] / pool.config.units
+        out[SUSPEND_UNITS + k] = pool.needs[job, k] / pool.config.units
 
 
 @compiled

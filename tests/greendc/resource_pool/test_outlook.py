@@ -14,7 +14,7 @@ from greendc.resource_pool import (
     ResourcePoolVectorEnv,
 )
 from greendc.resource_pool.jobs import JobArrays
-from greendc.resource_pool.observation import JOB_FEATURES, SWAP_FEATURES, context_features
+from greendc.resource_pool.observation import JOB_FEATURES, SUSPEND_FEATURES, context_features
 
 OPTIONS = (
     {},
@@ -90,7 +90,7 @@ def test_all_else_in_the_observation_stays(options):
         np.testing.assert_array_equal(with_it["resources"], without["resources"])
         np.testing.assert_array_equal(with_it["jobs"][:, :, :-1], without["jobs"])
         kept = without["context"].shape[1]
-        told = 1 + 2 * (len(SWAP_FEATURES) + pools[0].config.resource_types)
+        told = 1 + 2 * (len(SUSPEND_FEATURES) + pools[0].config.resource_types)
         assert with_it["context"].shape[1] == kept + told * pools[0].config.suspend
         np.testing.assert_array_equal(with_it["context"][:, :kept], without["context"])
     for pool in pools:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool import kernel
 from greendc.baselines.resource_pool.kernel_order import ROW, Rules, Scratch
-from greendc.baselines.resource_pool.kernel_swap import choose_swaps
+from greendc.baselines.resource_pool.kernel_suspend import choose_suspensions
 from greendc.compiled import EntryPoint
 from greendc.config import require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, orders
@@ -98,9 +98,9 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             widest=np.zeros((1 + brown, config.resource_types, config.horizon), np.int64),
             runs=np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64),
         )
-        self._choose_ready = EntryPoint(kernel.choose_ready)
+        self._choose_ready = {dtype: EntryPoint(kernel.choose_ready) for dtype in CELLS}
         self._dispatch_queue = EntryPoint(kernel.dispatch_queue)
-        self._choose_swaps = EntryPoint(choose_swaps)
+        self._choose_suspensions = EntryPoint(choose_suspensions)
 
     def _room(self, jobs: int) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.int64]]:
         """Return memory for so many jobs: their ids, the table and their needs."""
@@ -117,7 +117,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             self.simulator.require_begun()
         actions = self._start_jobs(observations)
         if self.preempt:
-            self._choose_swaps(actions, self.simulator.state)
+            self._choose_suspensions(actions, self.simulator.state)
         return actions
 
     def _start_jobs(self, observations: Observation) -> NDArray[np.int64]:
@@ -128,7 +128,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             return np.full(rows, self.simulator.config.ready_pool_size + 1, np.int64)
         image, jobs, scale = self._read(observations, rows)
         actions = np.empty(rows, np.int64)
-        self._choose_ready(
+        self._choose_ready[image.dtype](
             actions,
             self._rules,
             self.simulator.state.config,

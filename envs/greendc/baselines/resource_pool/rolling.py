@@ -15,7 +15,6 @@ from greendc.baselines.resource_pool.lp_bound import starts_programme
 from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
-from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout as kr
 from greendc.resource_pool.view import DARK, FREE
 from greendc.simulator import Observation
@@ -151,28 +150,27 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         first = (7919 * now + 104_729 * arrived) % (len(bank.first) - 1)
         for k in range(self.futures):
             future = (first + k) % (len(bank.first) - 1)
-            both = self._with_future(
-                known, bank.table[bank.first[future] : bank.first[future + 1]], future, step
-            )
+            both = self._with_future(known, future, step)
             shares += self._solve(both, len(waiting), powered, unoccupied)
         return _Plan(now, jobs["latest"][:arrived].copy(), waiting, shares / self.futures)
 
-    def _with_future(self, known: Instance, rows: Ints, future: int, step: int) -> Instance:
+    def _with_future(self, known: Instance, future: int, step: int) -> Instance:
         """Return the problem with the jobs of a future, whose step ``step`` is the first to come."""
         bank = self._bank
-        release = rows[:, kp.ARRIVAL] - step + 1
-        due = np.minimum(rows[:, kp.LATEST] - step + 1, self.depth - 1 + rows[:, kp.LENGTH])
-        kept = (release >= 1) & (release < self.depth) & (release + rows[:, kp.LENGTH] <= due)
-        value = bank.worth[bank.first[future] : bank.first[future + 1], kp.VALUE]
+        part = slice(bank.first[future], bank.first[future + 1])
+        rows, length = bank.table[part], bank.table["length"][part]
+        release = rows["arrival"] - step + 1
+        due = np.minimum(rows["latest"] - step + 1, self.depth - 1 + length)
+        kept = (release >= 1) & (release < self.depth) & (release + length <= due)
         return replace(
             known,
             job=np.append(known.job, np.full(np.count_nonzero(kept), -1)),
             release=np.append(known.release, release[kept]),
             due=np.append(known.due, due[kept]),
-            length=np.append(known.length, rows[kept, kp.LENGTH]),
-            need=np.concatenate([known.need, rows[kept, kp.NEEDS :]]),
-            value=np.append(known.value, value[kept]),
-            brown=np.append(known.brown, rows[kept, kp.IS_BROWN] == 1),
+            length=np.append(known.length, length[kept]),
+            need=np.concatenate([known.need, bank.needs[part][kept]]),
+            value=np.append(known.value, rows["value"][kept]),
+            brown=np.append(known.brown, rows["is_brown"][kept] == 1),
         )
 
     def _solve(self, instance: Instance, waiting: int, powered: Ints, unoccupied: Ints) -> Floats:

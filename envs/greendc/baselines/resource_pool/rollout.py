@@ -14,8 +14,7 @@ from greendc.baselines.resource_pool.policy import require_pool
 from greendc.compiled import EntryPoint
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
-from greendc.resource_pool import kernel_plan as kp
-from greendc.resource_pool.plans import empty_plans, plan_shape
+from greendc.resource_pool.plans import make_memory, with_jobs
 from greendc.simulator import Observation
 
 BASES = {
@@ -107,18 +106,15 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
-        self._shape = plan_shape(simulator.config, depth, backfill=dispatch == "easy")
-        self._plans = empty_plans(self._shape)
+        backfill = dispatch == "easy"
+        self._memory = make_memory(simulator.config, depth, self._order, self.floor, backfill)
         self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
         self._value_actions = EntryPoint(kernel_rollout.value_actions)
         self._imagine(self._bank, 64)
 
     def _imagine(self, futures: Futures, waiting: int) -> None:
         """Take these futures, in a table that holds so many waiting jobs behind theirs."""
-        more = ((0, waiting), (0, 0))
-        self._first, self._shape[kp.SAMPLED] = futures.first, len(futures.table)
-        self._table, self._worth = np.pad(futures.table, more), np.pad(futures.worth, more)
-        self._queue = np.zeros(waiting + int(np.diff(futures.first).max()), np.int64)
+        self._memory = with_jobs(self._memory, futures.first, futures.table, futures.needs, waiting)
         self._room = waiting
 
     def act(self, observations: Observation) -> NDArray[Any]:
@@ -166,21 +162,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         waiting = int((state.env["n_queue"] + state.env["n_late"]).max()) + 1
         futures = self._chosen_futures(candidates, waiting)
         values = np.empty(candidates.shape)
-        self._value_actions(
-            values,
-            candidates,
-            self._shape,
-            self._order,
-            self.floor,
-            futures,
-            self._first,
-            state,
-            0,
-            self._plans,
-            self._table,
-            self._worth,
-            self._queue,
-        )
+        self._value_actions(values, candidates, futures, self._memory, state, 0)
         return values
 
     def _chosen_futures(self, candidates: NDArray[np.bool_], waiting: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 
 @compiled
-def choose_swaps(actions: Ints, state: PoolState) -> None:
+def choose_suspensions(actions: Ints, state: PoolState) -> None:
     """Write ``suspend`` over ``no_op`` where that is worth it.
 
     The job that would start must be on time, and be worth more per remaining unit-step than the one that
