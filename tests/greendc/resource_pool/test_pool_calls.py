@@ -322,7 +322,8 @@ def test_random_calls_are_answered_or_refused() -> None:
 def small(num_envs: int = 2, **options: Any) -> ResourcePoolSimulator:
     jobs = job_arrays((0, 2, (1, 1), 0.5), (0, 3, (2, 0), 0.9), (4, 2, (1, 1), 1.0))
     options = {"units": 4, "horizon": 6, "episode_steps": 8, "ready_pool_size": 3, **options}
-    return ResourcePoolSimulator(ResourcePoolConfig(workload=FixedWorkload(jobs), **options), num_envs)
+    options.setdefault("workload", FixedWorkload(jobs))
+    return ResourcePoolSimulator(ResourcePoolConfig(**options), num_envs)
 
 
 def begun(num_envs: int = 2, **options: Any) -> tuple[ResourcePoolSimulator, Any]:
@@ -490,6 +491,16 @@ def test_planners_are_given_a_pool_and_its_observations() -> None:
         ShortestJobFirst(simulator, dispatch="easy").act({**out, "resources": out["resources"].astype(int)})
     with pytest.raises(ValueError, match=r"prior=\(1,\): must be a function that returns \(2, 5\)"):
         Rollout(simulator, 1, prior=lambda observations: np.zeros(1)).act(out)
+
+
+def test_a_heuristic_reads_pictures_of_either_dtype() -> None:
+    """Its compiled code does not look at types, so it has one code for each."""
+    wide = job_arrays((0, 3, (3, 1), 0.9), (0, 6, (4, 1), 0.8), (0, 2, (1, 1), 0.7))
+    simulator, out = begun(1, units=4, workload=FixedWorkload(wide), horizon=8)
+    simulator.step(np.array([0]), out)
+    policy = ShortestJobFirst(simulator, dispatch="easy")
+    in_floats = {**out, "resources": (out["resources"] / np.float32(255)).astype(np.float32)}
+    assert [policy.act(seen)[0] for seen in (out, in_floats, out)] == [1, 1, 1]
 
 
 def test_a_schedule_to_replay_names_jobs_that_there_are() -> None:
