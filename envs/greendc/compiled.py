@@ -65,6 +65,29 @@ def entry_point(function: Callable[..., object], *examples: object) -> Callable[
     return code
 
 
+class EntryPoint:
+    """A compiled function whose first call settles the types of its arguments: :func:`entry_point`, later.
+
+    All calls must have arguments of the same types and memory layouts as the first one, which is not checked.
+
+    :param function: a compiled function
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self._code: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: object) -> Any:
+        """Call the compiled code."""
+        if self._code is None:
+            self._code = entry_point(self._function, *arguments)
+        return self._code(*arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the code, which cannot be stored."""
+        return {"_function": self._function, "_code": None}
+
+
 def inlined(function: F) -> F:
     """Compile like :func:`compiled`, into every caller.
 
@@ -75,9 +98,10 @@ def inlined(function: F) -> F:
 
 
 def expanded(function: F) -> F:
-    """Compile a function by writing its statements into every caller, before types are known.
+    """Compile like :func:`compiled`, written out in every caller before types are known.
 
-    For functions that return tuples of records, which compiled functions cannot return.
+    For functions that return records, which compiled functions cannot pass back to their callers. It makes
+    the callers' code longer: :func:`inlined` is for all others.
     """
     result: F = _stamped(numba.njit(**OPTIONS, inline="always")(function))
     return result

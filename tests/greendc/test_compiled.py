@@ -18,7 +18,7 @@ print(kernel_of_the_test.value())
 
 def run(folder: Path, stamp: str, code: str = CHILD, **variables: str) -> str:
     command = [sys.executable, "-c", code, stamp]
-    env = {**os.environ, **variables}
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **variables}
     child = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
     assert child.returncode == 0, child.stderr
     return child.stdout.strip()

@@ -3,28 +3,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled
 
-# Columns of a site array, made by `SiteConfig.to_array`.
-CRITICAL_KW = 0
-POOL_KW = 1
-IDLE_FRACTION = 2
-BATTERY_MIN_KWH = 3
-BATTERY_MAX_KWH = 4
-CHARGE_KW = 5
-DISCHARGE_KW = 6
-EFFICIENCY = 7
-GRID_KW = 8
-GRID_POOL_KW = 9
-SITE_COLUMNS = 10
+SITE = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            "critical_kw",
+            "pool_kw",
+            "idle_fraction",
+            "battery_min_kwh",
+            "battery_max_kwh",
+            "charge_kw",
+            "discharge_kw",
+            "efficiency",
+            "grid_kw",
+            "grid_pool_kw",
+        )
+    ]
+)
+"""A site, as :meth:`greendc.energy.SiteConfig.to_record` makes it."""
 
 
 @compiled
 def dispatch(
-    site: NDArray[np.float64],
+    site: Any,
     stored: float,
     generation: float,
     demand: float,
@@ -41,7 +49,7 @@ def dispatch(
     Given the same generation, neither the pool power that can be served nor the energy stored afterwards
     falls when ``stored`` is raised, nor the latter when ``demand`` is lowered. Exact forecasts rest on that.
 
-    :param site: begins with ``SITE_COLUMNS`` numbers, see :meth:`greendc.energy.SiteConfig.to_array`
+    :param site: a record, see :meth:`greendc.energy.SiteConfig.to_record`
     :param stored: energy in the battery, kWh
     :param generation: power from sun and wind, kW
     :param demand: power that the pool asks for, kW
@@ -49,25 +57,22 @@ def dispatch(
     :param step_hours: length of the step, h
     :return: power served to the critical load and to the pool, charge, discharge, grid, curtailed (all mean
         kW over the step), and the energy stored afterwards in kWh
-    :raises ValueError: if ``site`` is shorter than that
     """
-    if site.shape[0] < SITE_COLUMNS:
-        raise ValueError("site: must begin with SITE_COLUMNS numbers, made by SiteConfig.to_array")
-    critical = site[CRITICAL_KW]
+    critical = site.critical_kw
     critical_green = min(generation, critical)
     pool_green = min(generation - critical_green, demand)
     surplus = max(generation - critical_green - pool_green, 0.0)
-    room = max(site[BATTERY_MAX_KWH] - stored, 0.0) / (site[EFFICIENCY] * step_hours)
-    charge = min(min(surplus, site[CHARGE_KW]), room)
+    room = max(site.battery_max_kwh - stored, 0.0) / (site.efficiency * step_hours)
+    charge = min(min(surplus, site.charge_kw), room)
 
-    dischargeable = min(site[DISCHARGE_KW], max(stored - site[BATTERY_MIN_KWH], 0.0) / step_hours)
+    dischargeable = min(site.discharge_kw, max(stored - site.battery_min_kwh, 0.0) / step_hours)
     critical_stored = min(critical - critical_green, dischargeable)
     pool_stored = min(demand - pool_green, dischargeable - critical_stored)
     discharge = critical_stored + pool_stored
 
-    critical_grid = min(critical - critical_green - critical_stored, site[GRID_KW])
+    critical_grid = min(critical - critical_green - critical_stored, site.grid_kw)
     pool_lacks = demand - pool_green - pool_stored
-    pool_grid = min(min(pool_lacks, site[GRID_POOL_KW]), site[GRID_KW] - critical_grid)
+    pool_grid = min(min(pool_lacks, site.grid_pool_kw), site.grid_kw - critical_grid)
     return (
         critical_green + critical_stored + critical_grid,
         pool_green + pool_stored + pool_grid + brown,
@@ -75,7 +80,7 @@ def dispatch(
         discharge,
         critical_grid + pool_grid + brown,
         surplus - charge,
-        stored + (site[EFFICIENCY] * charge - discharge) * step_hours,
+        stored + (site.efficiency * charge - discharge) * step_hours,
     )
 
 

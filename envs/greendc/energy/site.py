@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from greendc.config import from_mapping, require, require_kinds, require_one_of
 from greendc.energy import kernel
@@ -139,21 +138,22 @@ class SiteConfig:
         """Draw of the pool with every unit in use, in kW."""
         return self.total_kw - self.critical_kw
 
-    def to_array(self) -> NDArray[np.float64]:
-        """Return the numbers that :func:`greendc.energy.kernel.dispatch` needs, by its columns."""
+    def to_record(self) -> np.void:
+        """Return what :func:`greendc.energy.kernel.dispatch` needs, of dtype ``SITE``."""
         battery = self.battery
-        site = np.zeros(kernel.SITE_COLUMNS)
-        site[kernel.CRITICAL_KW] = self.critical_kw
-        site[kernel.POOL_KW] = self.pool_kw
-        site[kernel.IDLE_FRACTION] = self.idle_fraction
-        site[kernel.BATTERY_MIN_KWH] = battery.min_charge * battery.energy_kwh
-        site[kernel.BATTERY_MAX_KWH] = battery.max_charge * battery.energy_kwh
-        site[kernel.CHARGE_KW] = battery.charge_kw
-        site[kernel.DISCHARGE_KW] = battery.discharge_kw
-        site[kernel.EFFICIENCY] = battery.efficiency
-        limit = {"off": 0.0, "capped": self.grid_cap_kw}.get(self.grid, np.inf)
-        site[kernel.GRID_KW] = limit
-        site[kernel.GRID_POOL_KW] = limit if self.grid == "capped" else 0.0
+        site: np.void = np.zeros(1, kernel.SITE)[0]
+        site["critical_kw"] = self.critical_kw
+        site["pool_kw"] = self.pool_kw
+        site["idle_fraction"] = self.idle_fraction
+        site["battery_min_kwh"] = battery.min_charge * battery.energy_kwh
+        site["battery_max_kwh"] = battery.max_charge * battery.energy_kwh
+        site["charge_kw"] = battery.charge_kw
+        site["discharge_kw"] = battery.discharge_kw
+        site["efficiency"] = battery.efficiency
+        cap = 0.0 if self.grid_cap_kw is None else self.grid_cap_kw
+        limit = {"off": 0.0, "capped": cap}.get(self.grid, np.inf)
+        site["grid_kw"] = limit
+        site["grid_pool_kw"] = limit if self.grid == "capped" else 0.0
         return site
 
 

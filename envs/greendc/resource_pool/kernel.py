@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
-from greendc.resource_pool.kernel_place import place, planned_value, suspend
+from greendc.resource_pool.kernel_place import place, suspend
 from greendc.resource_pool.kernel_power import forecast_levels
 from greendc.resource_pool.kernel_queue import enqueue, may_use_brown, occupied_steps, waiting_job
+from greendc.resource_pool.kernel_reward import settle
 from greendc.resource_pool.kernel_rows import clear_row, find_start, powered_units
 from greendc.resource_pool.kernel_step import admit, advance
+from greendc.resource_pool.layout import Pool, PoolState, pool_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,16 +33,7 @@ Cells = NDArray[Any]
 @compiled
 def step_batch(
     actions: Ints,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
+    state: PoolState,
     truncated: NDArray[np.bool_],
     out_image: Cells,
     out_jobs: Singles,
@@ -53,47 +45,24 @@ def step_batch(
     :return: 0; or, with nothing changed, ``b + 1`` if environment ``b`` is the first that cannot be stepped
         because its action is not in the action space, ``-(b + 1)`` if because its episode is over
     """
-    n_actions = config[at.READY] + 2
+    config = state.config[0]
     for b in range(actions.shape[0]):
-        if actions[b] < 0 or actions[b] >= n_actions:
+        if actions[b] < 0 or actions[b] >= config.ready_pool_size + 2:
             return b + 1
-        if env[b, at.NOW] >= config[at.EPISODE_STEPS]:
+        if state.env[b].now >= config.episode_steps:
             return -(b + 1)
     for b in range(actions.shape[0]):
-        decide(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, b, actions[b])
-        truncated[b] = env[b, at.NOW] >= config[at.EPISODE_STEPS]
-        observe(
-            config,
-            config_f,
-            env,
-            env_f,
-            jobs,
-            jobs_f,
-            lists,
-            rows,
-            image,
-            b,
-            out_image,
-            out_jobs,
-            out_context,
-            out_mask,
-        )
+        pool = pool_at(state, b)
+        decide(pool, actions[b])
+        truncated[b] = pool.env.now >= config.episode_steps
+        observe(pool, out_image[b], out_jobs[b], out_context[b], out_mask[b])
     return 0
 
 
 @compiled
 def step_single(
     action: int,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
+    state: PoolState,
     truncated: NDArray[np.bool_],
     out_image: Cells,
     out_jobs: Singles,
@@ -104,146 +73,88 @@ def step_single(
 
     :return: as :func:`step_batch`
     """
-    if action < 0 or action >= config[at.READY] + 2:
+    pool = pool_at(state, 0)
+    if action < 0 or action >= pool.config.ready_pool_size + 2:
         return 1
-    if env[0, at.NOW] >= config[at.EPISODE_STEPS]:
+    if pool.env.now >= pool.config.episode_steps:
         return -1
-    decide(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, 0, action)
-    truncated[0] = env[0, at.NOW] >= config[at.EPISODE_STEPS]
-    observe(
-        config,
-        config_f,
-        env,
-        env_f,
-        jobs,
-        jobs_f,
-        lists,
-        rows,
-        image,
-        0,
-        out_image.reshape((1, out_image.shape[0], out_image.shape[1])),
-        out_jobs.reshape((1, out_jobs.shape[0], out_jobs.shape[1])),
-        out_context.reshape((1, out_context.shape[0])),
-        out_mask.reshape((1, out_mask.shape[0])),
-    )
+    decide(pool, action)
+    truncated[0] = pool.env.now >= pool.config.episode_steps
+    observe(pool, out_image, out_jobs, out_context, out_mask)
     return 0
 
 
 @inlined
-def decide(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
-    b: int,
-    action: int,
-) -> None:
+def decide(pool: Pool, action: int) -> None:
     """Take one decision, and with ``skip_forced`` pass over the forced ones that follow."""
-    env_f[b, at.REWARD] = 0.0
-    env_f[b, at.COST] = 0.0
-    env[b, at.TIME_ADVANCED] = 0
-    env[b, at.DECISIONS] += 1
-    ready = config[at.READY]
-    valid = env[b, at.ENV_I + config[at.TYPES] + action] != 0
+    pool.env.reward = 0.0
+    pool.env.cost = 0.0
+    pool.env.time_advanced = 0
+    pool.env.decisions += 1
+    ready = pool.config.ready_pool_size
+    valid = pool.mask[action] != 0
     placed, time_goes_on = -1, False
     if valid and action < ready:
-        placed = waiting_job(env, lists, b, action)
-        offset = jobs[b, placed, at.FOUND_START] - env[b, at.NOW]
-        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, placed, offset)
+        placed = waiting_job(pool, action)
+        offset = pool.jobs[placed].found_start - pool.env.now
+        place(pool, placed, offset)
     elif valid and action == ready:
-        swap(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b)
+        suspend_and_start(pool)
     else:
-        env[b, at.INVALID] += not valid
+        pool.env.invalid += not valid
         time_goes_on = True
     undecided = True
     while undecided:
         if time_goes_on:
-            advance(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, series, b)
-        any_choice = refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, placed)
-        over = env[b, at.NOW] >= config[at.EPISODE_STEPS]
-        undecided = config[at.SKIP_FORCED] != 0 and not any_choice and not over
+            advance(pool)
+        any_choice = refresh_choices(pool, placed)
+        over = pool.env.now >= pool.config.episode_steps
+        undecided = pool.config.skip_forced != 0 and not any_choice and not over
         placed, time_goes_on = -1, True
-    if config_f[at.PAY_POTENTIAL] > 0.0:
-        phi = planned_value(env, jobs, jobs_f, lists, b)
-        env_f[b, at.REWARD] += config_f[at.PAY_POTENTIAL] * (config_f[at.GAMMA] * phi - env_f[b, at.PHI])
-        env_f[b, at.PHI] = phi
-    env_f[b, at.REWARD] /= config_f[at.MEAN_VALUE]
-    env_f[b, at.ACCRUED_REWARD] += env_f[b, at.REWARD]
+    settle(pool)
 
 
 @compiled
-def swap(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    b: int,
-) -> None:
+def suspend_and_start(pool: Pool) -> None:
     """Suspend the running job of least value density and start the ready job of greatest that then fits."""
-    now = env[b, at.NOW]
-    victim, job = env[b, at.SWAP_VICTIM], waiting_job(env, lists, b, env[b, at.SWAP_SLOT])
-    suspend(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, victim)
-    env[b, at.SWAPS] += 1
-    jobs[b, victim, at.BARRED] = now
-    length = occupied_steps(config, jobs, b, job)
-    brown = may_use_brown(config_f, jobs_f, b, job)
-    find_start(config, jobs, rows, b, job, env[b, at.HEAD], length, brown, 0, 0)
-    place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, 0)
-    enqueue(config, env, jobs, lists, b, victim)
+    now = pool.env.now
+    victim, job = pool.env.victim, waiting_job(pool, pool.env.successor)
+    suspend(pool, victim)
+    pool.env.agent_suspensions += 1
+    pool.jobs[victim].barred = now
+    length = occupied_steps(pool, job)
+    brown = may_use_brown(pool, job)
+    find_start(pool, job, pool.env.head, length, brown, 0, 0)
+    place(pool, job, 0)
+    enqueue(pool, victim)
 
 
 @compiled
-def place_waiting(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    b: int,
-    job: int,
-    now_only: bool,
-) -> int:
+def place_one(state: PoolState, b: int, job: int, now_only: bool) -> int:
+    """Place a waiting job of environment ``b``; see :func:`place_waiting`."""
+    return place_waiting(pool_at(state, b), job, now_only)
+
+
+@compiled
+def place_waiting(pool: Pool, job: int, now_only: bool) -> int:
     """Place any waiting job at its earliest start, and return that start's offset, or -1 if there is none."""
-    now, length = env[b, at.NOW], occupied_steps(config, jobs, b, job)
-    if jobs[b, job, at.BARRED] == now:
+    now, length = pool.env.now, occupied_steps(pool, job)
+    if pool.jobs[job].barred == now:
         return -1
-    last = 0 if now_only or config[at.PLACE_NOW] else config[at.HORIZON] - length
-    brown = may_use_brown(config_f, jobs_f, b, job)
-    jobs[b, job, at.FOUND_EPOCH] = -1
-    offset = find_start(config, jobs, rows, b, job, env[b, at.HEAD], length, brown, 0, last)
+    last = 0 if now_only or pool.config.place_now else pool.config.horizon - length
+    brown = may_use_brown(pool, job)
+    pool.jobs[job].found_epoch = -1
+    offset = find_start(pool, job, pool.env.head, length, brown, 0, last)
     if offset >= 0:
-        place(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job, offset)
+        place(pool, job, offset)
     # Looking for a start overwrites what is kept of the last search for this job: also where it fails.
-    refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, job if offset >= 0 else -1)
+    refresh_choices(pool, job if offset >= 0 else -1)
     return offset
 
 
 @compiled
 def observe_batch(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
+    state: PoolState,
     first: int,
     last: int,
     out_image: Cells,
@@ -253,70 +164,21 @@ def observe_batch(
 ) -> None:
     """Write the observations of environments ``first .. last - 1`` into their rows of the batch."""
     for b in range(first, last):
-        observe(
-            config,
-            config_f,
-            env,
-            env_f,
-            jobs,
-            jobs_f,
-            lists,
-            rows,
-            image,
-            b,
-            out_image,
-            out_jobs,
-            out_context,
-            out_mask,
-        )
+        observe(pool_at(state, b), out_image[b], out_jobs[b], out_context[b], out_mask[b])
 
 
 @compiled
-def reset_one(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
-    b: int,
-    arrival: Ints,
-    duration: Ints,
-    units: Ints,
-    qos: Floats,
-    latest: Ints,
-    value: Floats,
-    by_latest: Ints,
-    stored_kwh: float,
-    start_hour: float,
-) -> None:
-    """Start an episode of one environment with these jobs; ``series`` has been filled already."""
-    env[b, :] = 0
-    env_f[b, :] = 0.0
-    env[b, at.N_JOBS] = arrival.shape[0]
-    env_f[b, at.STORED_KWH] = stored_kwh
-    env_f[b, at.START_HOUR] = start_hour
-    for j in range(arrival.shape[0]):
-        jobs[b, j, :] = 0
-        jobs[b, j, at.ARRIVAL] = arrival[j]
-        jobs[b, j, at.DURATION] = duration[j]
-        jobs[b, j, at.REMAINING] = duration[j]
-        jobs[b, j, at.LATEST] = latest[j]
-        for column in (at.FINISH, at.FIRST_START, at.BARRED, at.FOUND_EPOCH, at.FOUND_START):
-            jobs[b, j, column] = -1
-        for k in range(config[at.TYPES]):
-            jobs[b, j, at.JOB_I + k] = units[j, k]
-        jobs_f[b, j, at.VALUE] = value[j]
-        jobs_f[b, j, at.QOS] = qos[j]
-        jobs_f[b, j, at.LATE_PAID] = 0.0
-        lists[b, at.BY_LATEST, j] = by_latest[j]
-    forecast_levels(config, config_f, env, env_f, series, b)
-    for h in range(config[at.HORIZON]):
-        level = powered_units(env_f[b, at.ENV_F + h], config[at.UNITS])
-        clear_row(config, rows, image, b, config_f[at.CELL_SCALE], h, level)
-    admit(config, env, jobs, lists, b)
-    refresh_choices(config, config_f, env, jobs, jobs_f, lists, rows, b, -1)
+def reset_one(state: PoolState, b: int, by_latest: Ints) -> None:
+    """Start the episode of one environment; its record, its jobs and its series have been filled already.
+
+    :param by_latest: ``(jobs,)`` their ids by latest finish
+    """
+    pool = pool_at(state, b)
+    for j in range(by_latest.shape[0]):
+        pool.by_latest[j] = by_latest[j]
+    forecast_levels(pool)
+    for h in range(pool.config.horizon):
+        level = powered_units(pool.forecast[h], pool.config.units)
+        clear_row(pool, pool.config.cell_scale, h, level)
+    admit(pool)
+    refresh_choices(pool, -1)

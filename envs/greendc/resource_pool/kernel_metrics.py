@@ -3,40 +3,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.layout import Record
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @compiled
-def job_metrics(out: Floats, env: Ints, jobs: Ints, jobs_f: Floats) -> None:
+def job_metrics(out: Floats, env: Record, jobs: Any) -> None:
     """Write the metrics that follow from the jobs, in the order of ``metrics.JOB_METRICS``."""
-    now, arrived = env[at.NOW], env[at.NEXT_ARRIVAL]
+    now, arrived = env.now, env.next_arrival
     value, value_all, value_inside, value_all_inside = 0.0, 0.0, 0.0, 0.0
     completed, on_time, violated = 0, 0, 0
     slowdown, waiting = 0.0, 0.0
     for j in range(arrived):
-        row, worth = jobs[j], jobs_f[j, at.VALUE]
-        inside = row[at.LATEST] <= now
+        job, worth = jobs[j], jobs[j].value
+        inside = job.latest <= now
         value_all += worth
         if inside:
             value_all_inside += worth
-        finished = row[at.STATUS] == at.FINISHED
+        finished = job.status == at.FINISHED
         if finished:
             completed += 1
-            slowdown += (row[at.FINISH] - row[at.ARRIVAL]) / row[at.DURATION]
-            waiting += row[at.FINISH] - row[at.ARRIVAL] - row[at.DURATION]
-        if finished and row[at.FINISH] <= row[at.LATEST]:
+            slowdown += (job.finish - job.arrival) / job.duration
+            waiting += job.finish - job.arrival - job.duration
+        if finished and job.finish <= job.latest:
             on_time += 1
             value += worth
             if inside:
                 value_inside += worth
-        elif finished or row[at.STATUS] == at.LEFT or row[at.LATEST] < now:
+        elif finished or job.status == at.LEFT or job.latest < now:
             violated += 1
     out[0] = value
     out[1] = value / value_all if value_all > 0.0 else 0.0

@@ -1,8 +1,5 @@
 # mypy: warn-return-any=False
-"""Compiled power of the resource pool: forecasts as levels of rows, and the energy of each step.
-
-Everything here works on environment ``b``; the arrays are described in :mod:`greendc.resource_pool.layout`.
-"""
+"""Compiled power of the resource pool: forecasts as levels of rows, and the energy of each step."""
 
 from __future__ import annotations
 
@@ -12,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
-from greendc.energy.kernel import CRITICAL_KW, IDLE_FRACTION, POOL_KW, dispatch
+from greendc.energy.kernel import dispatch
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_rows import clear_row, powered_units, ring, set_level
+from greendc.resource_pool.layout import Pool
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,8 +20,8 @@ Cells = NDArray[Any]
 
 
 @compiled
-def forecast_levels(config: Ints, config_f: Floats, env: Ints, env_f: Floats, series: Floats, b: int) -> None:
-    """Write the share of the pool that each row can power, as it is foreseen now, behind ``ENV_F``.
+def forecast_levels(pool: Pool) -> None:
+    """Write the share of the pool that each row can power, as it is foreseen now, into ``forecast``.
 
     At a site the projection takes it that the pool draws all the power that is available in every row.
     Actual use is never more, and :func:`~greendc.energy.kernel.dispatch` is monotone in the energy stored,
@@ -31,101 +29,90 @@ def forecast_levels(config: Ints, config_f: Floats, env: Ints, env_f: Floats, se
     broken. All available power is meant, not just that of whole units: a projection in whole units would
     not be monotone, since a little more charge may light one more unit, whose draw then empties the battery.
     """
-    now, hours = env[b, at.NOW], config_f[at.STEP_HOURS]
-    error, walk = config_f[at.FORECAST_ERROR], series[b, now, at.WALK]
-    stored = env_f[b, at.STORED_KWH]
-    for h in range(config[at.HORIZON]):
-        factor = max(0.0, 1.0 + error * (series[b, now + h, at.WALK] - walk))
-        if config[at.HAS_SITE]:
-            generation = (series[b, now + h, at.SOLAR] + series[b, now + h, at.WIND]) * factor
-            flows = dispatch(config_f, stored, generation, config_f[POOL_KW], 0.0, hours)
+    now, hours = pool.env.now, pool.config.step_hours
+    error, walk = pool.config.forecast_error, pool.series[now, at.WALK]
+    stored = pool.env.stored_kwh
+    for h in range(pool.config.horizon):
+        factor = max(0.0, 1.0 + error * (pool.series[now + h, at.WALK] - walk))
+        if pool.config.has_site:
+            generation = (pool.series[now + h, at.SOLAR] + pool.series[now + h, at.WIND]) * factor
+            flows = dispatch(pool.config.site, stored, generation, pool.config.site.pool_kw, 0.0, hours)
             stored = flows[6]
-            level = flows[1] / config_f[POOL_KW]
+            level = flows[1] / pool.config.site.pool_kw
             if h == 0:
-                env_f[b, at.AVAILABLE_KW] = flows[1]
+                pool.env.available_kw = flows[1]
         else:
-            level = min(series[b, now + h, at.SOLAR] * factor, 1.0)
+            level = min(pool.series[now + h, at.SOLAR] * factor, 1.0)
         # Kilowatts near the largest float may overflow, and make NaN of a level: no power, then.
-        env_f[b, at.ENV_F + h] = level if level >= 0.0 else 0.0
+        pool.forecast[h] = level if level >= 0.0 else 0.0
 
 
 @inlined
-def refresh_levels(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
-    b: int,
-) -> bool:
+def refresh_levels(pool: Pool) -> bool:
     """Move the image up to now: clear its new last row and give every row its newest level.
 
     :return: whether the level of any row fell
     """
-    horizon, units, now = config[at.HORIZON], config[at.UNITS], env[b, at.NOW]
-    head, scale = env[b, at.HEAD], config_f[at.CELL_SCALE]
+    horizon, units, now = pool.config.horizon, pool.config.units, pool.env.now
+    head, scale = pool.env.head, pool.config.cell_scale
     last = ring(head, horizon - 1, horizon)
-    if config[at.EXACT_LEVELS]:
-        level = powered_units(series[b, now + horizon - 1, at.SOLAR], units)
-        clear_row(config, rows, image, b, scale, last, level)
+    if pool.config.exact_levels:
+        level = powered_units(pool.series[now + horizon - 1, at.SOLAR], units)
+        clear_row(pool, scale, last, level)
         return False
-    forecast_levels(config, config_f, env, env_f, series, b)
-    level = powered_units(env_f[b, at.ENV_F + horizon - 1], units)
-    clear_row(config, rows, image, b, scale, last, level)
+    forecast_levels(pool)
+    level = powered_units(pool.forecast[horizon - 1], units)
+    clear_row(pool, scale, last, level)
     changed, fell = False, False
     for h in range(horizon - 1):
         row = ring(head, h, horizon)
-        level, before = powered_units(env_f[b, at.ENV_F + h], units), rows[b, row, at.LEVEL]
+        level, before = powered_units(pool.forecast[h], units), pool.levels[row]
         if level != before:
             changed = True
             fell = fell or level < before
-            set_level(config, rows, image, b, scale, row, level)
+            set_level(pool, scale, row, level)
     if changed:
-        env[b, at.EPOCH] += 1
+        pool.env.epoch += 1
     return fell
 
 
 @compiled
-def dark_units_in_use(config: Ints, env: Ints, jobs: Ints, lists: Ints, b: int, level: int) -> int:
+def dark_units_in_use(pool: Pool, level: int) -> int:
     """Return how many units above the powered ones are running jobs on brown energy."""
-    types, dark = config[at.TYPES], 0
-    for i in range(env[b, at.N_PLACED]):
-        job = lists[b, at.PLACED, i]
-        if jobs[b, job, at.STATUS] == at.RUNNING:
+    types, dark = pool.config.types, 0
+    for i in range(pool.env.n_placed):
+        job = pool.placed[i]
+        if pool.jobs[job].status == at.RUNNING:
             for k in range(types):
-                block, need = jobs[b, job, at.JOB_I + types + k], jobs[b, job, at.JOB_I + k]
+                block, need = pool.blocks[job, k], pool.needs[job, k]
                 dark += min(max(block + need - level, 0), need)
     return dark
 
 
 @compiled
-def account_energy(
-    config: Ints, config_f: Floats, env: Ints, env_f: Floats, series: Floats, b: int, used: int, idle: int
-) -> None:
+def account_energy(pool: Pool, used: int, idle: int) -> None:
     """Dispatch the step that ends and add its energies up.
 
     :param used: units in use, of all types together
     :param idle: units that green power carries and no job uses
     """
-    now, hours = env[b, at.NOW], config_f[at.STEP_HOURS]
-    solar, wind = series[b, now, at.SOLAR], series[b, now, at.WIND]
-    unit_kw = config_f[POOL_KW] / (config[at.UNITS] * config[at.TYPES])
-    draw = unit_kw * (used + config_f[IDLE_FRACTION] * idle)
-    demand = min(draw, env_f[b, at.AVAILABLE_KW])
-    brown = draw - demand if config_f[at.BROWN_ABOVE] < np.inf else 0.0
-    critical, pool, charge, discharge, grid, curtailed, stored = dispatch(
-        config_f, env_f[b, at.STORED_KWH], solar + wind, demand, brown, hours
+    now, hours = pool.env.now, pool.config.step_hours
+    solar, wind = pool.series[now, at.SOLAR], pool.series[now, at.WIND]
+    unit_kw = pool.config.site.pool_kw / (pool.config.units * pool.config.types)
+    draw = unit_kw * (used + pool.config.site.idle_fraction * idle)
+    demand = min(draw, pool.env.available_kw)
+    brown = draw - demand if pool.config.brown_above < np.inf else 0.0
+    critical, served, charge, discharge, grid, curtailed, stored = dispatch(
+        pool.config.site, pool.env.stored_kwh, solar + wind, demand, brown, hours
     )
-    env_f[b, at.STORED_KWH] = stored
-    env_f[b, at.SOLAR_KWH] += solar * hours
-    env_f[b, at.WIND_KWH] += wind * hours
-    env_f[b, at.CRITICAL_KWH] += critical * hours
-    env_f[b, at.POOL_KWH] += pool * hours
-    env_f[b, at.CHARGED_KWH] += charge * hours
-    env_f[b, at.DISCHARGED_KWH] += discharge * hours
-    env_f[b, at.GRID_KWH] += grid * hours
-    env_f[b, at.CURTAILED_KWH] += curtailed * hours
-    env_f[b, at.UNSERVED_KWH] += max(config_f[CRITICAL_KW] - critical, 0.0) * hours
-    env_f[b, at.CARBON_KG] += grid * hours * series[b, now, at.CARBON]
+    pool.env.stored_kwh = stored
+    pool.env.solar_kwh += solar * hours
+    pool.env.wind_kwh += wind * hours
+    pool.env.critical_kwh += critical * hours
+    pool.env.pool_kwh += served * hours
+    pool.env.charged_kwh += charge * hours
+    pool.env.discharged_kwh += discharge * hours
+    pool.env.grid_kwh += grid * hours
+    pool.env.curtailed_kwh += curtailed * hours
+    pool.env.unserved_kwh += max(pool.config.site.critical_kw - critical, 0.0) * hours
+    pool.env.carbon_kg += grid * hours * pool.series[now, at.CARBON]

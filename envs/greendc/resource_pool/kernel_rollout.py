@@ -11,35 +11,22 @@ whatever starts last looks cheap, since nobody sees what it keeps out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_plan import (
-    ARRIVAL,
-    BACKFILL,
     CHANGED,
-    DAY,
-    DEPTH,
-    IS_BROWN,
-    KEY,
-    KINDS,
-    LATEST,
-    LENGTH,
-    NEEDS,
-    NO_PLACE_BEFORE,
     NOW,
-    ROWS,
-    SAMPLED,
-    TYPES,
-    UNITS,
-    VALUE,
-    WORDS,
     WORK,
+    Memory,
+    Planner,
     copy_plan,
     hold,
     more_free,
+    planner_of,
     release,
     share_inside,
     steady_from,
@@ -48,6 +35,7 @@ from greendc.resource_pool.kernel_plan import (
 )
 from greendc.resource_pool.kernel_queue import is_hopeless, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_rows import column_of, ring, span
+from greendc.resource_pool.layout import Pool, PoolState, pool_at
 from greendc.resource_pool.orders import sort_key
 
 Ints = NDArray[np.int64]
@@ -58,22 +46,10 @@ Floats = NDArray[np.float64]
 def value_actions(
     values: Floats,
     candidates: NDArray[np.bool_],
-    shape: Ints,
-    order: int,
-    floor: float,
     futures: Ints,
-    bank: Ints,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-    queue: Ints,
+    memory: Memory,
+    state: PoolState,
+    first_env: int,
 ) -> None:
     """Write the mean value of each candidate over the futures, NaN elsewhere.
 
@@ -82,12 +58,10 @@ def value_actions(
 
     :param values: ``(B, n + 2)``
     :param candidates: ``(B, n + 2)``, valid actions; ``no_op`` is always one
-    :param floor: the heuristic starts no job of a lesser QoS value
     :param futures: ``(B, F, 2)``: which future of the bank, and the step of it that comes next
-    :param bank: ``(K + 1,)``: future ``k``'s jobs are rows ``bank[k] .. bank[k + 1] - 1`` of ``table``
-    :param plans: scratch, as are ``queue`` ``(jobs,)`` and the rows of ``table`` and ``worth`` behind the
-        sampled jobs
+    :param first_env: the environment that row 0 is of
     """
+    planner = planner_of(memory)
     n_actions = values.shape[1]
     for b in range(values.shape[0]):
         choices = 0
@@ -97,260 +71,177 @@ def value_actions(
         if choices <= 1:
             values[b, n_actions - 1] = 0.0
             continue
-        read_plan(shape, config, env, rows, b, plans)
-        waiting = read_waiting(
-            shape, order, floor, config, config_f, env, jobs, jobs_f, lists, b, table, worth
-        )
+        pool = pool_at(state, first_env + b)
+        read_plan(planner, pool)
+        waiting = read_waiting(planner, pool)
         for a in range(n_actions):
             if not candidates[b, a]:
                 continue
-            copy_plan(plans, CHANGED, NOW)
+            copy_plan(planner, CHANGED, NOW)
             first, count, left_out, gained = 0, waiting, -1, 0.0
-            if a < config[at.READY]:
-                left_out = shape[SAMPLED] + a
-                gained = place_slot(shape, env, jobs, lists, b, a, plans, table, worth)
-            elif a == config[at.READY]:
-                left_out = shape[SAMPLED] + env[b, at.SWAP_SLOT]
-                gained = swap(
-                    shape,
-                    order,
-                    floor,
-                    config,
-                    config_f,
-                    env,
-                    jobs,
-                    jobs_f,
-                    rows,
-                    b,
-                    waiting,
-                    plans,
-                    table,
-                    worth,
-                )
+            if a < pool.config.ready_pool_size:
+                left_out = planner.look.sampled + a
+                gained = place_slot(planner, pool, a)
+            elif a == pool.config.ready_pool_size:
+                left_out = planner.look.sampled + pool.env.successor
+                gained = suspend_and_start(planner, pool, waiting)
                 count = waiting + 1
             else:
                 first = 1
-            steady, total = steady_from(shape, plans), 0.0
+            steady, total = steady_from(planner), 0.0
             for f in range(futures.shape[1]):
-                copy_plan(plans, WORK, CHANGED)
+                copy_plan(planner, WORK, CHANGED)
                 k, step = futures[b, f, 0], futures[b, f, 1]
-                total += roll_out(
-                    shape, k, step, bank, first, count, left_out, steady, plans, table, worth, queue
-                )
+                total += roll_out(planner, memory.bank, memory.queue, k, step, first, count, left_out, steady)
             values[b, a] = gained + total / futures.shape[1]
 
 
 @compiled
-def keep_candidates(masks: NDArray[np.bool_], config: Ints, env: Ints, jobs: Ints, lists: Ints) -> None:
+def keep_candidates(masks: NDArray[np.bool_], state: PoolState, first_env: int) -> None:
     """Clear, in the action masks, the jobs that would start later than now or finish late."""
     for b in range(masks.shape[0]):
-        for slot in range(config[at.READY]):
+        pool = pool_at(state, first_env + b)
+        for slot in range(pool.config.ready_pool_size):
             if masks[b, slot]:
-                job, now = waiting_job(env, lists, b, slot), env[b, at.NOW]
-                starts_now = jobs[b, job, at.FOUND_START] == now
-                masks[b, slot] = starts_now and not is_hopeless(config, env, jobs, b, job)
+                job, now = waiting_job(pool, slot), pool.env.now
+                starts_now = pool.jobs[job].found_start == now
+                masks[b, slot] = starts_now and not is_hopeless(pool, job)
 
 
 # --- reading the simulator ---------------------------------------------------------------------------------
 
 
 @inlined
-def read_plan(shape: Ints, config: Ints, env: Ints, rows: Ints, b: int, plans: Ints) -> None:
+def read_plan(planner: Planner, pool: Pool) -> None:
     """Copy what the image's rows have free; beyond them nothing is placed, and power repeats by the day."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], config[at.HORIZON]
-    head = env[b, at.NOW] % horizon
-    for h in range(shape[ROWS]):
+    types, words, kinds, horizon = (
+        planner.look.types,
+        planner.look.words,
+        planner.look.kinds,
+        pool.config.horizon,
+    )
+    head = pool.env.head
+    for h in range(planner.look.rows):
         inside = h < horizon
-        source = h if inside else horizon - shape[DAY] + (h - horizon) % shape[DAY]
+        source = h if inside else horizon - planner.look.day + (h - horizon) % planner.look.day
         row = ring(head, source, horizon)
         for k in range(types):
             for kind in range(kinds):
                 column = column_of(k, words, kind == 1)
                 for w in range(words):
-                    units = rows[b, row, column + w]
+                    units = pool.rows[row, column + w]
                     if not inside:
-                        units = span(0, shape[UNITS] if kind == 1 else rows[b, row, at.LEVEL], w)
-                    plans[NOW, h, (k * kinds + kind) * words + w] = units
+                        units = span(0, planner.look.units if kind == 1 else pool.levels[row], w)
+                    planner.plans[NOW, h, (k * kinds + kind) * words + w] = units
 
 
 @inlined
-def read_waiting(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    b: int,
-    table: Ints,
-    worth: Floats,
-) -> int:
+def read_waiting(planner: Planner, pool: Pool) -> int:
     """Write the waiting jobs behind the sampled ones, in queue order, and return their number."""
-    count = env[b, at.N_QUEUE] + env[b, at.N_LATE]
+    count = pool.env.n_queue + pool.env.n_late
     for i in range(count):
-        write_job(
-            shape,
-            order,
-            floor,
-            config,
-            config_f,
-            env,
-            jobs,
-            jobs_f,
-            b,
-            waiting_job(env, lists, b, i),
-            shape[SAMPLED] + i,
-            table,
-            worth,
-        )
+        write_job(planner, pool, waiting_job(pool, i), planner.look.sampled + i)
     return count
 
 
 @compiled
-def write_job(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    b: int,
-    job: int,
-    i: int,
-    table: Ints,
-    worth: Floats,
-) -> None:
+def write_job(planner: Planner, pool: Pool, job: int, i: int) -> None:
     """Write a job of the simulator into row ``i`` of the table."""
-    now, width = env[b, at.NOW], 0
-    for k in range(shape[TYPES]):
-        table[i, NEEDS + k] = jobs[b, job, at.JOB_I + k]
-        width = max(width, jobs[b, job, at.JOB_I + k])
-    table[i, ARRIVAL] = 1 if jobs[b, job, at.BARRED] == now else 0
-    table[i, LATEST] = jobs[b, job, at.LATEST] - now
-    table[i, LENGTH] = occupied_steps(config, jobs, b, job)
-    table[i, IS_BROWN] = may_use_brown(config_f, jobs_f, b, job)
-    worth[i, VALUE] = jobs_f[b, job, at.VALUE]
-    worth[i, KEY] = sort_key(
-        order,
-        now - jobs[b, job, at.ARRIVAL],
-        jobs[b, job, at.DURATION],
-        jobs[b, job, at.REMAINING],
-        jobs[b, job, at.LATEST] - now,
-        jobs_f[b, job, at.VALUE],
-        jobs_f[b, job, at.QOS],
+    now, width, row = pool.env.now, 0, planner.table[i]
+    for k in range(planner.look.types):
+        planner.needs[i, k] = pool.needs[job, k]
+        width = max(width, pool.needs[job, k])
+    row.arrival = 1 if pool.jobs[job].barred == now else 0
+    row.latest = pool.jobs[job].latest - now
+    row.length = occupied_steps(pool, job)
+    row.is_brown = may_use_brown(pool, job)
+    row.value = pool.jobs[job].value
+    row.key = sort_key(
+        planner.look.order,
+        now - pool.jobs[job].arrival,
+        pool.jobs[job].duration,
+        pool.jobs[job].remaining,
+        pool.jobs[job].latest - now,
+        pool.jobs[job].value,
+        pool.jobs[job].qos,
         width,
         0.0,
     )
-    if jobs_f[b, job, at.QOS] < floor:
-        worth[i, KEY] = np.inf
+    if pool.jobs[job].qos < planner.look.min_qos:
+        row.key = np.inf
 
 
 @compiled
-def sort_jobs(order: int, floor: float, table: Ints, duration: Ints, qos: Floats, worth: Floats) -> None:
-    """Write the keys of sampled jobs, whose table and values are there; now is step 0 of their future."""
+def sort_jobs(order: int, min_qos: float, table: Any, needs: Ints, duration: Ints, qos: Floats) -> None:
+    """Write the keys of sampled jobs, all else of which is there; now is step 0 of their future."""
     for i in range(table.shape[0]):
-        width = 0
-        for k in range(NEEDS, table.shape[1]):
-            width = max(width, table[i, k])
-        worth[i, KEY] = sort_key(
-            order,
-            -table[i, ARRIVAL],
-            duration[i],
-            duration[i],
-            table[i, LATEST],
-            worth[i, VALUE],
-            qos[i],
-            width,
-            0.0,
+        job, width = table[i], 0
+        for k in range(needs.shape[1]):
+            width = max(width, needs[i, k])
+        job.key = sort_key(
+            order, -job.arrival, duration[i], duration[i], job.latest, job.value, qos[i], width, 0.0
         )
-        if qos[i] < floor:
-            worth[i, KEY] = np.inf
+        if qos[i] < min_qos:
+            job.key = np.inf
 
 
 # --- the first action --------------------------------------------------------------------------------------
 
 
 @inlined
-def place_slot(
-    shape: Ints,
-    env: Ints,
-    jobs: Ints,
-    lists: Ints,
-    b: int,
-    slot: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-) -> float:
+def place_slot(planner: Planner, pool: Pool, slot: int) -> float:
     """Place a ready job where the simulator would, and return its value, or 0 if it will be late."""
-    job, i = waiting_job(env, lists, b, slot), shape[SAMPLED] + slot
-    offset = jobs[b, job, at.FOUND_START] - env[b, at.NOW]
-    last = offset + table[i, LENGTH]
-    for k in range(shape[TYPES]):
-        block = jobs[b, job, at.JOB_I + 2 * shape[TYPES] + k]
-        take(shape, plans, CHANGED, k, block, table[i, NEEDS + k], offset, last)
-    if last > table[i, LATEST]:
+    job, i = waiting_job(pool, slot), planner.look.sampled + slot
+    row, offset = planner.table[i], pool.jobs[job].found_start - pool.env.now
+    last = offset + row.length
+    for k in range(planner.look.types):
+        block = pool.found_blocks[job, k]
+        take(planner, CHANGED, k, block, planner.needs[i, k], offset, last)
+    if last > row.latest:
         return 0.0
-    return worth[i, VALUE] * share_inside(shape, offset, table[i, LENGTH])
+    return row.value * share_inside(planner, offset, row.length)
 
 
 @inlined
-def swap(
-    shape: Ints,
-    order: int,
-    floor: float,
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    rows: Ints,
-    b: int,
-    waiting: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-) -> float:
+def suspend_and_start(planner: Planner, pool: Pool, waiting: int) -> float:
     """Do what ``suspend`` does, write the victim behind the waiting jobs, and return the value gained."""
-    victim = env[b, at.SWAP_VICTIM]
+    victim = pool.env.victim
     gained = 0.0
-    if jobs[b, victim, at.END] <= jobs[b, victim, at.LATEST]:
-        gained -= jobs_f[b, victim, at.VALUE]
-    give_back(shape, config, env, jobs, rows, b, victim, plans)
-    i = shape[SAMPLED] + waiting
-    write_job(shape, order, floor, config, config_f, env, jobs, jobs_f, b, victim, i, table, worth)
-    worked = max(env[b, at.NOW] - jobs[b, victim, at.START] - config[at.START_DELAY], 0)
-    table[i, LENGTH] -= min(worked, jobs[b, victim, at.REMAINING])
-    table[i, ARRIVAL] = 1
-    i = shape[SAMPLED] + env[b, at.SWAP_SLOT]
-    started = try_start(shape, 0, shape[ROWS], plans, CHANGED, table, i)
-    if started and table[i, LENGTH] <= table[i, LATEST]:
-        gained += worth[i, VALUE]
+    if pool.jobs[victim].end <= pool.jobs[victim].latest:
+        gained -= pool.jobs[victim].value
+    give_back(planner, pool, victim)
+    i = planner.look.sampled + waiting
+    write_job(planner, pool, victim, i)
+    worked = max(pool.env.now - pool.jobs[victim].start - pool.config.start_delay, 0)
+    planner.table[i].length -= min(worked, pool.jobs[victim].remaining)
+    planner.table[i].arrival = 1
+    i = planner.look.sampled + pool.env.successor
+    started = try_start(planner, 0, planner.look.rows, CHANGED, i)
+    if started and planner.table[i].length <= planner.table[i].latest:
+        gained += planner.table[i].value
     return gained
 
 
 @inlined
-def give_back(
-    shape: Ints, config: Ints, env: Ints, jobs: Ints, rows: Ints, b: int, job: int, plans: Ints
-) -> None:
+def give_back(planner: Planner, pool: Pool, job: int) -> None:
     """Give a running job's blocks back."""
-    types, words, kinds, horizon = shape[TYPES], shape[WORDS], shape[KINDS], config[at.HORIZON]
-    head = env[b, at.NOW] % horizon
-    for h in range(jobs[b, job, at.END] - env[b, at.NOW]):
-        level = rows[b, ring(head, h, horizon), at.LEVEL]
+    types, words, kinds, horizon = (
+        planner.look.types,
+        planner.look.words,
+        planner.look.kinds,
+        pool.config.horizon,
+    )
+    head = pool.env.head
+    for h in range(pool.jobs[job].end - pool.env.now):
+        level = pool.levels[ring(head, h, horizon)]
         for k in range(types):
-            block = jobs[b, job, at.JOB_I + types + k]
+            block = pool.blocks[job, k]
             for w in range(words):
-                units = span(block, block + jobs[b, job, at.JOB_I + k], w)
+                units = span(block, block + pool.needs[job, k], w)
                 column = k * kinds * words + w
-                plans[CHANGED, h, column] |= units & span(0, level, w)
+                planner.plans[CHANGED, h, column] |= units & span(0, level, w)
                 if kinds > 1:
-                    plans[CHANGED, h, column + words] |= units
+                    planner.plans[CHANGED, h, column + words] |= units
 
 
 # --- the heuristic goes on ---------------------------------------------------------------------------------
@@ -358,18 +249,15 @@ def give_back(
 
 @compiled
 def roll_out(
-    shape: Ints,
+    planner: Planner,
+    bank: Ints,
+    queue: Ints,
     future: int,
     step: int,
-    bank: Ints,
     first: int,
     waiting: int,
     left_out: int,
     steady: int,
-    plans: Ints,
-    table: Ints,
-    worth: Floats,
-    queue: Ints,
 ) -> float:
     """Let the heuristic go on in one future and return the value of what it places.
 
@@ -379,20 +267,20 @@ def roll_out(
     :param left_out: row of the table of a job that waits no longer, or -1
     :param steady: as :func:`steady_from` says of the plan
     """
-    sampled, count = shape[SAMPLED], 0
+    sampled, count = planner.look.sampled, 0
     for i in range(sampled, sampled + waiting):
-        if i != left_out and table[i, LENGTH] <= table[i, LATEST]:
-            count = queue_up(queue, count, i, table, worth)
+        if i != left_out and planner.table[i].length <= planner.table[i].latest:
+            count = queue_up(planner, queue, count, i)
     shift = step - 1
     arriving, last = bank[future], bank[future + 1]
-    while arriving < last and table[arriving, ARRIVAL] <= shift:
+    while arriving < last and planner.table[arriving].arrival <= shift:
         arriving += 1
     total = 0.0
-    for t in range(first, shape[DEPTH]):
+    for t in range(first, planner.look.depth):
         # Where nothing came and nothing is free that was not before, nobody can start.
-        look = t <= max(steady, 1) or more_free(plans, WORK, t, t - 1)
-        while arriving < last and table[arriving, ARRIVAL] <= t + shift:
-            count = queue_up(queue, count, arriving, table, worth)
+        look = t <= max(steady, 1) or more_free(planner, WORK, t, t - 1)
+        while arriving < last and planner.table[arriving].arrival <= t + shift:
+            count = queue_up(planner, queue, count, arriving)
             arriving += 1
             look = True
         if not look:
@@ -401,37 +289,37 @@ def roll_out(
         for q in range(count):
             i = queue[q]
             clock = t + shift if i < sampled else t
-            slack = table[i, LATEST] - table[i, LENGTH] - clock
+            slack = planner.table[i].latest - planner.table[i].length - clock
             if slack < 0:
                 continue
             # Behind the row that is held nothing becomes taken that is not yet, as behind the steady one.
-            may_start = t >= table[i, NO_PLACE_BEFORE] and clock >= table[i, ARRIVAL]
-            if may_start and try_start(shape, t, max(steady, held), plans, WORK, table, i):
-                total += worth[i, VALUE] * share_inside(shape, t, table[i, LENGTH])
+            may_start = t >= planner.table[i].no_place_before and clock >= planner.table[i].arrival
+            if may_start and try_start(planner, t, max(steady, held), WORK, i):
+                total += planner.table[i].value * share_inside(planner, t, planner.table[i].length)
                 continue
-            if shape[BACKFILL] and held < 0 and not table[i, IS_BROWN]:
-                holder, held = i, hold(shape, t, t + slack, steady, plans, table, i)
-                if clock >= table[i, ARRIVAL]:
-                    table[i, NO_PLACE_BEFORE] = held if held >= 0 else shape[DEPTH]
+            if planner.look.backfill and held < 0 and not planner.table[i].is_brown:
+                holder, held = i, hold(planner, t, t + slack, steady, i)
+                if clock >= planner.table[i].arrival:
+                    planner.table[i].no_place_before = held if held >= 0 else planner.look.depth
             queue[kept] = i
             kept += 1
         count = kept
         if held >= 0:
-            release(shape, held, plans, table, holder)
+            release(planner, held, holder)
     return total
 
 
 @inlined
-def queue_up(queue: Ints, count: int, i: int, table: Ints, worth: Floats) -> int:
+def queue_up(planner: Planner, queue: Ints, count: int, i: int) -> int:
     """Insert a job behind all whose key is not greater, and return the new number of jobs.
 
     The heuristic starts no job of an infinite key.
     """
-    if worth[i, KEY] == np.inf:
+    if planner.table[i].key == np.inf:
         return count
-    table[i, NO_PLACE_BEFORE] = 0
+    planner.table[i].no_place_before = 0
     place = count
-    while place > 0 and worth[queue[place - 1], KEY] > worth[i, KEY]:
+    while place > 0 and planner.table[queue[place - 1]].key > planner.table[i].key:
         queue[place] = queue[place - 1]
         place -= 1
     queue[place] = i

@@ -1,8 +1,5 @@
 # mypy: warn-return-any=False
-"""Compiled image of the resource pool: rows as bitmaps and as cells, and the first-fit search over them.
-
-Everything here works on environment ``b``; the arrays are described in :mod:`greendc.resource_pool.layout`.
-"""
+"""Compiled image of the resource pool: rows as bitmaps and as cells, and the first-fit search over them."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 from greendc.bits import count_bits, lowest_bit
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.layout import Pool
 
 Ints = NDArray[np.int64]
 Cells = NDArray[Any]
@@ -52,11 +50,14 @@ def run_starts(word: int, need: int) -> int:
 
 
 @compiled
-def first_run(rows: Ints, b: int, row: int, column: int, words: int, need: int) -> int:
-    """Return the lowest unit at which ``need`` contiguous bits are set in ``words`` words, or -1."""
+def first_run(bitmaps: Ints, column: int, words: int, need: int) -> int:
+    """Return the lowest unit at which ``need`` contiguous bits are set in ``words`` words, or -1.
+
+    :param bitmaps: ``(words or more,)``, from ``column`` on
+    """
     start, run = 0, 0
     for w in range(words):
-        word = rows[b, row, column + w]
+        word = bitmaps[column + w]
         position = 0
         while position < at.WORD_BITS:
             rest = word >> position
@@ -79,17 +80,17 @@ def first_run(rows: Ints, b: int, row: int, column: int, words: int, need: int) 
 
 
 @compiled
-def longest_run(rows: Ints, b: int, row: int, column: int, words: int) -> int:
+def longest_run(bitmaps: Ints, column: int, words: int) -> int:
     """Return the length of the longest run of set bits in ``words`` words."""
     if words == 1:
-        word, length = rows[b, row, column], 0
+        word, length = bitmaps[column], 0
         while word != 0:
             word &= word >> 1
             length += 1
         return length
     longest, run = 0, 0
     for w in range(words):
-        word = rows[b, row, column + w]
+        word = bitmaps[column + w]
         position = 0
         while position < at.WORD_BITS:
             rest = word >> position
@@ -121,34 +122,32 @@ def summary_of(resource: int, types: int, words: int) -> int:
 
 
 @compiled
-def summarize(config: Ints, rows: Ints, b: int, row: int, resource: int) -> None:
+def summarize(pool: Pool, row: int, resource: int) -> None:
     """Write the number of free units of a ring row, and its largest block."""
-    types, words = config[at.TYPES], config[at.WORDS]
+    types, words = pool.config.types, pool.config.words
     summary, free = summary_of(resource, types, words), column_of(resource, words, False)
     count = 0
     for w in range(words):
-        count += count_bits(rows[b, row, free + w])
-    rows[b, row, summary] = count
-    rows[b, row, summary + 1] = longest_run(rows, b, row, free, words)
+        count += count_bits(pool.rows[row, free + w])
+    pool.rows[row, summary] = count
+    pool.rows[row, summary + 1] = longest_run(pool.rows[row], free, words)
 
 
 @inlined
-def keep_common(rows: Ints, b: int, scratch: int, row: int, column: int, words: int) -> bool:
+def keep_common(pool: Pool, scratch: int, row: int, column: int, words: int) -> bool:
     """Keep, in the scratch row, the units that are set in another row too; return whether any fell away."""
     fewer = False
     for w in range(words):
-        common = rows[b, scratch, at.BITS + w]
-        kept = common & rows[b, row, column + w]
+        common = pool.rows[scratch, at.BITS + w]
+        kept = common & pool.rows[row, column + w]
         if kept != common:
-            rows[b, scratch, at.BITS + w] = kept
+            pool.rows[scratch, at.BITS + w] = kept
             fewer = True
     return fewer
 
 
 @inlined
-def blocked_row(
-    config: Ints, rows: Ints, b: int, head: int, first: int, length: int, column: int, need: int
-) -> int:
+def blocked_row(pool: Pool, head: int, first: int, length: int, column: int, need: int) -> int:
     """Look for ``need`` contiguous units that are set in all of ``length`` rows from row ``first``.
 
     The rows are looked through from the last to the first: when the units common to rows ``h ..`` no longer
@@ -157,39 +156,28 @@ def blocked_row(
 
     :return: the row that rules the window out, or -1 if there is such a block
     """
-    horizon, words = config[at.HORIZON], config[at.WORDS]
+    horizon, words = pool.config.horizon, pool.config.words
     if words == 1:
         common = bits_below(at.WORD_BITS)
         for h in range(first + length - 1, first - 1, -1):
-            kept = common & rows[b, ring(head, h, horizon), column]
+            kept = common & pool.rows[ring(head, h, horizon), column]
             if kept != common:
                 common = kept
                 if run_starts(common, need) == 0:
                     return h
-        rows[b, horizon, at.BITS] = common
+        pool.rows[horizon, at.BITS] = common
         return -1
     for w in range(words):
-        rows[b, horizon, at.BITS + w] = bits_below(at.WORD_BITS)
+        pool.rows[horizon, at.BITS + w] = bits_below(at.WORD_BITS)
     for h in range(first + length - 1, first - 1, -1):
-        fewer = keep_common(rows, b, horizon, ring(head, h, horizon), column, words)
-        if fewer and first_run(rows, b, horizon, at.BITS, words, need) < 0:
+        fewer = keep_common(pool, horizon, ring(head, h, horizon), column, words)
+        if fewer and first_run(pool.rows[horizon], at.BITS, words, need) < 0:
             return h
     return -1
 
 
 @inlined
-def find_start(
-    config: Ints,
-    jobs: Ints,
-    rows: Ints,
-    b: int,
-    job: int,
-    head: int,
-    length: int,
-    brown: bool,
-    first: int,
-    last: int,
-) -> int:
+def find_start(pool: Pool, job: int, head: int, length: int, brown: bool, first: int, last: int) -> int:
     """Return the earliest row in ``first .. last`` where the job fits for ``length`` rows, or -1.
 
     The job's cached block of each type is set to the lowest one there; a type that it does not need gets
@@ -197,23 +185,23 @@ def find_start(
 
     :param brown: whether the job may use units that green power does not carry
     """
-    types, words, horizon = config[at.TYPES], config[at.WORDS], config[at.HORIZON]
+    types, words, horizon = pool.config.types, pool.config.words, pool.config.horizon
     start = first
     while start <= last:
         blocked = -1
         for k in range(types):
-            need = jobs[b, job, at.JOB_I + k]
+            need = pool.needs[job, k]
             block = 0
             if need > 0:
                 column = column_of(k, words, brown)
-                blocked = blocked_row(config, rows, b, head, start, length, column, need)
+                blocked = blocked_row(pool, head, start, length, column, need)
                 if blocked >= 0:
                     break
                 if words == 1:
-                    block = lowest_bit(run_starts(rows[b, horizon, at.BITS], need))
+                    block = lowest_bit(run_starts(pool.rows[horizon, at.BITS], need))
                 else:
-                    block = first_run(rows, b, horizon, at.BITS, words, need)
-            jobs[b, job, at.JOB_I + 2 * types + k] = block
+                    block = first_run(pool.rows[horizon], at.BITS, words, need)
+            pool.found_blocks[job, k] = block
         if blocked < 0:
             return start
         start = blocked + 1
@@ -221,27 +209,23 @@ def find_start(
 
 
 @compiled
-def fits_at_once(
-    config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, length: int, brown: bool
-) -> bool:
+def fits_at_once(pool: Pool, job: int, head: int, length: int, brown: bool) -> bool:
     """Return whether the job fits from row 0 on, leaving its cached block alone."""
-    words = config[at.WORDS]
-    for k in range(config[at.TYPES]):
-        need = jobs[b, job, at.JOB_I + k]
+    words = pool.config.words
+    for k in range(pool.config.types):
+        need = pool.needs[job, k]
         column = column_of(k, words, brown)
-        if need > 0 and blocked_row(config, rows, b, head, 0, length, column, need) >= 0:
+        if need > 0 and blocked_row(pool, head, 0, length, column, need) >= 0:
             return False
     return True
 
 
 @inlined
-def mark(
-    config: Ints, jobs: Ints, rows: Ints, b: int, job: int, head: int, first: int, last: int, occupied: bool
-) -> None:
+def mark(pool: Pool, job: int, head: int, first: int, last: int, occupied: bool) -> None:
     """Take the job's blocks in rows ``first .. last - 1``, or give them back, in the bitmaps alone."""
-    types, words = config[at.TYPES], config[at.WORDS]
+    types, words = pool.config.types, pool.config.words
     for k in range(types):
-        need, block = jobs[b, job, at.JOB_I + k], jobs[b, job, at.JOB_I + types + k]
+        need, block = pool.needs[job, k], pool.blocks[job, k]
         if need == 0:
             continue
         unoccupied, free = column_of(k, words, True), column_of(k, words, False)
@@ -251,87 +235,75 @@ def mark(
             if units == 0:
                 continue
             for h in range(first, last):
-                row = ring(head, h, config[at.HORIZON])
-                rows[b, row, summary] = -1
+                row = ring(head, h, pool.config.horizon)
+                pool.rows[row, summary] = -1
                 if occupied:
-                    rows[b, row, unoccupied + w] &= ~units
-                    rows[b, row, free + w] &= ~units
+                    pool.rows[row, unoccupied + w] &= ~units
+                    pool.rows[row, free + w] &= ~units
                 else:
-                    rows[b, row, unoccupied + w] |= units
-                    rows[b, row, free + w] |= units & span(0, rows[b, row, at.LEVEL], w)
+                    pool.rows[row, unoccupied + w] |= units
+                    pool.rows[row, free + w] |= units & span(0, pool.levels[row], w)
 
 
 @inlined
-def fill(image: Cells, b: int, row: int, first: int, last: int, value: float) -> None:
+def fill(pool: Pool, row: int, first: int, last: int, value: float) -> None:
     """Set cells ``first .. last - 1`` of a row."""
     # Unsigned counters spare the test for negative indices.
     for c in range(np.uint64(first), np.uint64(last)):
-        image[b, row, c] = value
+        pool.image[row, c] = value
 
 
 @inlined
-def paint(
-    config: Ints,
-    jobs: Ints,
-    rows: Ints,
-    image: Cells,
-    b: int,
-    job: int,
-    scale: float,
-    head: int,
-    first: int,
-    last: int,
-    code: int,
-) -> None:
+def paint(pool: Pool, job: int, scale: float, head: int, first: int, last: int, code: int) -> None:
     """Show the job's cells in rows ``first .. last - 1`` as ``code``, or as what they are without the job.
 
     :param code: a job's code, or ``CELL_FREE``
     """
-    types, units = config[at.TYPES], config[at.UNITS]
+    types, units = pool.config.types, pool.config.units
     for k in range(types):
-        need, block = jobs[b, job, at.JOB_I + k], jobs[b, job, at.JOB_I + types + k]
+        need, block = pool.needs[job, k], pool.blocks[job, k]
         cell = k * units + block
         for h in range(first, last):
-            row = ring(head, h, config[at.HORIZON])
-            fill(image, b, row, cell, cell + need, code * scale)
+            row = ring(head, h, pool.config.horizon)
+            fill(pool, row, cell, cell + need, code * scale)
             if code == at.CELL_FREE:
-                lit = min(max(rows[b, row, at.LEVEL] - block, 0), need)
-                fill(image, b, row, cell + lit, cell + need, at.CELL_DARK * scale)
+                lit = min(max(pool.levels[row] - block, 0), need)
+                fill(pool, row, cell + lit, cell + need, at.CELL_DARK * scale)
 
 
 @compiled
-def set_level(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row: int, level: int) -> None:
+def set_level(pool: Pool, scale: float, row: int, level: int) -> None:
     """Power units ``0 .. level - 1`` of ring row ``row``; jobs keep their cells."""
-    types, words, units = config[at.TYPES], config[at.WORDS], config[at.UNITS]
-    before = rows[b, row, at.LEVEL]
-    rows[b, row, at.LEVEL] = level
+    types, words, units = pool.config.types, pool.config.words, pool.config.units
+    before = pool.levels[row]
+    pool.levels[row] = level
     cell = (at.CELL_FREE if level > before else at.CELL_DARK) * scale
     for k in range(types):
         unoccupied, free = column_of(k, words, True), column_of(k, words, False)
-        rows[b, row, summary_of(k, types, words)] = -1
+        pool.rows[row, summary_of(k, types, words)] = -1
         for w in range(words):
-            rows[b, row, free + w] = rows[b, row, unoccupied + w] & span(0, level, w)
+            pool.rows[row, free + w] = pool.rows[row, unoccupied + w] & span(0, level, w)
         for u in range(min(level, before), max(level, before)):
             word, bit = u // at.WORD_BITS, u % at.WORD_BITS
-            if (rows[b, row, unoccupied + word] >> bit) & 1:
-                image[b, row, k * units + u] = cell
+            if (pool.rows[row, unoccupied + word] >> bit) & 1:
+                pool.image[row, k * units + u] = cell
 
 
 @inlined
-def clear_row(config: Ints, rows: Ints, image: Cells, b: int, scale: float, row: int, level: int) -> None:
+def clear_row(pool: Pool, scale: float, row: int, level: int) -> None:
     """Make ring row ``row`` a new one: no job, units ``0 .. level - 1`` powered."""
-    types, words, units = config[at.TYPES], config[at.WORDS], config[at.UNITS]
-    rows[b, row, at.LEVEL] = level
+    types, words, units = pool.config.types, pool.config.words, pool.config.units
+    pool.levels[row] = level
     for k in range(types):
         unoccupied, free = column_of(k, words, True), column_of(k, words, False)
         summary = summary_of(k, types, words)
-        rows[b, row, summary] = level
-        rows[b, row, summary + 1] = level
+        pool.rows[row, summary] = level
+        pool.rows[row, summary + 1] = level
         for w in range(words):
-            rows[b, row, unoccupied + w] = span(0, units, w)
-            rows[b, row, free + w] = span(0, level, w)
-        fill(image, b, row, k * units, k * units + level, at.CELL_FREE * scale)
-        fill(image, b, row, k * units + level, (k + 1) * units, at.CELL_DARK * scale)
+            pool.rows[row, unoccupied + w] = span(0, units, w)
+            pool.rows[row, free + w] = span(0, level, w)
+        fill(pool, row, k * units, k * units + level, at.CELL_FREE * scale)
+        fill(pool, row, k * units + level, (k + 1) * units, at.CELL_DARK * scale)
 
 
 @compiled

@@ -1,8 +1,5 @@
 # mypy: warn-return-any=False
-"""Compiled passage of time in the resource pool.
-
-Everything here works on environment ``b``; the arrays are described in :mod:`greendc.resource_pool.layout`.
-"""
+"""Compiled passage of time in the resource pool."""
 
 from __future__ import annotations
 
@@ -16,7 +13,9 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_place import begin, highest_unit, release, suspend
 from greendc.resource_pool.kernel_power import account_energy, dark_units_in_use, refresh_levels
 from greendc.resource_pool.kernel_queue import enqueue, insert, may_use_brown, rebuild
+from greendc.resource_pool.kernel_reward import EXECUTED, LATE, ON_TIME, pay
 from greendc.resource_pool.kernel_rows import ring
+from greendc.resource_pool.layout import Pool
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,184 +23,139 @@ Cells = NDArray[Any]
 
 
 @inlined
-def advance(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    series: Floats,
-    b: int,
-) -> None:
+def advance(pool: Pool) -> None:
     """Let time go on by one step, in the order that the environment's docstring states."""
-    account_step(config, config_f, env, env_f, jobs, jobs_f, lists, rows, series, b)
-    env[b, at.NOW] += 1
-    env[b, at.HEAD] = ring(env[b, at.HEAD], 1, config[at.HORIZON])
-    env[b, at.TIME_ADVANCED] += 1
-    charge_lateness(config_f, env, env_f, jobs, jobs_f, lists, b)
-    finish_jobs(config, config_f, env, env_f, jobs, jobs_f, lists, b)
-    fell = refresh_levels(config, config_f, env, env_f, rows, image, series, b)
-    if not config[at.EXACT_LEVELS]:
-        obey_levels(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, fell)
-    for i in range(env[b, at.N_PLACED]):
-        job = lists[b, at.PLACED, i]
-        if jobs[b, job, at.START] == env[b, at.NOW]:
-            begin(config, config_f, env, env_f, jobs, jobs_f, b, job)
-    admit(config, env, jobs, lists, b)
-    rebuild(config, env, jobs, lists, b)
-    delayed, waiting = env[b, at.N_DELAYED], env[b, at.N_NOT_STARTED]
-    cost = config_f[at.COST_DELAYED] * delayed + config_f[at.COST_WAITING] * waiting
-    env_f[b, at.COST] += cost
-    env_f[b, at.ACCRUED_COST] += cost
+    account_step(pool)
+    pool.env.now += 1
+    pool.env.head = ring(pool.env.head, 1, pool.config.horizon)
+    pool.env.time_advanced += 1
+    charge_lateness(pool)
+    finish_jobs(pool)
+    fell = refresh_levels(pool)
+    if not pool.config.exact_levels:
+        obey_levels(pool, fell)
+    for i in range(pool.env.n_placed):
+        job = pool.placed[i]
+        if pool.jobs[job].start == pool.env.now:
+            begin(pool, job)
+    admit(pool)
+    rebuild(pool)
+    delayed, waiting = pool.env.n_delayed, pool.env.n_not_started
+    cost = pool.config.cost_delayed * delayed + pool.config.cost_waiting * waiting
+    pool.env.cost += cost
+    pool.env.accrued_cost += cost
 
 
 @inlined
-def account_step(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    series: Floats,
-    b: int,
-) -> None:
+def account_step(pool: Pool) -> None:
     """Account for the step that ends: work executed, units in use, energy."""
-    types, now = config[at.TYPES], env[b, at.NOW]
-    level = rows[b, env[b, at.HEAD], at.LEVEL]
+    types, now = pool.config.types, pool.env.now
+    level = pool.levels[pool.env.head]
     used = 0
     for k in range(types):
-        used += env[b, at.ENV_I + k]
+        used += pool.in_use[k]
     used_dark = 0
-    if config_f[at.BROWN_ABOVE] < np.inf:
-        used_dark = dark_units_in_use(config, env, jobs, lists, b, level)
-    env[b, at.USED_UNIT_STEPS] += used
-    env[b, at.POWERED_UNIT_STEPS] += level * types + used_dark
-    if config_f[at.PAY_EXECUTED] > 0.0:
-        for i in range(env[b, at.N_PLACED]):
-            job = lists[b, at.PLACED, i]
-            worked = now - jobs[b, job, at.START] - config[at.START_DELAY]
-            if jobs[b, job, at.STATUS] == at.RUNNING and 0 <= worked < jobs[b, job, at.REMAINING]:
-                share = jobs_f[b, job, at.VALUE] / jobs[b, job, at.DURATION]
-                env_f[b, at.REWARD] += config_f[at.PAY_EXECUTED] * share
-    if config[at.HAS_SITE]:
+    if pool.config.brown_above < np.inf:
+        used_dark = dark_units_in_use(pool, level)
+    pool.env.used_unit_steps += used
+    pool.env.powered_unit_steps += level * types + used_dark
+    if pool.config.pay_executed > 0.0:
+        for i in range(pool.env.n_placed):
+            job = pool.placed[i]
+            worked = now - pool.jobs[job].start - pool.config.start_delay
+            if pool.jobs[job].status == at.RUNNING and 0 <= worked < pool.jobs[job].remaining:
+                pay(pool, EXECUTED, job)
+    if pool.config.has_site:
         idle = level * types - (used - used_dark)
-        account_energy(config, config_f, env, env_f, series, b, used, idle)
+        account_energy(pool, used, idle)
 
 
 @inlined
-def charge_lateness(
-    config_f: Floats, env: Ints, env_f: Floats, jobs: Ints, jobs_f: Floats, lists: Ints, b: int
-) -> None:
+def charge_lateness(pool: Pool) -> None:
     """Notice the jobs that are past their latest finish now, and charge all such jobs for the step."""
-    rate = config_f[at.CHARGE_LATENESS]
-    while env[b, at.NEXT_OVERDUE] < env[b, at.N_JOBS]:
-        job = lists[b, at.BY_LATEST, env[b, at.NEXT_OVERDUE]]
-        if jobs[b, job, at.LATEST] >= env[b, at.NOW]:
+    while pool.env.next_overdue < pool.env.n_jobs:
+        job = pool.by_latest[pool.env.next_overdue]
+        if pool.jobs[job].latest >= pool.env.now:
             break
-        env[b, at.NEXT_OVERDUE] += 1
-        if jobs[b, job, at.STATUS] < at.FINISHED:
-            jobs[b, job, at.DELAYED] = 1
-            env[b, at.N_DELAYED] += 1
-            if rate > 0.0:
-                insert(lists, b, at.OVERDUE, env[b, at.N_OVERDUE], job)
-                env[b, at.N_OVERDUE] += 1
+        pool.env.next_overdue += 1
+        if pool.jobs[job].status < at.FINISHED:
+            pool.jobs[job].delayed = 1
+            pool.env.n_delayed += 1
+            if pool.config.charge_lateness > 0.0:
+                insert(pool.overdue, pool.env.n_overdue, job)
+                pool.env.n_overdue += 1
     kept = 0
-    for i in range(env[b, at.N_OVERDUE]):
-        job = lists[b, at.OVERDUE, i]
-        if jobs[b, job, at.STATUS] >= at.FINISHED:
+    for i in range(pool.env.n_overdue):
+        job = pool.overdue[i]
+        if pool.jobs[job].status >= at.FINISHED:
             continue
-        value = jobs_f[b, job, at.VALUE]
-        cap = config_f[at.LATENESS_CAP] * value
-        charge = min(rate * value, cap - jobs_f[b, job, at.LATE_PAID])
-        jobs_f[b, job, at.LATE_PAID] += charge
-        env_f[b, at.REWARD] -= charge
-        if jobs_f[b, job, at.LATE_PAID] < cap:
-            lists[b, at.OVERDUE, kept] = job
+        pay(pool, LATE, job)
+        if pool.jobs[job].late_paid < pool.config.lateness_cap * pool.jobs[job].value:
+            pool.overdue[kept] = job
             kept += 1
-    env[b, at.N_OVERDUE] = kept
+    pool.env.n_overdue = kept
 
 
 @inlined
-def finish_jobs(
-    config: Ints, config_f: Floats, env: Ints, env_f: Floats, jobs: Ints, jobs_f: Floats, lists: Ints, b: int
-) -> None:
+def finish_jobs(pool: Pool) -> None:
     """Let the jobs leave whose placement ends now, and pay those that are on time."""
     kept = 0
-    for i in range(env[b, at.N_PLACED]):
-        job = lists[b, at.PLACED, i]
-        if jobs[b, job, at.END] > env[b, at.NOW]:
-            lists[b, at.PLACED, kept] = job
+    for i in range(pool.env.n_placed):
+        job = pool.placed[i]
+        if pool.jobs[job].end > pool.env.now:
+            pool.placed[kept] = job
             kept += 1
             continue
-        jobs[b, job, at.STATUS] = at.FINISHED
-        jobs[b, job, at.FINISH] = env[b, at.NOW]
-        jobs[b, job, at.REMAINING] = 0
-        for k in range(config[at.TYPES]):
-            env[b, at.ENV_I + k] -= jobs[b, job, at.JOB_I + k]
-        if jobs[b, job, at.DELAYED]:
-            env[b, at.N_DELAYED] -= 1
+        pool.jobs[job].status = at.FINISHED
+        pool.jobs[job].finish = pool.env.now
+        pool.jobs[job].remaining = 0
+        for k in range(pool.config.types):
+            pool.in_use[k] -= pool.needs[job, k]
+        if pool.jobs[job].delayed:
+            pool.env.n_delayed -= 1
         else:
-            env_f[b, at.REWARD] += config_f[at.PAY_ON_TIME] * jobs_f[b, job, at.VALUE]
-    env[b, at.N_PLACED] = kept
+            pay(pool, ON_TIME, job)
+    pool.env.n_placed = kept
 
 
 @compiled
-def obey_levels(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    env_f: Floats,
-    jobs: Ints,
-    jobs_f: Floats,
-    lists: Ints,
-    rows: Ints,
-    image: Cells,
-    b: int,
-    fell: bool,
-) -> None:
+def obey_levels(pool: Pool, fell: bool) -> None:
     """Suspend running jobs that row 0 does not carry; break reservations that some row does not carry.
 
     Reservations are looked at only when a level fell: they were carried when they were made.
     """
-    horizon = config[at.HORIZON]
+    horizon = pool.config.horizon
     i = 0
-    while i < env[b, at.N_PLACED]:
-        job = lists[b, at.PLACED, i]
-        highest = highest_unit(config, jobs, b, job)
-        running = jobs[b, job, at.STATUS] == at.RUNNING
+    while i < pool.env.n_placed:
+        job = pool.placed[i]
+        highest = highest_unit(pool, job)
+        running = pool.jobs[job].status == at.RUNNING
         carried = True
-        if not may_use_brown(config_f, jobs_f, b, job):
+        if not may_use_brown(pool, job):
             if running:
-                carried = highest <= rows[b, env[b, at.HEAD], at.LEVEL]
+                carried = highest <= pool.levels[pool.env.head]
             elif fell:
-                for t in range(jobs[b, job, at.START], jobs[b, job, at.END]):
-                    carried = carried and highest <= rows[b, t % horizon, at.LEVEL]
+                for t in range(pool.jobs[job].start, pool.jobs[job].end):
+                    carried = carried and highest <= pool.levels[t % horizon]
         if carried:
             i += 1
             continue
         if running:
-            suspend(config, config_f, env, env_f, jobs, jobs_f, lists, rows, image, b, job)
-            env[b, at.POWER_SUSPENSIONS] += 1
+            suspend(pool, job)
+            pool.env.power_suspensions += 1
         else:
-            release(config, config_f, env, jobs, lists, rows, image, b, job)
-            env[b, at.BROKEN] += 1
-        enqueue(config, env, jobs, lists, b, job)
+            release(pool, job)
+            pool.env.broken_reservations += 1
+        enqueue(pool, job)
 
 
 @inlined
-def admit(config: Ints, env: Ints, jobs: Ints, lists: Ints, b: int) -> None:
+def admit(pool: Pool) -> None:
     """Let the jobs enter that arrive now or earlier."""
-    while env[b, at.NEXT_ARRIVAL] < env[b, at.N_JOBS]:
-        job = env[b, at.NEXT_ARRIVAL]
-        if jobs[b, job, at.ARRIVAL] > env[b, at.NOW]:
+    while pool.env.next_arrival < pool.env.n_jobs:
+        job = pool.env.next_arrival
+        if pool.jobs[job].arrival > pool.env.now:
             return
-        env[b, at.NEXT_ARRIVAL] += 1
-        env[b, at.N_NOT_STARTED] += 1
-        enqueue(config, env, jobs, lists, b, job)
+        pool.env.next_arrival += 1
+        pool.env.n_not_started += 1
+        enqueue(pool, job)

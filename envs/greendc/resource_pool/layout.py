@@ -1,20 +1,8 @@
-"""Where the kernel keeps what: columns of its flat arrays, and the codes used in them.
+"""The state of a batch of pools: what each number is called, and the codes used in them.
 
-The state of a batch is a handful of arrays, grouped by dtype because each array argument of a compiled
-call costs time. Their first axis is the environment.
-
-==========  ========================  ==================================================================
-array       shape                     holds
-==========  ========================  ==================================================================
-``env``     ``(B, ENV_I + R + n+2)``  counters, then units in use by type, then the action mask
-``env_f``   ``(B, ENV_F + H)``        results of the last step, energies; then the levels of all rows
-``jobs``    ``(B, J, JOB_I + 3R)``    a row a job, by arrival; units, block and cached block of each type
-``jobs_f``  ``(B, J, JOB_F)``         value, QoS value, lateness charged
-``lists``   ``(B, LISTS, J)``         job ids: the queue, placed jobs, ...
-``rows``    ``(B, H + 1, ...)``       bitmaps of the image's rows, a ring; the last row is scratch
-``image``   ``(B, H, R * M)``         the image's cells as they are shown, the same ring
-``series``  ``(B, T + H, SERIES)``    power and carbon intensity of the episode and of its last horizon
-==========  ========================  ==================================================================
+Compiled code works on one pool at a time, a :class:`Pool`: records whose fields have names, and arrays of
+one kind of thing each. :func:`pool_at` takes it out of the arrays of the batch, :class:`PoolState`, whose
+first axis is the environment: few arrays, because each one that is given to a compiled call costs time.
 
 The row of time ``t`` is ring row ``t % H``: when time goes on, the row that has passed becomes the new last
 row, and nothing else moves.
@@ -22,131 +10,101 @@ row, and nothing else moves.
 
 from __future__ import annotations
 
-from greendc.energy.kernel import SITE_COLUMNS
+from typing import Any, NamedTuple
 
-# --- config_i: whole numbers of the configuration ------------------------------------------------------
-UNITS = 0
-TYPES = 1
-HORIZON = 2
-READY = 3
-EPISODE_STEPS = 4
-LATE_RULE = 5
-PLACE_NOW = 6
-SUSPEND_ALLOWED = 7
-MASK_RULE = 8
-SKIP_FORCED = 9
-START_DELAY = 10
-END_DELAY = 11
-WORDS = 12
-HAS_SITE = 13
-EXACT_LEVELS = 14
-CONTEXT_ROWS = 15
-CONFIG_I = 16
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.compiled import expanded
+from greendc.energy.kernel import SITE
+
+Record = Any
+"""A record of compiled code: its fields are attributes."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Cells = NDArray[Any]
+
+CONFIG = np.dtype(
+    [
+        ("site", SITE),
+        *((name, np.int64) for name in (
+            "units", "types", "horizon", "ready_pool_size", "episode_steps", "late_rule", "place_now",
+            "may_suspend", "mask_rule", "skip_forced", "start_delay", "end_delay", "words", "has_site",
+            "exact_levels", "context_rows",
+        )),
+        *((name, np.float64) for name in (
+            "step_hours", "mean_value", "gamma", "pay_executed", "pay_on_time", "charge_suspension",
+            "pay_resumption", "charge_lateness", "lateness_cap", "pay_potential", "cost_delayed",
+            "cost_waiting", "forecast_error", "brown_above", "cell_scale", "battery_kwh",
+        )),
+    ]
+)  # fmt: skip
+"""The configuration; ``words`` is how many words hold the bits of one type's units."""
 
 LEAVE, DEMOTE, STAY = 0, 1, 2
 MASK_VALID, MASK_NOW, MASK_NOW_ON_TIME = 0, 1, 2
 
-# --- config_f: real numbers of the configuration, after those of the site (greendc.energy.kernel) --------
-STEP_HOURS = SITE_COLUMNS
-MEAN_VALUE = SITE_COLUMNS + 1
-GAMMA = SITE_COLUMNS + 2
-PAY_EXECUTED = SITE_COLUMNS + 3
-PAY_ON_TIME = SITE_COLUMNS + 4
-CHARGE_SUSPENSION = SITE_COLUMNS + 5
-PAY_RESUMPTION = SITE_COLUMNS + 6
-CHARGE_LATENESS = SITE_COLUMNS + 7
-LATENESS_CAP = SITE_COLUMNS + 8
-PAY_POTENTIAL = SITE_COLUMNS + 9
-COST_DELAYED = SITE_COLUMNS + 10
-COST_WAITING = SITE_COLUMNS + 11
-FORECAST_ERROR = SITE_COLUMNS + 12
-BROWN_ABOVE = SITE_COLUMNS + 13
-CELL_SCALE = SITE_COLUMNS + 14
-BATTERY_KWH = SITE_COLUMNS + 15
-CONFIG_F = SITE_COLUMNS + 16
+ENV = np.dtype(
+    [
+        # of the last decision
+        ("reward", np.float64),
+        ("cost", np.float64),
+        ("time_advanced", np.int64),
+        # the clock; `head` is `now` modulo the horizon, the ring row of the image's row 0
+        ("now", np.int64),
+        ("head", np.int64),
+        ("start_hour", np.float64),
+        # lengths of the lists, and how far each has been read
+        ("n_jobs", np.int64),
+        ("next_arrival", np.int64),
+        ("n_queue", np.int64),
+        ("n_late", np.int64),
+        ("n_placed", np.int64),
+        ("n_overdue", np.int64),
+        ("next_overdue", np.int64),
+        # jobs that count for the cost
+        ("n_delayed", np.int64),
+        ("n_not_started", np.int64),
+        # what choices rest on: `epoch` counts whenever a cell became free; the job that `suspend` would
+        # suspend, and the ready slot of the one that it would start, or -1
+        ("epoch", np.int64),
+        ("victim", np.int64),
+        ("successor", np.int64),
+        ("potential", np.float64),
+        # power now
+        ("stored_kwh", np.float64),
+        ("available_kw", np.float64),
+        # sums over the episode
+        *((name, np.int64) for name in (
+            "decisions", "invalid", "agent_suspensions", "power_suspensions", "broken_reservations",
+            "left", "used_unit_steps", "powered_unit_steps",
+        )),
+        *((name, np.float64) for name in (
+            "accrued_cost", "accrued_reward", "solar_kwh", "wind_kwh", "critical_kwh", "pool_kwh",
+            "charged_kwh", "discharged_kwh", "grid_kwh", "curtailed_kwh", "unserved_kwh", "carbon_kg",
+        )),
+    ]
+)  # fmt: skip
+"""Where an episode stands."""
 
-# --- env_i -----------------------------------------------------------------------------------------------
-NOW = 0
-N_JOBS = 1
-NEXT_ARRIVAL = 2
-N_QUEUE = 3
-N_LATE = 4
-N_PLACED = 5
-N_OVERDUE = 6
-NEXT_OVERDUE = 7
-EPOCH = 8
-N_DELAYED = 9
-N_NOT_STARTED = 10
-TIME_ADVANCED = 11
-SWAP_VICTIM = 12
-SWAP_SLOT = 13
-DECISIONS = 14
-INVALID = 15
-SWAPS = 16
-POWER_SUSPENSIONS = 17
-BROKEN = 18
-LEFT_COUNT = 19
-USED_UNIT_STEPS = 20
-POWERED_UNIT_STEPS = 21
-HEAD = 22  # NOW modulo the horizon: the ring row of the image's row 0
-ENV_I = 23
-
-# --- env_f -----------------------------------------------------------------------------------------------
-REWARD = 0
-COST = 1
-PHI = 2
-STORED_KWH = 3
-AVAILABLE_KW = 4
-START_HOUR = 5
-ACCRUED_COST = 6
-ACCRUED_REWARD = 7
-SOLAR_KWH = 8
-WIND_KWH = 9
-CRITICAL_KWH = 10
-POOL_KWH = 11
-CHARGED_KWH = 12
-DISCHARGED_KWH = 13
-GRID_KWH = 14
-CURTAILED_KWH = 15
-UNSERVED_KWH = 16
-CARBON_KG = 17
-ENV_F = 18
-
-# --- jobs_i ----------------------------------------------------------------------------------------------
-ARRIVAL = 0
-DURATION = 1
-LATEST = 2
-REMAINING = 3
-STATUS = 4
-START = 5
-END = 6
-FINISH = 7
-FIRST_START = 8
-SUSPENSIONS = 9
-BARRED = 10
-DELAYED = 11
-FOUND_EPOCH = 12
-FOUND_START = 13
-SEARCHED_TO = 14
-JOB_I = 15
+JOB = np.dtype(
+    [
+        *((name, np.int64) for name in (
+            "arrival", "duration", "latest", "remaining", "status", "start", "end", "finish", "first_start",
+            "suspensions", "barred", "delayed", "found_epoch", "found_start", "searched_to",
+        )),
+        *((name, np.float64) for name in ("value", "qos", "late_paid")),
+    ]
+)  # fmt: skip
+"""A job. ``latest`` is its latest finish; ``start`` and ``end`` are those of its placement; ``barred`` is the
+step in which it may not be placed again; ``found_start`` is where it would start, as far as was searched."""
 
 FUTURE, WAITING, RESERVED, RUNNING, FINISHED, LEFT = 0, 1, 2, 3, 4, 5
 
-# --- jobs_f ----------------------------------------------------------------------------------------------
-VALUE = 0
-QOS = 1
-LATE_PAID = 2
-JOB_F = 3
+NEEDS, BLOCKS, FOUND_BLOCKS = 0, 1, 2
+QUEUE, LATE, PLACED, BY_LATEST, OVERDUE = range(5)
 
-# --- lists -----------------------------------------------------------------------------------------------
-QUEUE = 0
-LATE = 1
-PLACED = 2
-BY_LATEST = 3
-OVERDUE = 4
-LISTS = 5
-
-# --- rows: the level; by type a bitmap of unoccupied and one of free units (`WORDS` words each); by type the
+# --- rows: the level; by type a bitmap of unoccupied and one of free units (`words` words each); by type the
 # number of free units and their largest block, the former -1 when both are out of date
 LEVEL = 0
 BITS = 1
@@ -166,5 +124,85 @@ CELL_JOB = 64
 CELL_JOBS = 128
 CELL_STRIDE = 37
 
-# --- columns of the job table that the agent sees, before the units of each type --------------------------
-JOB_FEATURES = 13
+
+class PoolState(NamedTuple):
+    """The arrays of ``B`` pools of one configuration; ``J`` jobs at most have room.
+
+    :param config: ``(1,)`` of :data:`CONFIG`
+    :param env: ``(B,)`` of :data:`ENV`
+    :param counts: ``(B, R + n + 2)``: units in use by type, then the action mask
+    :param forecast: ``(B, H)``: the share of the pool that each row can power, as it is foreseen
+    :param jobs: ``(B, J)`` of :data:`JOB`, in order of arrival
+    :param units: ``(B, 3, J, R)``: of each type, the units that a job needs; the lowest one that it has; and
+        the lowest one that it would have at its ``found_start``
+    :param lists: ``(B, 5, J)`` job ids: the queue; those that wait behind it because they are late; those
+        that are placed; all, by latest finish; the overdue ones
+    :param rows: ``(B, H + 1, ...)``: levels and bitmaps of the image's rows, a ring; the last row is scratch
+    :param image: ``(B, H, R * M)``: the image's cells as they are shown, the same ring
+    :param series: ``(B, T + H, SERIES)``: power and carbon intensity of the episode and of its last horizon
+    """
+
+    config: NDArray[np.void]
+    env: NDArray[np.void]
+    counts: Ints
+    forecast: Floats
+    jobs: NDArray[np.void]
+    units: Ints
+    lists: Ints
+    rows: Ints
+    image: Cells
+    series: Floats
+
+
+class Pool(NamedTuple):
+    """One pool, as compiled code sees it; see :class:`PoolState`.
+
+    :param needs: ``(J, R)``, like ``blocks`` and ``found_blocks``
+    :param queue: ``(J,)``, like ``late``, ``placed``, ``by_latest`` and ``overdue``
+    :param levels: ``(H + 1,)``: units of each type that ring rows power
+    """
+
+    config: Record
+    env: Record
+    in_use: Ints
+    mask: Ints
+    forecast: Floats
+    jobs: Any
+    needs: Ints
+    blocks: Ints
+    found_blocks: Ints
+    queue: Ints
+    late: Ints
+    placed: Ints
+    by_latest: Ints
+    overdue: Ints
+    levels: Ints
+    rows: Ints
+    image: Cells
+    series: Floats
+
+
+@expanded
+def pool_at(state: PoolState, b: int) -> Pool:
+    """Return pool ``b`` of a batch."""
+    config = state.config[0]
+    return Pool(
+        config,
+        state.env[b],
+        state.counts[b, : config.types],
+        state.counts[b, config.types :],
+        state.forecast[b],
+        state.jobs[b],
+        state.units[b, NEEDS],
+        state.units[b, BLOCKS],
+        state.units[b, FOUND_BLOCKS],
+        state.lists[b, QUEUE],
+        state.lists[b, LATE],
+        state.lists[b, PLACED],
+        state.lists[b, BY_LATEST],
+        state.lists[b, OVERDUE],
+        state.rows[b, :, LEVEL],
+        state.rows[b],
+        state.image[b],
+        state.series[b],
+    )

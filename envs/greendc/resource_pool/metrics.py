@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.kernel_metrics import job_metrics
 
@@ -23,26 +22,24 @@ JOB_METRICS = (
 )
 
 ENERGY_METRICS = {
-    "solar_kwh": at.SOLAR_KWH,
-    "wind_kwh": at.WIND_KWH,
-    "critical_kwh": at.CRITICAL_KWH,
-    "pool_kwh": at.POOL_KWH,
-    "battery_charged_kwh": at.CHARGED_KWH,
-    "battery_discharged_kwh": at.DISCHARGED_KWH,
-    "brown_kwh": at.GRID_KWH,
-    "curtailed_kwh": at.CURTAILED_KWH,
-    "critical_unserved_kwh": at.UNSERVED_KWH,
-    "carbon_kg": at.CARBON_KG,
+    "solar_kwh": "solar_kwh",
+    "wind_kwh": "wind_kwh",
+    "critical_kwh": "critical_kwh",
+    "pool_kwh": "pool_kwh",
+    "battery_charged_kwh": "charged_kwh",
+    "battery_discharged_kwh": "discharged_kwh",
+    "brown_kwh": "grid_kwh",
+    "curtailed_kwh": "curtailed_kwh",
+    "critical_unserved_kwh": "unserved_kwh",
+    "carbon_kg": "carbon_kg",
 }
 """Present with ``power="trace"``."""
 
 
 def episode_metrics(
     config: ResourcePoolConfig,
-    env: NDArray[np.int64],
-    env_f: NDArray[np.float64],
-    jobs: NDArray[np.int64],
-    jobs_f: NDArray[np.float64],
+    env: np.void,
+    jobs: NDArray[np.void],
 ) -> dict[str, float]:
     """Return the metrics of one environment's episode so far.
 
@@ -50,24 +47,24 @@ def episode_metrics(
     pool, ``utilization_powered`` over those that were powered; energies are in kWh.
     """
     by_job = np.empty(len(JOB_METRICS))
-    job_metrics(by_job, env, jobs, jobs_f)
+    job_metrics(by_job, env, jobs)
     metrics: dict[str, float] = dict(zip(JOB_METRICS, by_job.tolist(), strict=True))
-    steps = int(env[at.NOW])
-    used, powered = int(env[at.USED_UNIT_STEPS]), int(env[at.POWERED_UNIT_STEPS])
-    accrued = float(env_f[at.ACCRUED_COST])
+    steps = int(env["now"])
+    used, powered = int(env["used_unit_steps"]), int(env["powered_unit_steps"])
+    accrued = float(env["accrued_cost"])
     metrics["utilization"] = used / max(steps * config.units * config.resource_types, 1)
     metrics["utilization_powered"] = used / max(powered, 1)
     metrics["accrued_cost"] = accrued
     metrics["accrued_cost_per_step"] = accrued / max(steps, 1)
-    metrics["accrued_reward"] = float(env_f[at.ACCRUED_REWARD])
+    metrics["accrued_reward"] = float(env["accrued_reward"])
     metrics["time_steps"] = float(steps)
-    metrics["decisions"] = float(env[at.DECISIONS])
-    metrics["invalid_actions"] = float(env[at.INVALID])
-    metrics["agent_suspensions"] = float(env[at.SWAPS])
-    metrics["power_suspensions"] = float(env[at.POWER_SUSPENSIONS])
-    metrics["broken_reservations"] = float(env[at.BROKEN])
-    metrics["left_jobs"] = float(env[at.LEFT_COUNT])
+    metrics["decisions"] = float(env["decisions"])
+    metrics["invalid_actions"] = float(env["invalid"])
+    metrics["agent_suspensions"] = float(env["agent_suspensions"])
+    metrics["power_suspensions"] = float(env["power_suspensions"])
+    metrics["broken_reservations"] = float(env["broken_reservations"])
+    metrics["left_jobs"] = float(env["left"])
     if config.power == "trace":
         for name, column in ENERGY_METRICS.items():
-            metrics[name] = float(env_f[column])
+            metrics[name] = float(env[column])
     return metrics

@@ -28,13 +28,46 @@ JOB_FEATURES = (
 """Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them, and then, where the
 configuration asks for it, the :class:`~greendc.resource_pool.outlook.Outlook` of starting the job."""
 
+PRESENT = JOB_FEATURES.index("present")
+VALUE = JOB_FEATURES.index("value")
+QOS = JOB_FEATURES.index("qos")
+LATEST_FINISH = JOB_FEATURES.index("latest_finish")
+AGE = JOB_FEATURES.index("age")
+DURATION = JOB_FEATURES.index("duration")
+REMAINING = JOB_FEATURES.index("remaining")
+SLACK = JOB_FEATURES.index("slack")
+START_OFFSET = JOB_FEATURES.index("start_offset")
+STARTS_NOW = JOB_FEATURES.index("starts_now")
+ON_TIME = JOB_FEATURES.index("on_time")
+HOPELESS = JOB_FEATURES.index("hopeless")
+VALID = JOB_FEATURES.index("valid")
+UNITS = len(JOB_FEATURES)
 
-SWAP_FEATURES = (
+CONTEXT_FEATURES = (
+    "waiting_beyond",  # jobs that wait beyond the ready pool
+    "waiting_beyond_hopeful",  # those of them that can still be on time
+    "sin_hour",
+    "cos_hour",
+)
+"""The first numbers of ``context``; the others depend on the configuration (:func:`context_features`)."""
+
+WAITING_BEYOND = CONTEXT_FEATURES.index("waiting_beyond")
+WAITING_BEYOND_HOPEFUL = CONTEXT_FEATURES.index("waiting_beyond_hopeful")
+SIN_HOUR = CONTEXT_FEATURES.index("sin_hour")
+COS_HOUR = CONTEXT_FEATURES.index("cos_hour")
+MORE_CONTEXT = len(CONTEXT_FEATURES)
+
+SUSPEND_FEATURES = (
     "value",  # v / (v + mean value of the workload)
     "remaining",  # steps from now to its end, if it starts now or goes on, over the horizon, clipped to 1
     "slack",  # how much later than that it may end and be on time, over the horizon, clipped to [-1, 1]
 )
 """What ``context`` tells, with the outlook, of the two jobs of ``suspend``; the units follow, over ``M``."""
+
+SUSPEND_VALUE = SUSPEND_FEATURES.index("value")
+SUSPEND_REMAINING = SUSPEND_FEATURES.index("remaining")
+SUSPEND_SLACK = SUSPEND_FEATURES.index("slack")
+SUSPEND_UNITS = len(SUSPEND_FEATURES)
 
 
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
@@ -42,7 +75,7 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
 
     Numbers of jobs ``c`` appear as ``c / (c + ready_pool_size)``.
     """
-    names = ["waiting_beyond", "waiting_beyond_hopeful", "sin_hour", "cos_hour"]
+    names = list(CONTEXT_FEATURES)
     if battery_kwh(config) > 0.0:
         names.append("state_of_charge")
     for k in range(config.resource_types):
@@ -51,7 +84,7 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     if config.outlook > 0 and config.suspend:
         units = [f"units_{k}" for k in range(config.resource_types)]
         # The job that would give way and the one that would start, 0 where ``suspend`` is invalid.
-        names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SWAP_FEATURES, *units)]
+        names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SUSPEND_FEATURES, *units)]
         names.append("outlook_of_suspending")
     return tuple(names)
 

@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled
-from greendc.resource_pool import kernel_plan as kp
+from greendc.compiled import EntryPoint, compiled
 from greendc.resource_pool import kernel_rollout, orders
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.kernel_queue import occupied_steps, waiting_job
-from greendc.resource_pool.observation import SWAP_FEATURES
-from greendc.resource_pool.plans import empty_plans, plan_shape
+from greendc.resource_pool.layout import Pool, PoolState, pool_at
+from greendc.resource_pool.observation import SUSPEND_REMAINING, SUSPEND_SLACK, SUSPEND_UNITS, SUSPEND_VALUE
+from greendc.resource_pool.plans import make_memory, with_jobs
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-NO_FUTURE: tuple[Ints, Ints] = np.array([[[0, 1]]]), np.zeros(2, np.int64)
-"""One future in which no job comes, and its place in a bank without any."""
+NO_FUTURE: Ints = np.array([[[0, 1]]])
+"""The one future of a bank without jobs."""
 
 
 class Outlook:
@@ -44,112 +43,74 @@ class Outlook:
 
     def __init__(self, config: ResourcePoolConfig) -> None:
         self.config = config
-        self._shape = plan_shape(config, config.outlook, backfill=True)
-        self._plans = empty_plans(self._shape)
+        self._memory = make_memory(config, config.outlook, orders.QOS, 0.0, backfill=True)
+        self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
+        self._value_actions = EntryPoint(kernel_rollout.value_actions)
+        self._write_differences = EntryPoint(write_differences)
         self._make_room(64)
 
     def _make_room(self, waiting: int) -> None:
-        self._table = np.zeros((waiting, kp.NEEDS + self.config.resource_types), np.int64)
-        self._worth = np.zeros((waiting, 2))
-        self._queue = np.zeros(waiting, np.int64)
+        empty = self._memory
+        self._memory = with_jobs(empty, empty.bank, empty.table[:0], empty.needs[:0], waiting)
 
-    def write(self, state: tuple[NDArray[Any], ...], first: int, last: int, jobs: Any, context: Any) -> None:
+    def write(self, state: PoolState, first: int, last: int, jobs: Any, context: Any) -> None:
         """Write the outlook of environments ``first .. last - 1`` into a batch of observations.
 
         :param state: of the simulator
         :param jobs: ``(B, ready_pool_size, columns)``
         :param context: ``(B, numbers)``
         """
-        config_i, config_f, env, _, table, table_f, lists, rows, _ = state
-        some = slice(first, last)
-        env = env[some]
-        waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
-        if waiting > len(self._queue):
+        env = state.env[first:last]
+        waiting = int((env["n_queue"] + env["n_late"]).max()) + 1
+        if waiting > len(self._memory.queue):
             self._make_room(2 * waiting)
-        choices = at.ENV_I + self.config.resource_types
-        candidates = env[:, choices:] != 0
-        kernel_rollout.keep_candidates(candidates, config_i, env, table[some], lists[some])
+        candidates = state.counts[first:last, self.config.resource_types :] != 0
+        self._keep_candidates(candidates, state, first)
         values = np.empty(candidates.shape)
-        futures, bank = NO_FUTURE
-        kernel_rollout.value_actions(
-            values,
-            candidates,
-            self._shape,
-            orders.QOS,
-            0.0,
-            np.broadcast_to(futures, (len(env), 1, 2)),
-            bank,
-            config_i,
-            config_f,
-            env,
-            table[some],
-            table_f[some],
-            lists[some],
-            rows[some],
-            self._plans,
-            self._table,
-            self._worth,
-            self._queue,
-        )
-        write_differences(values, config_f[at.MEAN_VALUE], self.config.suspend, jobs[some], context[some])
-        if self.config.suspend:
-            write_swaps(config_i, config_f, env, table[some], table_f[some], lists[some], context[some])
+        futures = np.tile(NO_FUTURE, (len(env), 1, 1))
+        self._value_actions(values, candidates, futures, self._memory, state, first)
+        self._write_differences(values, state, first, jobs, context)
 
 
 @compiled
 def write_differences(
-    values: NDArray[np.float64], mean_value: float, suspend: bool, jobs: Singles, context: Singles
+    values: NDArray[np.float64], state: PoolState, first: int, jobs: Singles, context: Singles
 ) -> None:
-    """Write by how much each action is worth more than ``no_op``."""
-    ready, column, place = jobs.shape[1], jobs.shape[2] - 1, context.shape[1] - 1
-    for b in range(values.shape[0]):
-        idle = values[b, ready + 1]
+    """Write by how much each action is worth more than ``no_op``, and whom ``suspend`` would exchange."""
+    ready, column = jobs.shape[1], jobs.shape[2] - 1
+    for i in range(values.shape[0]):
+        pool, idle = pool_at(state, first + i), values[i, ready + 1]
         for slot in range(ready):
-            jobs[b, slot, column] = squashed(values[b, slot], idle, mean_value)
-        if suspend:
-            context[b, place] = squashed(values[b, ready], idle, mean_value)
+            jobs[first + i, slot, column] = squashed(values[i, slot], idle, pool.config.mean_value)
+        if pool.config.may_suspend:
+            place = context.shape[1] - 1
+            context[first + i, place] = squashed(values[i, ready], idle, pool.config.mean_value)
+            write_suspension(pool, context[first + i])
 
 
 @compiled
-def write_swaps(
-    config: Ints, config_f: Floats, env: Ints, jobs: Ints, jobs_f: Floats, lists: Ints, context: Singles
-) -> None:
+def write_suspension(pool: Pool, context: Singles) -> None:
     """Write who gives way and who starts, 0 where ``suspend`` is invalid."""
-    types, suspend = config[at.TYPES], config[at.READY]
-    width = len(SWAP_FEATURES) + types
-    place = context.shape[1] - 1 - 2 * width
-    for b in range(env.shape[0]):
-        if not env[b, at.ENV_I + types + suspend]:
-            context[b, place : place + 2 * width] = 0.0
-            continue
-        victim, job = env[b, at.SWAP_VICTIM], waiting_job(env, lists, b, env[b, at.SWAP_SLOT])
-        left = jobs[b, victim, at.END] - env[b, at.NOW]
-        tell_job(config, config_f, env, jobs, jobs_f, b, victim, left, context, place)
-        length = occupied_steps(config, jobs, b, job)
-        tell_job(config, config_f, env, jobs, jobs_f, b, job, length, context, place + width)
+    width = SUSPEND_UNITS + pool.config.types
+    place = context.shape[0] - 1 - 2 * width
+    if not pool.mask[pool.config.ready_pool_size]:
+        context[place : place + 2 * width] = 0.0
+        return
+    victim, job = pool.env.victim, waiting_job(pool, pool.env.successor)
+    tell_job(pool, victim, pool.jobs[victim].end - pool.env.now, context[place:])
+    tell_job(pool, job, occupied_steps(pool, job), context[place + width :])
 
 
 @compiled
-def tell_job(
-    config: Ints,
-    config_f: Floats,
-    env: Ints,
-    jobs: Ints,
-    jobs_f: Floats,
-    b: int,
-    job: int,
-    left: int,
-    context: Singles,
-    place: int,
-) -> None:
-    """Write a job that ends in ``left`` steps; see ``SWAP_FEATURES``."""
-    value, horizon = jobs_f[b, job, at.VALUE], config[at.HORIZON]
-    slack = jobs[b, job, at.LATEST] - env[b, at.NOW] - left
-    context[b, place] = value / (value + config_f[at.MEAN_VALUE])
-    context[b, place + 1] = min(left / horizon, 1.0)
-    context[b, place + 2] = min(max(slack / horizon, -1.0), 1.0)
-    for k in range(config[at.TYPES]):
-        context[b, place + 3 + k] = jobs[b, job, at.JOB_I + k] / config[at.UNITS]
+def tell_job(pool: Pool, job: int, left: int, out: Singles) -> None:
+    """Write a job that ends in ``left`` steps; see ``SUSPEND_FEATURES``."""
+    value, horizon = pool.jobs[job].value, pool.config.horizon
+    slack = pool.jobs[job].latest - pool.env.now - left
+    out[SUSPEND_VALUE] = value / (value + pool.config.mean_value)
+    out[SUSPEND_REMAINING] = min(left / horizon, 1.0)
+    out[SUSPEND_SLACK] = min(max(slack / horizon, -1.0), 1.0)
+    for k in range(pool.config.types):
+        out[SUSPEND_UNITS + k] = pool.needs[job, k] / pool.config.units
 
 
 @compiled

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.kernel_plan import JOB, LOOK, Memory
 
 
 def day_steps(config: ResourcePoolConfig) -> int:
@@ -15,24 +15,50 @@ def day_steps(config: ResourcePoolConfig) -> int:
     return max(round(24.0 / config.step_hours), 1)
 
 
-def plan_shape(config: ResourcePoolConfig, depth: int, backfill: bool) -> NDArray[np.int64]:
-    """Return the whole numbers of a planner, by the columns of :mod:`~greendc.resource_pool.kernel_plan`.
+def make_memory(config: ResourcePoolConfig, depth: int, order: int, min_qos: float, backfill: bool) -> Memory:
+    """Return the memory of a planner that has no jobs yet; see :func:`with_jobs`.
 
     :param config: of the pool
     :param depth: steps that are looked ahead
+    :param order: code of the order in which the heuristic starts jobs (:mod:`greendc.resource_pool.orders`)
+    :param min_qos: the heuristic starts no job of a lesser QoS value
     :param backfill: whether a job without a place holds one for later
     """
     brown = config.power == "trace" and config.site_config.grid == "qos_above"
-    day = day_steps(config)
-    shape = np.zeros(kp.SHAPE, np.int64)
-    shape[kp.TYPES], shape[kp.KINDS], shape[kp.UNITS] = config.resource_types, 1 + brown, config.units
-    shape[kp.WORDS] = -(-config.units // at.WORD_BITS)
-    shape[kp.DEPTH], shape[kp.ROWS] = depth, depth + config.horizon
-    shape[kp.DAY] = day if day <= config.horizon else 1
-    shape[kp.BACKFILL] = backfill
-    return shape
+    day, types, kinds = day_steps(config), config.resource_types, 1 + brown
+    words, rows = -(-config.units // at.WORD_BITS), depth + config.horizon
+    look = np.zeros(1, LOOK)
+    look["types"], look["words"], look["kinds"], look["units"] = types, words, kinds, config.units
+    look["depth"], look["rows"], look["backfill"] = depth, rows, backfill
+    look["day"] = day if day <= config.horizon else 1
+    look["order"], look["min_qos"] = order, min_qos
+    return Memory(
+        look=look,
+        plans=np.zeros((3, rows + 1, types * kinds * words), np.int64),
+        table=np.zeros(0, JOB),
+        needs=np.zeros((0, types), np.int64),
+        bank=np.zeros(2, np.int64),
+        queue=np.zeros(0, np.int64),
+    )
 
 
-def empty_plans(shape: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return memory for the three plans; see :mod:`~greendc.resource_pool.kernel_plan`."""
-    return np.zeros((3, shape[kp.ROWS] + 1, shape[kp.TYPES] * shape[kp.KINDS] * shape[kp.WORDS]), np.int64)
+def with_jobs(
+    memory: Memory,
+    bank: NDArray[np.int64],
+    table: NDArray[np.void],
+    needs: NDArray[np.int64],
+    waiting: int,
+) -> Memory:
+    """Return the memory with these sampled jobs, and room for so many waiting ones behind them.
+
+    :param bank: ``(K + 1,)``, where each future begins
+    :param table: ``(jobs,)``
+    :param needs: ``(jobs, R)``
+    """
+    memory.look["sampled"] = len(table)
+    return memory._replace(
+        table=np.concatenate([table, np.zeros(waiting, JOB)]),
+        needs=np.concatenate([needs, np.zeros((waiting, needs.shape[1]), np.int64)]),
+        bank=bank,
+        queue=np.zeros(waiting + int(np.diff(bank).max()), np.int64),
+    )

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
 from greendc.config import require, require_kinds
-from greendc.energy.kernel import SITE_COLUMNS
+from greendc.energy.kernel import SITE
 from greendc.resource_pool import kernel
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
+from greendc.resource_pool.layout import PoolState
 from greendc.resource_pool.metrics import episode_metrics
 from greendc.resource_pool.observation import (
     KERNEL_ORDER,
@@ -91,131 +92,125 @@ class ResourcePoolSimulator(Simulator):
         config, envs = self.config, self.num_envs
         types, horizon = config.resource_types, config.horizon
         words = -(-config.units // at.WORD_BITS)
-        self._config_i = self._whole_numbers(words)
-        self._config_f = self._real_numbers()
-        self._env_i = np.zeros((envs, at.ENV_I + types + config.ready_pool_size + 2), np.int64)
-        self._env_i[:, at.NOW] = config.episode_steps  # until the first reset
-        self._env_f = np.zeros((envs, at.ENV_F + horizon))
-        self._rows = np.zeros((envs, horizon + 1, at.BITS + 2 * types * (words + 1)), np.int64)
-        self._image = np.zeros((envs, horizon, types * config.units), config.cell_dtype)
-        self._series = np.zeros((envs, self.power.steps, at.SERIES))
-        self._jobs_i = np.zeros((envs, 0, at.JOB_I + 3 * types), np.int64)
-        self._jobs_f = np.zeros((envs, 0, at.JOB_F))
-        self._lists = np.zeros((envs, at.LISTS, 0), np.int64)
+        self._state = PoolState(
+            config=self._config_record(words),
+            env=np.zeros(envs, at.ENV),
+            counts=np.zeros((envs, types + config.ready_pool_size + 2), np.int64),
+            forecast=np.zeros((envs, horizon)),
+            jobs=np.zeros((envs, 0), at.JOB),
+            units=np.zeros((envs, 3, 0, types), np.int64),
+            lists=np.zeros((envs, at.OVERDUE + 1, 0), np.int64),
+            rows=np.zeros((envs, horizon + 1, at.BITS + 2 * types * (words + 1)), np.int64),
+            image=np.zeros((envs, horizon, types * config.units), config.cell_dtype),
+            series=np.zeros((envs, self.power.steps, at.SERIES)),
+        )
+        self._state.env["now"] = config.episode_steps  # until the first reset
         self.truncated = np.zeros(envs, np.bool_)
         self.episodes, self._all_begun = np.zeros(envs, np.int64), False
         self._parts = self._empty_parts()
 
     def _bind(self) -> None:
         """Make the views that the contract shows."""
-        self.rewards = self._env_f[:, at.REWARD]
-        self._advanced = self._env_i[:, at.TIME_ADVANCED]
-        self._result = self._env_f[0, : at.COST + 1]
-        self.step_info = {"cost": self._env_f[:, at.COST], "time_advanced": self._advanced}
+        env = self._state.env
+        self.rewards, self._advanced, self._cost = env["reward"], env["time_advanced"], env["cost"]
+        self.step_info = {"cost": self._cost, "time_advanced": self._advanced}
         if self.config.info_jobs:
             width = len(READY_JOB_COLUMNS) + self.config.resource_types
             self.step_info["ready_jobs"] = np.zeros((self.num_envs, self.config.ready_pool_size, width))
-        self._bind_state()
-
-    def _bind_state(self) -> None:
-        self._state = (
-            self._config_i,
-            self._config_f,
-            self._env_i,
-            self._env_f,
-            self._jobs_i,
-            self._jobs_f,
-            self._lists,
-            self._rows,
-            self._image,
-        )
 
     # The kernel's reset and two steps are called without type checks: what goes in is checked before.
 
     @cached_property
     def _reset(self) -> Callable[..., None]:
-        ints, floats, table = np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 1), np.int64)
-        jobs = (ints, ints, table, floats, ints, floats, ints)
-        return entry_point(kernel.reset_one, *self._state, self._series, 0, *jobs, 0.0, 0.0)
+        return entry_point(kernel.reset_one, self._state, 0, np.zeros(1, np.int64))
 
     @cached_property
     def _step(self) -> Callable[..., int]:
-        after = (*self._state, self._series, self.truncated, *self._parts.values())
-        return entry_point(kernel.step_batch, np.zeros(1, np.int64), *after)
+        parts = self._parts.values()
+        return entry_point(kernel.step_batch, np.zeros(1, np.int64), self._state, self.truncated, *parts)
 
     @cached_property
     def _step_single(self) -> Callable[..., int]:
         require(self.num_envs == 1, "num_envs", self.num_envs, "1 to take a step with step_one()")
         parts = (part[0] for part in self._parts.values())
-        return entry_point(kernel.step_single, 0, *self._state, self._series, self.truncated, *parts)
+        return entry_point(kernel.step_single, 0, self._state, self.truncated, *parts)
+
+    @cached_property
+    def _observe(self) -> Callable[..., None]:
+        return entry_point(kernel.observe_batch, self._state, 0, 0, *self._parts.values())
+
+    @cached_property
+    def _place(self) -> Callable[..., int]:
+        return entry_point(kernel.place_one, self._state, 0, 0, False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what :meth:`_bind` makes: copies of views would not show what the kernel writes."""
-        bound = ("rewards", "step_info", "_advanced", "_result", "_state", "_reset", "_step", "_step_single")
-        return {key: value for key, value in vars(self).items() if key not in bound}
+        bound = ("rewards", "step_info", "_advanced", "_cost")
+        code = ("_reset", "_step", "_step_single", "_observe", "_place")
+        return {key: value for key, value in vars(self).items() if key not in bound + code}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the arrays and make the views anew."""
         vars(self).update(state)
         self._bind()
 
-    def _whole_numbers(self, words: int) -> NDArray[np.int64]:
-        config = self.config
-        numbers = np.zeros(at.CONFIG_I, np.int64)
-        numbers[at.UNITS] = config.units
-        numbers[at.TYPES] = config.resource_types
-        numbers[at.HORIZON] = config.horizon
-        numbers[at.READY] = config.ready_pool_size
-        numbers[at.EPISODE_STEPS] = config.episode_steps
-        numbers[at.LATE_RULE] = LATE_JOBS.index(config.late_jobs)
-        numbers[at.PLACE_NOW] = config.placement == "now"
-        numbers[at.SUSPEND_ALLOWED] = config.suspend
-        numbers[at.MASK_RULE] = MASKS.index(config.mask)
-        numbers[at.SKIP_FORCED] = config.skip_forced
-        numbers[at.START_DELAY] = config.start_delay
-        numbers[at.END_DELAY] = config.end_delay
-        numbers[at.WORDS] = words
-        numbers[at.HAS_SITE] = config.power == "trace"
-        numbers[at.EXACT_LEVELS] = config.power != "trace" and config.forecast_error == 0.0
-        numbers[at.CONTEXT_ROWS] = config.summary_rows
-        return numbers
-
-    def _real_numbers(self) -> NDArray[np.float64]:
+    def _config_record(self, words: int) -> NDArray[np.void]:
+        """Return the configuration as compiled code sees it, ``(1,)``."""
         config, weights = self.config, self.config.weights
         site = config.site_config if config.power == "trace" else None
-        numbers = np.zeros(at.CONFIG_F)
-        if site is not None:
-            numbers[:SITE_COLUMNS] = site.to_array()
-        numbers[at.STEP_HOURS] = config.step_hours
-        numbers[at.MEAN_VALUE] = self.mean_value
-        numbers[at.GAMMA] = config.shaping_gamma
-        numbers[at.PAY_EXECUTED] = weights.executed
-        numbers[at.PAY_ON_TIME] = weights.on_time
-        numbers[at.CHARGE_SUSPENSION] = weights.suspension
-        numbers[at.PAY_RESUMPTION] = weights.resumption
-        numbers[at.CHARGE_LATENESS] = weights.lateness
-        numbers[at.LATENESS_CAP] = weights.lateness_cap
-        numbers[at.PAY_POTENTIAL] = weights.potential
-        numbers[at.COST_DELAYED], numbers[at.COST_WAITING] = config.cost_pair
-        numbers[at.FORECAST_ERROR] = config.forecast_error
         brown_above = None if site is None else site.grid_qos_above
-        numbers[at.BROWN_ABOVE] = np.inf if brown_above is None else brown_above
-        numbers[at.CELL_SCALE] = 1.0 if config.cell_dtype == "uint8" else 1.0 / 255.0
-        numbers[at.BATTERY_KWH] = battery_kwh(config)
-        return numbers
+        fields = {
+            "site": np.zeros((), SITE) if site is None else site.to_record(),
+            "units": config.units,
+            "types": config.resource_types,
+            "horizon": config.horizon,
+            "ready_pool_size": config.ready_pool_size,
+            "episode_steps": config.episode_steps,
+            "late_rule": LATE_JOBS.index(config.late_jobs),
+            "place_now": config.placement == "now",
+            "may_suspend": config.suspend,
+            "mask_rule": MASKS.index(config.mask),
+            "skip_forced": config.skip_forced,
+            "start_delay": config.start_delay,
+            "end_delay": config.end_delay,
+            "words": words,
+            "has_site": site is not None,
+            "exact_levels": site is None and config.forecast_error == 0.0,
+            "context_rows": config.summary_rows,
+            "step_hours": config.step_hours,
+            "mean_value": self.mean_value,
+            "gamma": config.shaping_gamma,
+            "pay_executed": weights.executed,
+            "pay_on_time": weights.on_time,
+            "charge_suspension": weights.suspension,
+            "pay_resumption": weights.resumption,
+            "charge_lateness": weights.lateness,
+            "lateness_cap": weights.lateness_cap,
+            "pay_potential": weights.potential,
+            "cost_delayed": config.cost_pair[0],
+            "cost_waiting": config.cost_pair[1],
+            "forecast_error": config.forecast_error,
+            "brown_above": np.inf if brown_above is None else brown_above,
+            "cell_scale": 1.0 if config.cell_dtype == "uint8" else 1.0 / 255.0,
+            "battery_kwh": battery_kwh(config),
+        }
+        record = np.zeros(1, at.CONFIG)
+        for name in at.CONFIG.fields or ():
+            record[name] = fields[name]
+        return record
 
     def _make_room(self, jobs: int) -> None:
         """Let the job tables hold ``jobs`` jobs an episode."""
-        if jobs <= self._jobs_i.shape[1]:
+        if jobs <= self._state.jobs.shape[1]:
             return
         capacity = jobs + jobs // 4 + 8
-        for name, axis in (("_jobs_i", 1), ("_jobs_f", 1), ("_lists", 2)):
-            old = getattr(self, name)
+        larger = {}
+        for name, axis in (("jobs", 1), ("units", 2), ("lists", 2)):
+            old = getattr(self._state, name)
             shape = tuple(capacity if i == axis else size for i, size in enumerate(old.shape))
-            new = np.zeros(shape, old.dtype)
-            new[tuple(slice(size) for size in old.shape)] = old
-            setattr(self, name, new)
-        self._bind_state()
+            larger[name] = np.zeros(shape, old.dtype)
+            larger[name][tuple(slice(size) for size in old.shape)] = old
+        self._state = self._state._replace(**larger)
 
     def _empty_parts(self) -> dict[str, NDArray[Any]]:
         return {key: np.empty(shape, dtype) for key, shape, dtype in self._layout}
@@ -240,23 +235,19 @@ class ResourcePoolSimulator(Simulator):
             raise ValueError(f"reset options {unknown}: only 'jobs' is known")
         jobs = options.get("jobs")
         jobs = self.fitting(self.workload.sample(rng, config.episode_steps) if jobs is None else jobs)
-        start_hour = self.power.fill(self._series[index], rng)
         self._make_room(len(jobs))
-        latest = latest_finish(jobs)
-        self._reset(
-            *self._state,
-            self._series,
-            index,
-            np.ascontiguousarray(jobs.arrival),
-            np.ascontiguousarray(jobs.duration),
-            np.ascontiguousarray(jobs.units),
-            np.ascontiguousarray(jobs.qos),
-            latest,
-            job_values(jobs, config.price_list),
-            np.argsort(latest, kind="stable"),
-            config.site_config.battery.initial_kwh if config.power == "trace" else 0.0,
-            start_hour,
-        )
+        state, latest = self._state, latest_finish(jobs)
+        env, table = state.env[index : index + 1], state.jobs[index, : len(jobs)]
+        env[:], table[:], state.counts[index] = 0, 0, 0
+        env["start_hour"] = self.power.fill(state.series[index], rng)
+        env["stored_kwh"] = config.site_config.battery.initial_kwh if config.power == "trace" else 0.0
+        env["n_jobs"] = len(jobs)
+        for name in ("finish", "first_start", "barred", "found_epoch", "found_start"):
+            table[name] = -1
+        table["arrival"], table["duration"], table["remaining"] = jobs.arrival, jobs.duration, jobs.duration
+        table["latest"], table["value"], table["qos"] = latest, job_values(jobs, config.price_list), jobs.qos
+        state.units[index, at.NEEDS, : len(jobs)] = jobs.units
+        self._reset(state, index, np.argsort(latest, kind="stable"))
         self.truncated[index] = False
         self.episodes[index] += 1
         self._all_begun = bool(self.episodes.all())
@@ -317,7 +308,7 @@ class ResourcePoolSimulator(Simulator):
         if actions.dtype != np.int64 or not (actions.flags.c_contiguous and actions.flags.aligned):
             actions = np.array(actions, np.int64)
         parts, outputs = self._outputs(out)
-        self._check(actions, self._step(actions, *self._state, self._series, self.truncated, *outputs))
+        self._check(actions, self._step(actions, self._state, self.truncated, *outputs))
         if self._outlook is not None:
             self._outlook.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
@@ -336,16 +327,14 @@ class ResourcePoolSimulator(Simulator):
         image_shape, table_shape, context_shape, mask_shape = self._shapes
         image, table = np.empty(image_shape, self._cell), np.empty(table_shape, SINGLE)
         context, mask = np.empty(context_shape, SINGLE), np.empty(mask_shape, BYTE)
-        status = self._step_single(
-            action, *self._state, self._series, self.truncated, image, table, context, mask
-        )
+        status = self._step_single(action, self._state, self.truncated, image, table, context, mask)
         if status:
             self._check(np.array([action]), status)
         if self._outlook is not None:
             self._outlook.write(self._state, 0, 1, table[None], context[None])
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
-        reward, cost = self._result.tolist()
-        return observation, reward, cost, self._advanced.item(), self.truncated.item()
+        cost, advanced = self._cost.item(), self._advanced.item()
+        return observation, self.rewards.item(), cost, advanced, self.truncated.item()
 
     def _outputs(self, out: Observation) -> tuple[dict[str, NDArray[Any]], list[NDArray[Any]]]:
         """Return the arrays to write into, by name and in the kernel's order, checked: the kernel does not.
@@ -390,7 +379,7 @@ class ResourcePoolSimulator(Simulator):
             first = self._begun_number(index)
             last = first + 1
         parts, outputs = self._outputs(out)
-        kernel.observe_batch(*self._state, first, last, *outputs)
+        self._observe(self._state, first, last, *outputs)
         if self._outlook is not None:
             self._outlook.write(self._state, first, last, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
@@ -407,16 +396,13 @@ class ResourcePoolSimulator(Simulator):
 
         Where no episode has begun, no action does anything.
         """
-        first = at.ENV_I + self.config.resource_types
-        masks: NDArray[np.bool_] = self._env_i[:, first:] != 0
+        masks: NDArray[np.bool_] = self._state.counts[:, self.config.resource_types :] != 0
         return masks
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of environment ``index`` over its episode so far."""
         index = self._begun_number(index)
-        return episode_metrics(
-            self.config, self._env_i[index], self._env_f[index], self._jobs_i[index], self._jobs_f[index]
-        )
+        return episode_metrics(self.config, self._state.env[index], self._state.jobs[index])
 
     def reset_info(self, index: int) -> dict[str, Any]:
         """Return the ready jobs where ``info_jobs`` asks for them."""
@@ -425,22 +411,14 @@ class ResourcePoolSimulator(Simulator):
     # --- for heuristics, planners and pictures ------------------------------------------------------------
 
     @property
-    def state(self) -> tuple[NDArray[Any], ...]:
-        """The kernel's arrays in the order of its parameters (``layout``), for compiled policies."""
+    def state(self) -> PoolState:
+        """The arrays of all environments, for compiled policies; others take their place at a reset."""
         return self._state
 
     def view(self, index: int = 0) -> PoolView:
         """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
         index = self._begun_number(index)
-        return PoolView(
-            self.config,
-            self._env_i[index],
-            self._env_f[index],
-            self._jobs_i[index],
-            self._jobs_f[index],
-            self._lists[index],
-            self._rows[index],
-        )
+        return PoolView(self.config, self, index)
 
     def power_series(self, index: int = 0) -> tuple[NDArray[np.float64], float]:
         """Return the power of the episode, and the hour of day at which it starts.
@@ -449,7 +427,7 @@ class ResourcePoolSimulator(Simulator):
             intensity in kg/kWh, and the random walk of the forecast error
         """
         index = self._begun_number(index)
-        return self._series[index].copy(), float(self._env_f[index, at.START_HOUR])
+        return self._state.series[index].copy(), float(self._state.env["start_hour"][index])
 
     def place(self, index: int, job: int, now_only: bool = False) -> int:
         """Place any waiting job, in the ready pool or not, where a schedule action would.
@@ -466,10 +444,10 @@ class ResourcePoolSimulator(Simulator):
         index, job = self._begun_number(index), as_index(job)
         if self.truncated[index]:
             raise RuntimeError(f"environment {index}: the episode is over, call reset()")
-        arrived = int(self._env_i[index, at.NEXT_ARRIVAL])
-        waiting = 0 <= job < arrived and self._jobs_i[index, job, at.STATUS] == at.WAITING
+        arrived = self._state.env["next_arrival"][index]
+        waiting = 0 <= job < arrived and self._state.jobs["status"][index, job] == at.WAITING
         require(bool(waiting), "job", job, "the id of a waiting job")
-        offset: int = kernel.place_waiting(*self._state, index, job, bool(now_only))
+        offset: int = self._place(self._state, index, job, bool(now_only))
         return offset
 
 

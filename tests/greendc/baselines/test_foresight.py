@@ -9,7 +9,6 @@ from heuristic_cases import check_alone_as_in_a_batch, wander
 from greendc.baselines import make_policy, names
 from greendc.baselines.resource_pool import Foresight, Rollout
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, ResourcePoolVectorEnv
-from greendc.resource_pool import layout as at
 
 OPTIONS = {"futures": 6, "depth": 20, "floor": 0.2, "dispatch": "easy"}
 
@@ -42,14 +41,14 @@ def test_it_knows_the_jobs_of_the_steps_that_it_is_told_and_no_more(told):
     simulator.observe(out)
     for _ in range(150):
         before = policy.advantages(out)
-        _, _, env, _, jobs, jobs_f, *_ = simulator.state
-        kept, now = jobs_f.copy(), env[0, at.NOW]
-        coming = jobs[0, :, at.ARRIVAL] > now
-        jobs_f[0, coming & (jobs[0, :, at.ARRIVAL] > now + told), at.VALUE] = 1e3
+        jobs, now = simulator.state.jobs[0], simulator.view().now
+        kept = jobs.copy()
+        coming = jobs["arrival"] > now
+        jobs["value"][coming & (jobs["arrival"] > now + told)] = 1e3
         np.testing.assert_array_equal(policy.advantages(out), before)
-        jobs_f[0, coming, at.VALUE] = 1e3
+        jobs["value"][coming] = 1e3
         changed += int((policy.advantages(out) != before)[np.isfinite(before)].any())
-        jobs_f[:] = kept
+        jobs[:] = kept
         simulator.step(policy.predict(out)[0], out)
     assert changed > 3
 

@@ -226,7 +226,7 @@ def test_a_large_pool_takes_under_a_minute():
     pool.reset_env(0, np.random.default_rng(0))
     bound = lp_bound(recorded_instance(pool))
     assert bound.seconds < 60
-    assert 0 < bound.value < pool.state[5][0, :, 0].sum()
+    assert 0 < bound.value < pool.state.jobs["value"].sum()
 
 
 @needs_cpsat

@@ -9,7 +9,6 @@ from heuristic_cases import job_arrays, pool_with
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool.rolling import RollingPlan
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, ResourcePoolVectorEnv
-from greendc.resource_pool import layout as at
 
 NO_OP = 11
 
@@ -104,15 +103,16 @@ def test_it_does_not_see_the_future(power):
         simulator.observe(out)
         policy._plans.clear()
         action = policy.predict(out)[0]
-        _, _, env, _, jobs, jobs_f, *_ = simulator.state
-        kept = jobs.copy(), jobs_f.copy(), simulator._series.copy()
-        arrived, now = env[0, at.NEXT_ARRIVAL], env[0, at.NOW]
-        jobs[0, arrived:, at.DURATION : at.REMAINING + 1] = 1
-        jobs_f[0, arrived:] = 1e6
-        simulator._series[0, now + 1 :] = 0.0
+        state, now = simulator.state, simulator.view().now
+        kept = state.jobs.copy(), state.series.copy()
+        coming = state.jobs[0, state.env["next_arrival"][0] :]
+        for name in ("duration", "latest", "remaining"):
+            coming[name] = 1
+        coming["value"] = coming["qos"] = 1e6
+        state.series[0, now + 1 :] = 0.0
         policy._plans.clear()
         assert policy.predict(out)[0] == action
-        jobs[:], jobs_f[:], simulator._series[:] = kept
+        state.jobs[:], state.series[:] = kept
         simulator.step(action, out)
 
 

@@ -12,7 +12,6 @@ from heuristic_cases import check_alone_as_in_a_batch, pool_with, wander
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool.rollout import BASES, Rollout
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator, ResourcePoolVectorEnv
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.jobs import JobArrays
 
 DEPTH = 10
@@ -88,7 +87,7 @@ def simulated_value(simulator, action):
     }
     lost = 0.0
     if action == simulator.config.ready_pool_size:
-        victim = int(simulator.state[2][0, at.SWAP_VICTIM])
+        victim = int(simulator.state.env["victim"][0])
         table = simulator.view().job_table()
         lost = table["value"][victim] * (table["end"][victim] <= table["latest_finish"][victim])
         placed.discard(victim)
@@ -136,15 +135,16 @@ def test_it_does_not_see_the_future(power):
     for _ in range(12):
         out = wander(simulator, rng, 5)
         before = policy.advantages(out)
-        _, _, env, _, jobs, jobs_f, *_ = simulator.state
-        kept = jobs.copy(), jobs_f.copy(), simulator._series.copy()
-        arrived, now = env[0, at.NEXT_ARRIVAL], env[0, at.NOW]
-        jobs[0, arrived:, at.DURATION : at.REMAINING + 1] = 1
-        jobs[0, arrived:, at.ARRIVAL] = now + 1
-        jobs_f[0, arrived:] = 1e6
-        simulator._series[0, now + 1 :] = 0.0
+        state, now = simulator.state, simulator.view().now
+        kept = state.jobs.copy(), state.series.copy()
+        coming = state.jobs[0, state.env["next_arrival"][0] :]
+        for name in ("duration", "latest", "remaining"):
+            coming[name] = 1
+        coming["arrival"] = now + 1
+        coming["value"] = coming["qos"] = 1e6
+        state.series[0, now + 1 :] = 0.0
         np.testing.assert_array_equal(policy.advantages(out), before)
-        jobs[:], jobs_f[:], simulator._series[:] = kept
+        state.jobs[:], state.series[:] = kept
         compared += int(np.isfinite(before).sum() > 1)
     assert compared > 5
 

@@ -15,7 +15,7 @@ POWER = st.floats(0.0, 500.0)
 
 
 def flows(site, stored, generation, demand, brown=0.0, hours=1.0):
-    return dict(zip(NAMES, dispatch(site.to_array(), stored, generation, demand, brown, hours), strict=True))
+    return dict(zip(NAMES, dispatch(site.to_record(), stored, generation, demand, brown, hours), strict=True))
 
 
 @st.composite

@@ -13,9 +13,8 @@ from greendc.resource_pool import (
     ResourcePoolSimulator,
     ResourcePoolVectorEnv,
 )
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.jobs import JobArrays
-from greendc.resource_pool.observation import JOB_FEATURES, SWAP_FEATURES, context_features
+from greendc.resource_pool.observation import JOB_FEATURES, SUSPEND_FEATURES, context_features
 
 OPTIONS = (
     {},
@@ -91,7 +90,7 @@ def test_all_else_in_the_observation_stays(options):
         np.testing.assert_array_equal(with_it["resources"], without["resources"])
         np.testing.assert_array_equal(with_it["jobs"][:, :, :-1], without["jobs"])
         kept = without["context"].shape[1]
-        told = 1 + 2 * (len(SWAP_FEATURES) + pools[0].config.resource_types)
+        told = 1 + 2 * (len(SUSPEND_FEATURES) + pools[0].config.resource_types)
         assert with_it["context"].shape[1] == kept + told * pools[0].config.suspend
         np.testing.assert_array_equal(with_it["context"][:, :kept], without["context"])
     for pool in pools:
@@ -141,13 +140,12 @@ def test_it_does_not_see_the_future():
     for _ in range(10):
         before = wander(simulator, rng, 7)
         after = simulator.empty_observations()
-        _, _, env, _, jobs, jobs_f, *_ = simulator.state
-        arrived = env[0, at.NEXT_ARRIVAL]
-        kept = jobs.copy(), jobs_f.copy()
-        jobs[0, arrived:, at.ARRIVAL], jobs_f[0, arrived:] = env[0, at.NOW] + 1, 1e6
+        jobs = simulator.state.jobs[0]
+        kept, coming = jobs.copy(), jobs[simulator.state.env["next_arrival"][0] :]
+        coming["arrival"], coming["value"], coming["qos"] = simulator.view().now + 1, 1e6, 1e6
         simulator.observe(after)
         np.testing.assert_array_equal(after["jobs"], before["jobs"])
-        jobs[:], jobs_f[:] = kept
+        jobs[:] = kept
 
 
 def test_a_start_that_keeps_a_better_job_out_looks_bad():
@@ -188,8 +186,7 @@ def test_many_waiting_jobs():
     env.reset(seed=0)
     for _ in range(300):
         env.step(np.full(2, env.action_space.nvec[0] - 1))
-    waiting = env.simulator.state[2][:, at.N_QUEUE] + env.simulator.state[2][:, at.N_LATE]
-    assert waiting.max() > 64
+    assert max(len(env.simulator.view(i).queue) for i in range(2)) > 64
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, "all"])

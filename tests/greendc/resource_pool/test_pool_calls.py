@@ -28,7 +28,7 @@ from greendc.baselines.resource_pool.cpsat import replay
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.energy import SiteConfig
-from greendc.energy.kernel import dispatch, markov_levels
+from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv, ResourcePoolVectorEnv
 from greendc.resource_pool.recording import EpisodeRecorder
 from greendc.resource_pool.rendering import describe, gantt
@@ -322,7 +322,8 @@ def test_random_calls_are_answered_or_refused() -> None:
 def small(num_envs: int = 2, **options: Any) -> ResourcePoolSimulator:
     jobs = job_arrays((0, 2, (1, 1), 0.5), (0, 3, (2, 0), 0.9), (4, 2, (1, 1), 1.0))
     options = {"units": 4, "horizon": 6, "episode_steps": 8, "ready_pool_size": 3, **options}
-    return ResourcePoolSimulator(ResourcePoolConfig(workload=FixedWorkload(jobs), **options), num_envs)
+    options.setdefault("workload", FixedWorkload(jobs))
+    return ResourcePoolSimulator(ResourcePoolConfig(**options), num_envs)
 
 
 def begun(num_envs: int = 2, **options: Any) -> tuple[ResourcePoolSimulator, Any]:
@@ -439,6 +440,15 @@ def test_a_record_is_of_one_episode() -> None:
         env.record()
 
 
+def test_a_view_outlives_a_reset_with_more_jobs() -> None:
+    simulator, _ = begun(1)
+    view = simulator.view()
+    many = job_arrays(*[(0, 2, (1, 1), 0.5)] * 100)
+    simulator.reset_env(0, np.random.default_rng(0), {"jobs": many})
+    assert view.queue.tolist() == list(range(100))
+    assert len(view.job_table()["arrival"]) == 100
+
+
 def test_one_step_is_of_one_environment() -> None:
     simulator, _ = begun(2)
     with pytest.raises(ValueError, match="num_envs=2: must be 1"):
@@ -483,6 +493,16 @@ def test_planners_are_given_a_pool_and_its_observations() -> None:
         Rollout(simulator, 1, prior=lambda observations: np.zeros(1)).act(out)
 
 
+def test_a_heuristic_reads_pictures_of_either_dtype() -> None:
+    """Its compiled code does not look at types, so it has one code for each."""
+    wide = job_arrays((0, 3, (3, 1), 0.9), (0, 6, (4, 1), 0.8), (0, 2, (1, 1), 0.7))
+    simulator, out = begun(1, units=4, workload=FixedWorkload(wide), horizon=8)
+    simulator.step(np.array([0]), out)
+    policy = ShortestJobFirst(simulator, dispatch="easy")
+    in_floats = {**out, "resources": (out["resources"] / np.float32(255)).astype(np.float32)}
+    assert [policy.act(seen)[0] for seen in (out, in_floats, out)] == [1, 1, 1]
+
+
 def test_a_schedule_to_replay_names_jobs_that_there_are() -> None:
     simulator, _ = begun(1)
     for job in (-1, 3):
@@ -516,8 +536,6 @@ def test_levels_stay_levels_where_kilowatts_overflow() -> None:
         ResourcePoolConfig(forecast_error=1000.5)
 
 
-def test_the_dispatch_is_given_a_whole_site() -> None:
-    with pytest.raises(ValueError, match="site: must begin with"):
-        dispatch(SiteConfig().to_array()[:5], 0.0, 1.0, 1.0, 0.0, 1.0)
+def test_each_level_has_its_random_number() -> None:
     with pytest.raises(ValueError, match="uniforms: must be one for each"):
         markov_levels(np.zeros(3), np.zeros(2), 1.0, 0.0, 0.5, 0.5)

@@ -19,7 +19,6 @@ from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.baselines.resource_pool.rules import DeadlineNever
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator
-from greendc.resource_pool import layout as at
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -144,15 +143,15 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
     :raises ValueError: for a job that there is not, or if not every job has a start
     """
     simulator.view(index)  # raises where there is no episode
-    jobs_there = int(simulator.state[2][index, at.N_JOBS])
+    jobs_there = int(simulator.state.env["n_jobs"][index])
     require(job.shape == start.shape, "start", start.shape, f"of shape {job.shape}, as job")
     known = not len(job) or (job.min() >= 0 and job.max() < jobs_there)
     require(bool(known), "job", job, f"ids in 0 .. {jobs_there - 1}")
     pool = _copy(simulator)
-    config, table = pool.config, pool.state[4][index]
+    config, table = pool.config, pool.state.jobs[index]
     out, idle = pool.empty_observations(), np.full(pool.num_envs, config.ready_pool_size + 1)
-    length = table[job, at.DURATION] + config.start_delay + config.end_delay
-    last_start = np.minimum(table[job, at.LATEST], config.episode_steps) - length
+    length = table["duration"][job] + config.start_delay + config.end_delay
+    last_start = np.minimum(table["latest"][job], config.episode_steps) - length
     order = np.argsort(start, kind="stable")
     pending = list(zip(*(column[order].tolist() for column in (start, job, last_start)), strict=True))
     placed: list[tuple[int, int]] = []
@@ -176,7 +175,7 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
 def _copy(simulator: ResourcePoolSimulator) -> ResourcePoolSimulator:
     """Return a copy in which each ``no_op`` passes one step, whatever ``skip_forced`` says."""
     pool = copy.deepcopy(simulator)
-    pool.state[0][at.SKIP_FORCED] = 0
+    pool.state.config["skip_forced"] = 0
     return pool
 
 

@@ -12,8 +12,8 @@ from greendc.baselines.resource_pool.futures import FutureBank, Futures
 from greendc.baselines.resource_pool.rollout import Rollout
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout
-from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_plan import JOB
 
 
 class Foresight(Rollout):
@@ -69,7 +69,7 @@ class Foresight(Rollout):
     def _sampled_jobs(self, future: int, step: int) -> JobRows:
         """Return what comes in a sampled future behind the steps that are known."""
         first, last = self._bank.first[future : future + 2]
-        arrival = self._bank.table[first:last, kp.ARRIVAL]
+        arrival = self._bank.table["arrival"][first:last]
         now = step - 1
         ends = np.searchsorted(arrival, [now + self.told, now + self.depth - 1], side="right")
         return JobRows.of_bank(self._bank, slice(first + ends[0], first + max(ends)), now)
@@ -79,16 +79,16 @@ class Foresight(Rollout):
 class JobRows:
     """Jobs that arrive, ``n`` of them, in steps from now.
 
-    :param table: ``(n, NEEDS + R)``, columns of :mod:`~greendc.resource_pool.kernel_plan`
+    :param table: ``(n,)`` of :data:`~greendc.resource_pool.kernel_plan.JOB`
+    :param needs: ``(n, R)`` units of each type
     :param duration: ``(n,)`` steps of work
     :param qos: ``(n,)``
-    :param value: ``(n,)``
     """
 
-    table: NDArray[np.int64]
+    table: NDArray[np.void]
+    needs: NDArray[np.int64]
     duration: NDArray[np.int64]
     qos: NDArray[np.float64]
-    value: NDArray[np.float64]
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -98,27 +98,26 @@ class JobRows:
     def of_bank(cls, bank: FutureBank, rows: slice, now: int) -> JobRows:
         """Return sampled jobs, with now in this step of their future."""
         table = bank.table[rows].copy()
-        table[:, [kp.ARRIVAL, kp.LATEST]] -= now
-        return cls(table, bank.duration[rows], bank.qos[rows], bank.worth[rows, kp.VALUE])
+        table["arrival"] -= now
+        table["latest"] -= now
+        return cls(table, bank.needs[rows], bank.duration[rows], bank.qos[rows])
 
     @classmethod
     def true_jobs(cls, simulator: ResourcePoolSimulator, b: int, steps: int) -> JobRows:
         """Return the jobs that will arrive within so many steps in environment ``b``."""
-        config, (_, config_f, env, _, jobs, jobs_f, *_) = simulator.config, simulator.state
-        now, coming = env[b, at.NOW], slice(env[b, at.NEXT_ARRIVAL], env[b, at.N_JOBS])
-        rows = slice(coming.start, coming.start + int((jobs[b, coming, at.ARRIVAL] <= now + steps).sum()))
-        found, qos = jobs[b, rows], jobs_f[b, rows, at.QOS]
-        table = np.column_stack(
-            [
-                found[:, at.ARRIVAL] - now,
-                found[:, at.LATEST] - now,
-                found[:, at.DURATION] + config.start_delay + config.end_delay,
-                qos > config_f[at.BROWN_ABOVE],
-                np.zeros(len(qos)),
-                found[:, at.JOB_I : at.JOB_I + config.resource_types],
-            ]
-        ).astype(np.int64)
-        return cls(table, found[:, at.DURATION], qos, jobs_f[b, rows, at.VALUE])
+        config, state = simulator.config, simulator.state
+        env, jobs = state.env[b], state.jobs[b]
+        now, coming = env["now"], jobs[env["next_arrival"] : env["n_jobs"]]
+        first = int(env["next_arrival"])
+        rows = slice(first, first + int((coming["arrival"] <= now + steps).sum()))
+        found = jobs[rows]
+        table = np.zeros(len(found), JOB)
+        table["arrival"], table["latest"] = found["arrival"] - now, found["latest"] - now
+        table["length"] = found["duration"] + config.start_delay + config.end_delay
+        table["is_brown"] = found["qos"] > state.config["brown_above"]
+        table["value"] = found["value"]
+        needs = state.units[b, at.NEEDS, rows].copy()
+        return cls(table, needs, found["duration"].copy(), found["qos"].copy())
 
 
 class MadeFutures(Futures):
@@ -131,10 +130,9 @@ class MadeFutures(Futures):
     """
 
     def __init__(self, parts: Sequence[JobRows], sizes: Sequence[int], order: int, floor: float) -> None:
-        value = np.concatenate([part.value for part in parts])
         self.first = np.cumsum([0, *sizes])
-        self.table = np.concatenate([part.table for part in parts])
-        self.worth = np.column_stack([value, value])
-        duration = np.concatenate([part.duration for part in parts])
-        qos = np.concatenate([part.qos for part in parts])
-        kernel_rollout.sort_jobs(order, floor, self.table, duration, qos, self.worth)
+        self.table, self.needs, duration, qos = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("table", "needs", "duration", "qos")
+        )
+        kernel_rollout.sort_jobs(order, floor, self.table, self.needs, duration, qos)

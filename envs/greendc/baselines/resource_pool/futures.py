@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool import kernel_rollout as kr
 from greendc.resource_pool.jobs import job_values, latest_finish
+from greendc.resource_pool.kernel_plan import JOB
 from greendc.resource_pool.plans import day_steps
 
 
@@ -18,10 +19,10 @@ class Futures(Protocol):
 
     first: NDArray[np.int64]
     """``(size + 1,)``: rows of future ``k`` are ``first[k] .. first[k + 1] - 1``."""
-    table: NDArray[np.int64]
-    """``(jobs, NEEDS + R)``, columns of :mod:`~greendc.resource_pool.kernel_plan`."""
-    worth: NDArray[np.float64]
-    """``(jobs, 2)``: key and value."""
+    table: NDArray[np.void]
+    """``(jobs,)`` of :data:`~greendc.resource_pool.kernel_plan.JOB`."""
+    needs: NDArray[np.int64]
+    """``(jobs, R)`` units of each type."""
 
 
 class FutureBank(Futures):
@@ -64,15 +65,15 @@ class FutureBank(Futures):
         arrival, self.duration, self.qos = (
             np.concatenate([getattr(jobs, name) for jobs in drawn]) for name in ("arrival", "duration", "qos")
         )
-        units = np.concatenate([jobs.units for jobs in drawn])
-        latest = np.concatenate([latest_finish(jobs) for jobs in drawn])
-        value = np.concatenate([job_values(jobs, config.price_list) for jobs in drawn])
-        length = self.duration + config.start_delay + config.end_delay
         self.first = np.cumsum([0, *map(len, drawn)])
-        brown = self.qos > brown_above
-        self.table = np.column_stack([arrival, latest, length, brown, 0 * arrival, units]).astype(np.int64)
-        self.worth = np.column_stack([value, value])
-        kr.sort_jobs(order, floor, self.table, self.duration, self.qos, self.worth)
+        self.needs = np.concatenate([jobs.units for jobs in drawn])
+        self.table = np.zeros(len(arrival), JOB)
+        self.table["arrival"] = arrival
+        self.table["latest"] = np.concatenate([latest_finish(jobs) for jobs in drawn])
+        self.table["length"] = self.duration + config.start_delay + config.end_delay
+        self.table["is_brown"] = self.qos > brown_above
+        self.table["value"] = np.concatenate([job_values(jobs, config.price_list) for jobs in drawn])
+        kr.sort_jobs(order, floor, self.table, self.needs, self.duration, self.qos)
 
     def next_step(self, now: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the step of a future, within its first day, that follows each step of an episode."""

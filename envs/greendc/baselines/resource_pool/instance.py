@@ -8,14 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.energy.kernel import (
-    BATTERY_MIN_KWH,
-    CRITICAL_KW,
-    DISCHARGE_KW,
-    GRID_POOL_KW,
-    POOL_KW,
-    dispatch,
-)
+from greendc.energy.kernel import dispatch
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_rows import powered_units
@@ -108,12 +101,11 @@ def recorded_instance(simulator: ResourcePoolSimulator, index: int = 0) -> Insta
     :raises RuntimeError: if no episode has begun there
     """
     series, _ = simulator.power_series(index)
-    config, (_, config_f, env, _, jobs, jobs_f, *_) = simulator.config, simulator.state
-    n_jobs, types = int(env[index, at.N_JOBS]), config.resource_types
-    table = jobs[index, :n_jobs]
-    length = table[:, at.DURATION] + config.start_delay + config.end_delay
-    due = np.minimum(table[:, at.LATEST], config.episode_steps)
-    kept = np.flatnonzero(table[:, at.ARRIVAL] + length <= due)
+    config, state = simulator.config, simulator.state
+    table = state.jobs[index, : int(state.env["n_jobs"][index])]
+    length = table["duration"] + config.start_delay + config.end_delay
+    due = np.minimum(table["latest"], config.episode_steps)
+    kept = np.flatnonzero(table["arrival"] + length <= due)
     if config.power == "trace":
         level, site = _site_power(simulator, series)
     else:
@@ -124,12 +116,12 @@ def recorded_instance(simulator: ResourcePoolSimulator, index: int = 0) -> Insta
         units=config.units,
         steps=config.episode_steps,
         job=kept,
-        release=table[kept, at.ARRIVAL],
+        release=table["arrival"][kept],
         due=due[kept],
         length=length[kept],
-        need=table[kept, at.JOB_I : at.JOB_I + types],
-        value=jobs_f[index, kept, at.VALUE],
-        brown=jobs_f[index, kept, at.QOS] > config_f[at.BROWN_ABOVE],
+        need=state.units[index, at.NEEDS, kept],
+        value=table["value"][kept],
+        brown=table["qos"][kept] > state.config["brown_above"],
         level=level,
         site=site,
         may_suspend=config.suspend or config.forecast_error > 0.0,
@@ -138,28 +130,28 @@ def recorded_instance(simulator: ResourcePoolSimulator, index: int = 0) -> Insta
 
 def _site_power(simulator: ResourcePoolSimulator, series: Floats) -> tuple[Ints, SitePower | None]:
     """Return the greatest levels, and the site where they depend on the policy (that is, on a battery)."""
-    config, config_f = simulator.config, simulator.state[1]
+    config, site = simulator.config, simulator.config.site_config.to_record()
     hours, steps, battery = config.step_hours, config.episode_steps, config.site_config.battery
     generation = series[:steps, at.SOLAR] + series[:steps, at.WIND]
     stored, level = np.empty(steps + 1), np.empty(steps, np.int64)
     drain = np.empty(steps)
     stored[0] = battery.initial_kwh
     for t in range(steps):
-        at_work = dispatch(config_f, stored[t], generation[t], config_f[POOL_KW], 0.0, hours)
-        level[t] = powered_units(at_work[1] / config_f[POOL_KW], config.units)
-        at_rest = dispatch(config_f, stored[t], generation[t], 0.0, 0.0, hours)
+        at_work = dispatch(site, stored[t], generation[t], site["pool_kw"], 0.0, hours)
+        level[t] = powered_units(at_work[1] / site["pool_kw"], config.units)
+        at_rest = dispatch(site, stored[t], generation[t], 0.0, 0.0, hours)
         drain[t], stored[t + 1] = at_rest[3], at_rest[6]
     if battery.energy_kwh == 0.0:
         return level, None
-    surplus = np.maximum(generation - config_f[CRITICAL_KW], 0.0)
+    surplus = np.maximum(generation - site["critical_kw"], 0.0)
     return level, SitePower(
-        stored=np.maximum(stored - config_f[BATTERY_MIN_KWH], 0.0),
+        stored=np.maximum(stored - site["battery_min_kwh"], 0.0),
         surplus=surplus,
         drain=drain,
         charge_kw=battery.charge_kw,
-        discharge_kw=float(config_f[DISCHARGE_KW]),
+        discharge_kw=float(site["discharge_kw"]),
         efficiency=battery.efficiency,
-        grid_kw=float(config_f[GRID_POOL_KW]),
-        unit_kw=float(config_f[POOL_KW]) / (config.units * config.resource_types),
+        grid_kw=float(site["grid_pool_kw"]),
+        unit_kw=float(site["pool_kw"]) / (config.units * config.resource_types),
         step_hours=hours,
     )

@@ -14,19 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool.kernel_order import (
-    BROWN,
-    LENGTH,
-    MAY_START,
-    NEEDS,
-    first_of,
-)
+from greendc.baselines.resource_pool.kernel_order import Scratch, first_of
 from greendc.compiled import compiled
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import orders
+from greendc.resource_pool.layout import Record
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 NOBODY = -1
@@ -36,53 +30,45 @@ LARGEST_JOB_CELL = at.CELL_JOB + at.CELL_JOBS
 
 @compiled
 def choose(
-    dispatch: int,
-    keys: Floats,
-    table: Ints,
-    count: int,
-    config: Ints,
-    scale: float,
-    image: Cells,
-    b: int,
-    head: int,
-    runs: Ints,
+    dispatch: int, config: Record, scale: float, image: Cells, head: int, count: int, scratch: Scratch
 ) -> int:
     """Return which of ``count`` jobs to place now, or ``NOBODY``.
 
-    A job's ``MAY_START`` may be too hopeful: then the caller finds that the job has no place, clears the
-    column and asks again.
+    A job's ``may_start`` may be too hopeful: then the caller finds that the job has no place, clears it
+    and asks again.
 
-    :param image: ``(B, H, R * M)`` the resource image; its row of now is ``head``
-    :param runs: ``(1, H, R * M)`` scratch, ``(2, H, R * M)`` where some jobs may use brown energy
+    :param scale: what a cell of the image is multiplied with, 1 or 1/255
+    :param image: ``(H, R * M)`` the resource image; its row of now is ``head``
     """
-    first = first_of(keys, table, count, dispatch == orders.SKIP or dispatch == orders.RESERVE)
-    if first < 0 or table[first, MAY_START]:
+    table = scratch.table
+    first = first_of(table, count, dispatch == orders.SKIP or dispatch == orders.RESERVE)
+    if first < 0 or table[first].may_start:
         return first
     if dispatch == orders.BLOCK:
         return NOBODY
-    candidate = first_of(keys, table, count, True)
+    candidate = first_of(table, count, True)
     if candidate < 0:
         return NOBODY
-    for brown in range(runs.shape[0]):
-        measure_runs(config, scale, image, b, head, brown, runs)
-    start = earliest_start(config, table, first, runs)
+    for brown in range(scratch.runs.shape[0]):
+        measure_runs(config, scale, image, head, brown, scratch.runs)
+    start = earliest_start(config, first, scratch)
     while candidate >= 0:
-        if keeps_guarantee(config, table, first, start, candidate, runs):
+        if keeps_guarantee(config, first, start, candidate, scratch):
             return candidate
-        table[candidate, MAY_START] = 0
-        candidate = first_of(keys, table, count, True)
+        table[candidate].may_start = 0
+        candidate = first_of(table, count, True)
     return NOBODY
 
 
 @compiled
-def measure_runs(config: Ints, scale: float, image: Cells, b: int, head: int, brown: int, runs: Ints) -> None:
+def measure_runs(config: Record, scale: float, image: Cells, head: int, brown: int, runs: Ints) -> None:
     """Write how long each cell stays free, for jobs on green power or for those that may use brown."""
-    horizon = config[at.HORIZON]
+    horizon = config.horizon
     largest_job = LARGEST_JOB_CELL * scale
     for h in range(horizon - 1, -1, -1):
         row = (head + h) % horizon
-        for c in range(config[at.TYPES] * config[at.UNITS]):
-            cell = image[b, row, c]
+        for c in range(config.types * config.units):
+            cell = image[row, c]
             if cell == at.CELL_FREE or (brown and cell > largest_job):
                 runs[brown, h, c] = (runs[brown, h + 1, c] if h + 1 < horizon else BEYOND) + 1
             else:
@@ -91,17 +77,18 @@ def measure_runs(config: Ints, scale: float, image: Cells, b: int, head: int, br
 
 @compiled
 def block_at(
-    config: Ints, table: Ints, job: int, resource: int, row: int, first: int, last: int, runs: Ints
+    config: Record, job: int, resource: int, row: int, first: int, last: int, scratch: Scratch
 ) -> int:
     """Return the lowest block that a job could have of a type from ``row`` on, or -1.
 
     :param first: units ``first .. last - 1`` are not to be used
     """
-    need, units, found = table[job, NEEDS + resource], config[at.UNITS], 0
+    need, units, found = scratch.needs[job, resource], config.units, 0
     if need == 0:
         return 0
+    brown, length = scratch.table[job].brown, scratch.table[job].length
     for u in range(units):
-        free = runs[table[job, BROWN], row, resource * units + u] >= table[job, LENGTH]
+        free = scratch.runs[brown, row, resource * units + u] >= length
         found = found + 1 if free and not first <= u < last else 0
         if found == need:
             return u + 1 - need
@@ -109,27 +96,27 @@ def block_at(
 
 
 @compiled
-def earliest_start(config: Ints, table: Ints, job: int, runs: Ints) -> int:
+def earliest_start(config: Record, job: int, scratch: Scratch) -> int:
     """Return the earliest row at which a job could start, or the horizon if it could at none."""
-    for row in range(config[at.HORIZON]):
+    for row in range(config.horizon):
         fits = True
-        for k in range(config[at.TYPES]):
-            fits = fits and block_at(config, table, job, k, row, 0, 0, runs) >= 0
+        for k in range(config.types):
+            fits = fits and block_at(config, job, k, row, 0, 0, scratch) >= 0
         if fits:
             return row
-    return config[at.HORIZON]
+    return config.horizon
 
 
 @compiled
-def keeps_guarantee(config: Ints, table: Ints, first: int, start: int, candidate: int, runs: Ints) -> bool:
+def keeps_guarantee(config: Record, first: int, start: int, candidate: int, scratch: Scratch) -> bool:
     """Return whether the first job could still start at ``start`` if the candidate started now."""
-    if table[candidate, LENGTH] <= start or start == config[at.HORIZON]:
+    if scratch.table[candidate].length <= start or start == config.horizon:
         return True
-    for k in range(config[at.TYPES]):
-        block = block_at(config, table, candidate, k, 0, 0, 0, runs)
+    for k in range(config.types):
+        block = block_at(config, candidate, k, 0, 0, 0, scratch)
         if block < 0:
             return False
-        last = block + table[candidate, NEEDS + k]
-        if block_at(config, table, first, k, start, block, last, runs) < 0:
+        last = block + scratch.needs[candidate, k]
+        if block_at(config, first, k, start, block, last, scratch) < 0:
             return False
     return True

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool import kernel
-from greendc.baselines.resource_pool.kernel_order import NEEDS
-from greendc.baselines.resource_pool.kernel_swap import choose_swaps
+from greendc.baselines.resource_pool.kernel_order import ROW, Rules, Scratch
+from greendc.baselines.resource_pool.kernel_suspend import choose_suspensions
+from greendc.compiled import EntryPoint
 from greendc.config import require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, orders
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.observation import dict_space
 from greendc.simulator import Observation
 
@@ -89,19 +89,23 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             raise ValueError("preempt=True: jobs can be suspended only with suspend=True in the environment")
         self.dispatch, self.scope, self.preempt = dispatch, scope, preempt
         self.reads_state = scope == "queue" or preempt
-        self._dispatch = orders.DISPATCHES.index(dispatch)
-        brown = config.power == "trace" and config.site_config.grid == "qos_above"
-        self._runs = np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64)
-        self._widest = np.zeros((1 + brown, config.resource_types, config.horizon), np.int64)
+        self._rules = Rules(self.order, self.late_rule, orders.DISPATCHES.index(dispatch))
         parts = dict_space(config)
         self._shapes = tuple(parts["resources"].shape or ()), tuple(parts["jobs"].shape or ())
-        self._make_room(config.ready_pool_size)
+        brown = config.power == "trace" and config.site_config.grid == "qos_above"
+        self._scratch = Scratch(
+            *self._room(config.ready_pool_size),
+            widest=np.zeros((1 + brown, config.resource_types, config.horizon), np.int64),
+            runs=np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64),
+        )
+        self._choose_ready = {dtype: EntryPoint(kernel.choose_ready) for dtype in CELLS}
+        self._dispatch_queue = EntryPoint(kernel.dispatch_queue)
+        self._choose_suspensions = EntryPoint(choose_suspensions)
 
-    def _make_room(self, jobs: int) -> None:
-        """Let the scratch arrays hold so many jobs."""
-        self._ids = np.zeros(jobs, np.int64)
-        self._keys = np.zeros(jobs)
-        self._table = np.zeros((jobs, NEEDS + self.simulator.config.resource_types), np.int64)
+    def _room(self, jobs: int) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.int64]]:
+        """Return memory for so many jobs: their ids, the table and their needs."""
+        types = self.simulator.config.resource_types
+        return np.zeros(jobs, np.int64), np.zeros(jobs, ROW), np.zeros((jobs, types), np.int64)
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`.
@@ -113,8 +117,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             self.simulator.require_begun()
         actions = self._start_jobs(observations)
         if self.preempt:
-            config, _, env, _, jobs, jobs_f, lists, _, _ = self.simulator.state
-            choose_swaps(actions, config, env, jobs, jobs_f, lists)
+            self._choose_suspensions(actions, self.simulator.state)
         return actions
 
     def _start_jobs(self, observations: Observation) -> NDArray[np.int64]:
@@ -123,28 +126,25 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         if self.scope == "queue":
             self._place_jobs()
             return np.full(rows, self.simulator.config.ready_pool_size + 1, np.int64)
-        image, jobs = self._read(observations, rows)
-        config, config_f, *_ = self.simulator.state
+        image, jobs, scale = self._read(observations, rows)
         actions = np.empty(rows, np.int64)
-        kernel.choose_ready(
+        self._choose_ready[image.dtype](
             actions,
-            self.order,
-            self.late_rule,
-            self._dispatch,
-            config,
-            config_f,
-            CELLS[image.dtype],
+            self._rules,
+            self.simulator.state.config,
+            scale,
             image,
             jobs,
-            self._draws(rows, jobs.shape[1]),
-            self._keys,
-            self._table,
-            self._runs,
+            self._draws(rows, jobs.shape[1]) if self.order == orders.RANDOM else NO_DRAWS,
+            self._scratch,
         )
         return actions
 
-    def _read(self, observations: Observation, rows: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return images and job tables, from observations as dicts or flat, checked: the kernel does not."""
+    def _read(self, observations: Observation, rows: int) -> tuple[NDArray[Any], NDArray[np.float32], float]:
+        """Return images, job tables, and what a cell counts for, checked: the kernel does not check.
+
+        :param observations: as dicts or flat
+        """
         if isinstance(observations, dict):
             image, jobs = observations["resources"], observations["jobs"]
         else:
@@ -160,41 +160,27 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             raise ValueError(
                 f"observations: resources {image.shape}, jobs {jobs.shape}: must be {rows} of {self._shapes}"
             )
-        if image.dtype not in CELLS or jobs.dtype != np.float32:
+        scale = CELLS.get(image.dtype)
+        if scale is None or jobs.dtype != np.float32:
             raise ValueError(
                 f"observations: resources {image.dtype}, jobs {jobs.dtype}: must be uint8 or float32, "
                 "and float32"
             )
         if not (image.flags.c_contiguous and jobs.flags.c_contiguous):
-            return np.ascontiguousarray(image), np.ascontiguousarray(jobs)
-        return image, jobs
+            return np.ascontiguousarray(image), np.ascontiguousarray(jobs), scale
+        return image, jobs, scale
 
     def _place_jobs(self) -> None:
         """Do all placements of this step."""
-        config, config_f, env, env_f, jobs, jobs_f, lists, rows, image = self.simulator.state
-        most = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max())
-        if most > len(self._ids):
-            self._make_room(2 * most)
-        kernel.dispatch_queue(
-            self.order,
-            self.late_rule,
-            self._dispatch,
-            config,
-            config_f,
-            env,
-            env_f,
-            jobs,
-            jobs_f,
-            lists,
-            rows,
-            image,
-            self._draws(self.simulator.num_envs, most),
-            self._ids,
-            self._widest,
-            self._keys,
-            self._table,
-            self._runs,
-        )
+        state = self.simulator.state
+        most = state.jobs.shape[1]  # that can wait
+        if most > len(self._scratch.ids):
+            ids, table, needs = self._room(most)
+            self._scratch = self._scratch._replace(ids=ids, table=table, needs=needs)
+        draws = NO_DRAWS
+        if self.order == orders.RANDOM:
+            draws = self._draws(len(state.env), int((state.env["n_queue"] + state.env["n_late"]).max()))
+        self._dispatch_queue(state, self._rules, draws, self._scratch)
 
     def _draws(self, rows: int, jobs: int) -> NDArray[np.float64]:
         """Return the random numbers that the order needs: most need none."""

@@ -15,9 +15,7 @@ from greendc.baselines.resource_pool.lp_bound import starts_programme
 from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
-from greendc.resource_pool import kernel_plan as kp
 from greendc.resource_pool import kernel_rollout as kr
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.view import DARK, FREE
 from greendc.simulator import Observation
 
@@ -94,7 +92,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         return np.array([self._choose(i) for i in range(self.simulator.num_envs)])
 
     def _choose(self, index: int) -> int:
-        ready, now = self.simulator.config.ready_pool_size, int(self.simulator.state[2][index, at.NOW])
+        ready, now = self.simulator.config.ready_pool_size, self.simulator.view(index).now
         startable = self._startable(index)
         if not startable.any():
             return ready + 1
@@ -110,28 +108,27 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         return best if shares[best] >= self.threshold else ready + 1
 
     def _is_current(self, plan: _Plan, index: int) -> bool:
-        _, _, env, _, jobs, *_ = self.simulator.state
-        seen = jobs[index, : min(len(plan.seen), env[index, at.NEXT_ARRIVAL]), at.LATEST]
-        return plan.now <= env[index, at.NOW] < plan.now + self.every and np.array_equal(seen, plan.seen)
+        env, jobs = self.simulator.state.env[index], self.simulator.state.jobs[index]
+        seen = jobs["latest"][: min(len(plan.seen), env["next_arrival"])]
+        current = plan.now <= env["now"] < plan.now + self.every
+        return bool(current) and np.array_equal(seen, plan.seen)
 
     def _startable(self, index: int) -> NDArray[np.bool_]:
         """Return which ready jobs can start now and be on time."""
-        config, _, env, _, jobs, _, lists, *_ = self.simulator.state
-        masks = env[index : index + 1, at.ENV_I + config[at.TYPES] :] != 0
-        part = slice(index, index + 1)
-        kr.keep_candidates(masks, config, env[part], jobs[part], lists[part])
-        starts: NDArray[np.bool_] = masks[0, : config[at.READY]]
+        masks = self.simulator.action_masks()[index : index + 1]
+        kr.keep_candidates(masks, self.simulator.state, index)
+        starts: NDArray[np.bool_] = masks[0, : self.simulator.config.ready_pool_size]
         return starts
 
     def _make_plan(self, index: int) -> _Plan:
         view, bank, config = self.simulator.view(index), self._bank, self.simulator.config
-        _, _, env, _, jobs, *_ = self.simulator.state
-        now, arrived = int(env[index, at.NOW]), int(env[index, at.NEXT_ARRIVAL])
+        env, jobs = self.simulator.state.env[index], self.simulator.state.jobs[index]
+        now, arrived = int(env["now"]), int(env["next_arrival"])
         table, waiting = view.job_table(), view.queue
         length = table["remaining"][waiting] + config.start_delay + config.end_delay
         hopeful = now + length <= table["latest_finish"][waiting]
         waiting, length = waiting[hopeful].astype(np.int64), length[hopeful].astype(np.int64)
-        brown_above = float(self.simulator.state[1][at.BROWN_ABOVE])
+        brown_above = self.simulator.state.config["brown_above"]
         known = Instance(
             units=config.units,
             steps=self.depth,
@@ -153,28 +150,27 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         first = (7919 * now + 104_729 * arrived) % (len(bank.first) - 1)
         for k in range(self.futures):
             future = (first + k) % (len(bank.first) - 1)
-            both = self._with_future(
-                known, bank.table[bank.first[future] : bank.first[future + 1]], future, step
-            )
+            both = self._with_future(known, future, step)
             shares += self._solve(both, len(waiting), powered, unoccupied)
-        return _Plan(now, jobs[index, :arrived, at.LATEST].copy(), waiting, shares / self.futures)
+        return _Plan(now, jobs["latest"][:arrived].copy(), waiting, shares / self.futures)
 
-    def _with_future(self, known: Instance, rows: Ints, future: int, step: int) -> Instance:
+    def _with_future(self, known: Instance, future: int, step: int) -> Instance:
         """Return the problem with the jobs of a future, whose step ``step`` is the first to come."""
         bank = self._bank
-        release = rows[:, kp.ARRIVAL] - step + 1
-        due = np.minimum(rows[:, kp.LATEST] - step + 1, self.depth - 1 + rows[:, kp.LENGTH])
-        kept = (release >= 1) & (release < self.depth) & (release + rows[:, kp.LENGTH] <= due)
-        value = bank.worth[bank.first[future] : bank.first[future + 1], kp.VALUE]
+        part = slice(bank.first[future], bank.first[future + 1])
+        rows, length = bank.table[part], bank.table["length"][part]
+        release = rows["arrival"] - step + 1
+        due = np.minimum(rows["latest"] - step + 1, self.depth - 1 + length)
+        kept = (release >= 1) & (release < self.depth) & (release + length <= due)
         return replace(
             known,
             job=np.append(known.job, np.full(np.count_nonzero(kept), -1)),
             release=np.append(known.release, release[kept]),
             due=np.append(known.due, due[kept]),
-            length=np.append(known.length, rows[kept, kp.LENGTH]),
-            need=np.concatenate([known.need, rows[kept, kp.NEEDS :]]),
-            value=np.append(known.value, value[kept]),
-            brown=np.append(known.brown, rows[kept, kp.IS_BROWN] == 1),
+            length=np.append(known.length, length[kept]),
+            need=np.concatenate([known.need, bank.needs[part][kept]]),
+            value=np.append(known.value, rows["value"][kept]),
+            brown=np.append(known.brown, rows["is_brown"][kept] == 1),
         )
 
     def _solve(self, instance: Instance, waiting: int, powered: Ints, unoccupied: Ints) -> Floats:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
 from greendc.baselines.resource_pool.policy import require_pool
+from greendc.compiled import EntryPoint
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
-from greendc.resource_pool import kernel_plan as kp
-from greendc.resource_pool import layout as at
-from greendc.resource_pool.plans import empty_plans, plan_shape
+from greendc.resource_pool.plans import make_memory, with_jobs
 from greendc.simulator import Observation
 
 BASES = {
@@ -107,16 +106,15 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
-        self._shape = plan_shape(simulator.config, depth, backfill=dispatch == "easy")
-        self._plans = empty_plans(self._shape)
+        backfill = dispatch == "easy"
+        self._memory = make_memory(simulator.config, depth, self._order, self.floor, backfill)
+        self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
+        self._value_actions = EntryPoint(kernel_rollout.value_actions)
         self._imagine(self._bank, 64)
 
     def _imagine(self, futures: Futures, waiting: int) -> None:
         """Take these futures, in a table that holds so many waiting jobs behind theirs."""
-        more = ((0, waiting), (0, 0))
-        self._first, self._shape[kp.SAMPLED] = futures.first, len(futures.table)
-        self._table, self._worth = np.pad(futures.table, more), np.pad(futures.worth, more)
-        self._queue = np.zeros(waiting + int(np.diff(futures.first).max()), np.int64)
+        self._memory = with_jobs(self._memory, futures.first, futures.table, futures.needs, waiting)
         self._room = waiting
 
     def act(self, observations: Observation) -> NDArray[Any]:
@@ -142,8 +140,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     def _candidates(self) -> NDArray[np.bool_]:
         """Return ``(n, ready_pool_size + 2)``: starts now that will be on time, ``suspend``, ``no_op``."""
         masks = self.simulator.action_masks()
-        config, _, env, _, jobs, _, lists, _, _ = self.simulator.state
-        kernel_rollout.keep_candidates(masks, config, env, jobs, lists)
+        self._keep_candidates(masks, self.simulator.state, 0)
         return masks
 
     def _judge(self, actions: NDArray[np.bool_], observations: Observation) -> NDArray[np.float64]:
@@ -161,30 +158,11 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         return np.where(judged, values + self.trust / (self.trust + self.futures) * surplus, values)
 
     def _values(self, candidates: NDArray[np.bool_]) -> NDArray[np.float64]:
-        config, config_f, env, _, jobs, jobs_f, lists, rows, _ = self.simulator.state
-        waiting = int((env[:, at.N_QUEUE] + env[:, at.N_LATE]).max()) + 1
+        state = self.simulator.state
+        waiting = int((state.env["n_queue"] + state.env["n_late"]).max()) + 1
         futures = self._chosen_futures(candidates, waiting)
         values = np.empty(candidates.shape)
-        kernel_rollout.value_actions(
-            values,
-            candidates,
-            self._shape,
-            self._order,
-            self.floor,
-            futures,
-            self._first,
-            config,
-            config_f,
-            env,
-            jobs,
-            jobs_f,
-            lists,
-            rows,
-            self._plans,
-            self._table,
-            self._worth,
-            self._queue,
-        )
+        self._value_actions(values, candidates, futures, self._memory, state, 0)
         return values
 
     def _chosen_futures(self, candidates: NDArray[np.bool_], waiting: int) -> NDArray[np.int64]:
@@ -195,11 +173,11 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         """
         if waiting > self._room:
             self._imagine(self._bank, 2 * waiting)
-        env = self.simulator.state[2]
+        env = self.simulator.state.env
         size = len(self._bank.first) - 1
         # Odd multipliers scatter neighboring states over the bank.
-        first = 7919 * env[:, at.NOW] + 104_729 * env[:, at.DECISIONS] + 1_299_709 * env[:, at.NEXT_ARRIVAL]
+        first = 7919 * env["now"] + 104_729 * env["decisions"] + 1_299_709 * env["next_arrival"]
         chosen = np.empty((len(env), self.futures, 2), np.int64)
         chosen[:, :, 0] = (first[:, None] + np.arange(self.futures)) % size
-        chosen[:, :, 1] = self._bank.next_step(env[:, at.NOW])[:, None]
+        chosen[:, :, 1] = self._bank.next_step(env["now"])[:, None]
         return chosen
