@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sb3_greendc.core.discounting import DiscountByTime
     from sb3_greendc.crr import CRR
+    from sb3_greendc.datasets import OfflineDataset
     from sb3_greendc.discrete_sac import DiscreteSAC
+    from sb3_greendc.evaluation.collection import collect
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
     from sb3_greendc.runs.pretrained import load_pretrained
@@ -20,9 +22,11 @@ __all__ = [
     "CRR",
     "DiscountByTime",
     "DiscreteSAC",
+    "OfflineDataset",
     "PIDController",
     "PIDLagrangianPPO",
     "RecurrentPIDLagrangianPPO",
+    "collect",
     "load_pretrained",
 ]
 
@@ -30,9 +34,11 @@ _MODULES = {
     "CRR": "sb3_greendc.crr",
     "DiscountByTime": "sb3_greendc.core.discounting",
     "DiscreteSAC": "sb3_greendc.discrete_sac",
+    "OfflineDataset": "sb3_greendc.datasets",
     "PIDController": "sb3_greendc.pid_ppo",
     "PIDLagrangianPPO": "sb3_greendc.pid_ppo",
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
+    "collect": "sb3_greendc.evaluation.collection",
     "load_pretrained": "sb3_greendc.runs.pretrained",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch as th
@@ -15,9 +15,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
 from sb3_greendc.crr.updates import Batch
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
 
 CHUNK = 8
 """Batches that are drawn and gathered at once."""
@@ -41,8 +39,6 @@ def as_dataset(
     :raises ValueError: if the data make no sense
     :raises TypeError: for anything else
     """
-    from sb3_greendc.datasets import OfflineDataset
-
     known: dict[str, Any] = {"observation_space": observation_space, "action_space": action_space}
     if isinstance(source, OfflineDataset):
         return source
@@ -51,11 +47,11 @@ def as_dataset(
     if isinstance(source, Mapping):
         return OfflineDataset.from_dict(source, **known)
     if isinstance(source, ReplayBuffer):
-        return OfflineDataset.from_replay_buffer(source)
+        return from_replay_buffer(source)
     if hasattr(source, "iterate_episodes"):
-        return OfflineDataset.from_minari(source)
+        return from_minari(source)
     if isinstance(source, Sequence) and source and all(hasattr(item, "acts") for item in source):
-        return OfflineDataset.from_trajectories(source, **known)
+        return from_trajectories(source, **known)
     raise TypeError(
         f"dataset of type {type(source).__name__}: must be an OfflineDataset, a path, a dict of arrays, "
         "a replay buffer, a sequence of trajectories, or a Minari data set"

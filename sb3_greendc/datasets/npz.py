@@ -186,7 +186,7 @@ def _members(archive: zipfile.ZipFile) -> list[str]:
     names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
     for name in names:
         if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"member {name!r}")
+            raise ValueError(f"member {name!r}: must be a path inside the archive")
     return names
 
 

@@ -9,7 +9,7 @@ from greendc.baselines import make_policy
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.prior import NetworkPrior, read_prior
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
 

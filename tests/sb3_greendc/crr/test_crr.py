@@ -24,7 +24,7 @@ from toy_data import (
 from sb3_greendc.crr import CRR, OfflineEvalCallback
 from sb3_greendc.crr.data import SourceSampler, returns_to_go
 from sb3_greendc.crr.diagnostics import diagnose, opinions
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, to_minari, to_replay_buffer, to_trajectories
 
 # ---------------------------------------------------------------------- spaces
 
@@ -162,7 +162,7 @@ def test_takes_every_kind_of_data(tmp_path):
     arrays = data.batch(np.arange(len(data)))
     plain = {"obs": arrays["observations"], "next_obs": arrays["next_observations"]}
     plain |= {key: arrays[key] for key in ("actions", "rewards", "terminated", "truncated", "episode_id")}
-    for kind in (data, tmp_path / "data.npz", str(tmp_path / "data.npz"), plain, data.to_replay_buffer()):
+    for kind in (data, tmp_path / "data.npz", str(tmp_path / "data.npz"), plain, to_replay_buffer(data)):
         model.set_dataset(kind)
         assert len(model.dataset) == len(data)
         model.learn(2)
@@ -174,7 +174,7 @@ def test_takes_trajectories_and_minari(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     data = toy_dataset("masked")
     model = toy_model("masked", dataset=None, env=toy_env("masked", "discrete"))
-    for kind in (data.to_trajectories(), data.to_minari("toy/masked-v0")):
+    for kind in (to_trajectories(data), to_minari(data, "toy/masked-v0")):
         model.set_dataset(kind)
         assert len(model.dataset) == len(data)
         model.learn(2)

@@ -191,3 +191,18 @@ def test_data_larger_than_memory_train_from_disk(tmp_path: Path) -> None:
         "trained on 1 epoch",
         "20 updates",
     ], done.stderr
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("name", ["../evil", "labels/../../evil", "/evil"])
+def test_members_that_lead_out_of_the_archive_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mmap: bool
+) -> None:
+    monkeypatch.setenv("GREENDC_CACHE", str(tmp_path / "cache"))
+    data = masked_dataset()
+    data.save(tmp_path / "good.npz")
+    header = npz.read_header(tmp_path / "good.npz")
+    npz.write(tmp_path / "x.npz", {**data._arrays(), name: np.zeros(3)}, header)
+    with pytest.raises(ValueError, match=rf"x\.npz: member '{name}': must be a path inside the archive"):
+        OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+    assert not list(tmp_path.rglob("evil*"))
