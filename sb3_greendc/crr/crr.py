@@ -18,6 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
+from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.callbacks import GradientStepBar, with_bar
@@ -30,7 +31,7 @@ from sb3_greendc.crr.finetuning import (
     finetune,
     to_discrete_sac,
 )
-from sb3_greendc.crr.options import apply_preset, check_options
+from sb3_greendc.crr.options import PRESETS, check_options
 from sb3_greendc.crr.updates import Batch, Losses, losses_of
 from sb3_greendc.crr.weights import advantage_weights
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
@@ -151,14 +152,7 @@ class CRR(BaseAlgorithm):
             "n_critics": n_critics,
             "reward_scale": reward_scale,
         }
-        defaults = {
-            "value_mode": None,
-            "n_value_samples": 4,
-            "tau": 0.005,
-            "n_critics": 2,
-            "reward_scale": "auto",
-        }
-        chosen = apply_preset(preset, given, defaults)
+        chosen = apply_preset(PRESETS, preset, given, CRR.__init__)
         networks = {"n_critics": chosen["n_critics"], "target_actor": target_actor}
         super().__init__(
             policy,

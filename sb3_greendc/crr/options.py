@@ -21,23 +21,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Named values of options; ``n_critics`` belongs to the policy."""
 
 
-def apply_preset(name: str | None, given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with those of the preset set.
-
-    :param name: one of :data:`PRESETS`, or ``None``
-    :param given: values as the user gave them
-    :param defaults: what they are when the user gives none
-    :raises ValueError: for an unknown preset, or an option that was given and contradicts it
-    """
-    if name is None:
-        return given
-    require_one_of("preset", name, PRESETS)
-    for key, value in PRESETS[name].items():
-        if given[key] not in (defaults[key], value):
-            raise ValueError(f"{key}={given[key]!r} contradicts preset={name!r}, which sets {value!r}")
-    return {**given, **PRESETS[name]}
-
-
 def check_options(model: CRR) -> None:
     """Raise a ``ValueError`` that names the option, its value and what is allowed, if one makes no sense."""
     require_one_of("weight_mode", model.weight_mode, WEIGHTS)
