@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
-from sb3_greendc.crr.updates import Batch
+from sb3_greendc.crr.batches import Batch
 from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
 
 CHUNK = 8
@@ -241,20 +241,20 @@ class TrainingData:
 
 
 class BatchStream:
-    """The batches of a run: that of update ``i`` follows from the run's entropy and ``i`` alone.
+    """The batches of a run: that of update ``i`` follows from the run's seed and ``i`` alone.
 
     So there is no state to save: a run that is continued draws what it would have drawn. Several batches are
     gathered at once, since a batch alone costs more calls than copies.
 
     :param data: the data
-    :param entropy: of the run
+    :param stream_seed: of the run
     :param n: transitions a batch
     :param scale: factor on the rewards
     """
 
-    def __init__(self, data: TrainingData, entropy: int, n: int, scale: float) -> None:
+    def __init__(self, data: TrainingData, stream_seed: int, n: int, scale: float) -> None:
         self.data = data
-        self.entropy = entropy
+        self.stream_seed = stream_seed
         self.n = n
         self.scale = scale
         self._chunk = -1
@@ -267,7 +267,7 @@ class BatchStream:
         """
         chunk, place = divmod(update, CHUNK)
         if chunk != self._chunk or self._rows is None:
-            generator = np.random.default_rng((self.entropy, chunk))
+            generator = np.random.default_rng((self.stream_seed, chunk))
             rows = self.data.sampler.draw(CHUNK * self.n, generator)
             self._chunk, self._rows = chunk, self.data.batch(rows, self.scale)
         return self._rows.part(slice(place * self.n, (place + 1) * self.n))
