@@ -40,7 +40,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.crr.data import BatchStream, TrainingData
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, from_replay_buffer
 from sb3_greendc.discrete_sac import DiscreteSAC
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
@@ -142,7 +142,7 @@ def offline_part() -> Part:
     """Compare CRR, and behavioral cloning if it is installed, with DQN: two layers of 256."""
     dqn = filled(DQN, [256, 256])
     assert dqn.replay_buffer is not None
-    data = OfflineDataset.from_replay_buffer(dqn.replay_buffer)
+    data = from_replay_buffer(dqn.replay_buffer)
     crr = CRR("MlpPolicy", dataset=data, policy_kwargs={"net_arch": [256, 256]}, seed=0, device="cpu")
     stream = BatchStream(TrainingData(data, crr.gamma, None, crr.device), 0, BATCH, 1.0)
     numbers = itertools.count()

@@ -14,7 +14,7 @@ from sb3_greendc.cli.common import add_environment_options, one_line_errors
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, to_minari
 from sb3_greendc.datasets.minari_format import import_minari
 from sb3_greendc.evaluation.collection import LABELS, Collection
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(_describe(data, time.perf_counter() - started))
     if options.format == "minari":
         with one_line_errors("collect"):
-            data.to_minari(options.out)
+            to_minari(data, options.out)
     else:
         data.save(options.out)
     print(f"wrote {options.out}")

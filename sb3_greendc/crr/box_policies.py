@@ -11,16 +11,15 @@ from typing import Any, cast
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.torch_layers import (
     BaseFeaturesExtractor,
-    FlattenExtractor,
     NatureCNN,
     create_mlp,
 )
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from sb3_greendc.core.target_networks import TargetNetworkPolicy
 from sb3_greendc.crr.networks import NetArch, SharedLayers, read_net_arch
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import stacked_mlp
@@ -30,7 +29,7 @@ EDGE = 1.0 - 1e-6
 LOWEST_LOG_STD = -5.0
 
 
-class BoxCRRPolicy(BasePolicy):
+class BoxCRRPolicy(TargetNetworkPolicy):
     """Encoder, Gaussian actor, critics and their targets, for a bounded ``Box`` action space.
 
     :param observation_space: any space that SB3 supports
@@ -38,14 +37,11 @@ class BoxCRRPolicy(BasePolicy):
     :param lr_schedule: learning rate as a function of the remaining progress
     :param net_arch: widths of the hidden layers of actor and critics alike, or
         ``dict(shared=[...], pi=[...], qf=[...])`` with layers that they share
-    :param activation_fn: activation between layers
-    :param features_extractor_class: the encoder
-    :param features_extractor_kwargs: its keyword arguments
-    :param normalize_images: divide ``uint8`` images by 255
-    :param optimizer_class: of the optimizer
-    :param optimizer_kwargs: its keyword arguments besides the learning rate
-    :param n_critics: 1 or 2
     :param target_actor: keep a slow copy of the actor too, for the critics' target
+    :param kwargs: ``activation_fn``, ``features_extractor_class``, ``features_extractor_kwargs``,
+        ``normalize_images``, ``optimizer_class``, ``optimizer_kwargs``, ``n_critics``: see
+        :class:`~sb3_greendc.core.target_networks.TargetNetworkPolicy`
+    :raises ValueError: for another action space
     """
 
     action_space: spaces.Box
@@ -58,38 +54,17 @@ class BoxCRRPolicy(BasePolicy):
         action_space: spaces.Box,
         lr_schedule: Schedule,
         net_arch: NetArch | None = None,
-        activation_fn: type[nn.Module] = nn.ReLU,
-        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
-        features_extractor_kwargs: dict[str, Any] | None = None,
-        normalize_images: bool = True,
-        optimizer_class: type[th.optim.Optimizer] = th.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        n_critics: int = 2,
         target_actor: bool = False,
+        **kwargs: Any,
     ) -> None:
-        if optimizer_kwargs is None:
-            optimizer_kwargs = {"fused": True} if optimizer_class in (th.optim.Adam, th.optim.AdamW) else {}
-        super().__init__(
-            observation_space,
-            action_space,
-            features_extractor_class,
-            features_extractor_kwargs,
-            normalize_images=normalize_images,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            squash_output=True,
-        )
-        if n_critics not in (1, 2):
-            raise ValueError(f"n_critics={n_critics!r}: must be 1 or 2")
         check_box(action_space)
-        self.net_arch: NetArch = [256, 256] if net_arch is None else net_arch
-        self.activation_fn = activation_fn
-        self.n_critics = n_critics
+        arch = [256, 256] if net_arch is None else net_arch
+        super().__init__(observation_space, action_space, arch, squash_output=True, **kwargs)
         self.target_actor = target_actor
         self._build(lr_schedule)
 
     def _build(self, lr_schedule: Schedule) -> None:
-        """Create networks, targets and optimizers."""
+        """Create networks, targets and the optimizer."""
         layers = read_net_arch(self.net_arch, "heads")
         dim = int(self.action_space.shape[0])
         self.register_buffer("low", th.as_tensor(self.action_space.low, dtype=th.float32), persistent=False)
@@ -106,23 +81,15 @@ class BoxCRRPolicy(BasePolicy):
 
         self.actor, self.critic = make_actor(), make_critic()
         self.critic_target = make_critic()
-        pairs = [
-            (self.features_extractor_target, self.features_extractor),
-            (self.critic_target, self.critic),
-        ]
+        self._add_target(self.features_extractor_target, self.features_extractor)
+        self._add_target(self.critic_target, self.critic)
         self.actor_target: nn.Module | None = None
         if self.target_actor:
             self.actor_target = make_actor()
-            pairs.append((self.actor_target, self.actor))
-        for target, online in pairs:
-            target.load_state_dict(online.state_dict())
-            target.requires_grad_(False)
+            self._add_target(self.actor_target, self.actor)
         self.set_training_mode(False)
-        self._target: list[th.Tensor] = [p for target, _ in pairs for p in target.parameters()]
-        self._online: list[th.Tensor] = [p for _, online in pairs for p in online.parameters()]
-        parts = (self.features_extractor, self.critic, self.actor)
-        parameters = [parameter for part in parts for parameter in part.parameters()]
-        self.optimizer = self.optimizer_class(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+        networks = [self.features_extractor, self.critic, self.actor]
+        self.optimizer = self._make_optimizer(networks, lr_schedule)
 
     def _make_encoder(self, shared: list[int]) -> BaseFeaturesExtractor:
         if not shared:
@@ -135,27 +102,7 @@ class BoxCRRPolicy(BasePolicy):
             self.activation_fn,
         )
 
-    @th.no_grad()
-    def update_targets(self, tau: float) -> None:
-        """Move the targets: ``target ← (1 - τ) target + τ online``."""
-        if tau == 1.0:
-            th._foreach_copy_(self._target, self._online)
-        else:
-            th._foreach_lerp_(self._target, self._online, tau)
-        for target, online in zip(
-            self.features_extractor_target.buffers(), self.features_extractor.buffers(), strict=True
-        ):
-            target.copy_(online)
-
     # ------------------------------------------------------------------ networks
-
-    def encode(self, observations: PyTorchObs) -> th.Tensor:
-        """Return the features ``(B, D)`` of observations."""
-        return self.extract_features(observations, self.features_extractor)
-
-    def target_encode(self, observations: PyTorchObs) -> th.Tensor:
-        """Return the target encoder's features ``(B, D)``."""
-        return self.extract_features(observations, self.features_extractor_target)
 
     def distribution(self, features: th.Tensor) -> th.distributions.Normal:
         """Return the Gaussian over scaled actions, ``(B, d)``."""
@@ -184,12 +131,8 @@ class BoxCRRPolicy(BasePolicy):
 
     # ------------------------------------------------------------------ acting
 
-    def forward(self, observations: PyTorchObs, deterministic: bool = False) -> th.Tensor:
-        """Return scaled actions ``(B, d)``."""
-        return self._predict(observations, deterministic)
-
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
-        """Return the mean, or a draw clipped to [-1, 1].
+        """Return scaled actions ``(B, d)``: the mean, or a draw clipped to [-1, 1].
 
         :raises ValueError: if an observation is not finite, or training diverged
         """
@@ -203,27 +146,8 @@ class BoxCRRPolicy(BasePolicy):
             )
         return actions
 
-    def set_training_mode(self, mode: bool) -> None:
-        """Put the online networks into training or evaluation mode; targets are always in evaluation mode."""
-        self.train(mode)
-        for target in (self.features_extractor_target, self.critic_target, self.actor_target):
-            if target is not None:
-                target.train(False)
-
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        data = super()._get_constructor_parameters()
-        data.update(
-            net_arch=self.net_arch,
-            activation_fn=self.activation_fn,
-            n_critics=self.n_critics,
-            target_actor=self.target_actor,
-            lr_schedule=self._dummy_schedule,
-            optimizer_class=self.optimizer_class,
-            optimizer_kwargs=self.optimizer_kwargs,
-            features_extractor_class=self.features_extractor_class,
-            features_extractor_kwargs=self.features_extractor_kwargs,
-        )
-        return data
+        return {**super()._get_constructor_parameters(), "target_actor": self.target_actor}
 
 
 class BoxCnnPolicy(BoxCRRPolicy):

@@ -4,45 +4,48 @@ from __future__ import annotations
 
 import io
 import pathlib
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common import utils
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.type_aliases import (
+    GymEnv,
+    MaybeCallback,
+    Schedule,
+    TrainFreq,
+    TrainFrequencyUnit,
+)
+from stable_baselines3.common.utils import check_for_correct_spaces, safe_mean
 
+from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
-from sb3_greendc.crr.callbacks import GradientStepBar, with_bar
+from sb3_greendc.crr.batches import Batch
+from sb3_greendc.crr.box_updates import box_losses
+from sb3_greendc.crr.config import PRESETS, CRRConfig, check_value_mode
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
-from sb3_greendc.crr.diagnostics import diagnose, warn_of_divergence
-from sb3_greendc.crr.finetuning import (
-    NO_NORMALIZATION,
-    FinetuneSettings,
-    OnlineData,
-    finetune,
-    to_discrete_sac,
-)
-from sb3_greendc.crr.options import apply_preset, check_options
-from sb3_greendc.crr.updates import Batch, Losses, losses_of
-from sb3_greendc.crr.weights import advantage_weights
+from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_divergence
+from sb3_greendc.crr.discrete_updates import discrete_losses
+from sb3_greendc.crr.handover import CAREFUL_OPTIONS, SHARED_OPTIONS, copy_networks, fill_half
+from sb3_greendc.crr.offline import OfflineAlgorithm
+from sb3_greendc.crr.online import FinetuneSettings, OnlineData, make_buffer
+from sb3_greendc.crr.updates import Losses
+from sb3_greendc.discrete_sac.collection import require_finite_step
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 
 SelfCRR = TypeVar("SelfCRR", bound="CRR")
 
-ADVANTAGE_SCALE_RATE = 0.01
-"""Share of a batch's standard deviation that enters the running one."""
-LEAST_ADVANTAGE_SCALE = 1e-3
+NO_NORMALIZATION = "env: CRR takes no VecNormalize: its data hold observations and rewards as they are"
+ONE_STEP = TrainFreq(1, TrainFrequencyUnit.STEP)
 
 
-class CRR(BaseAlgorithm):
+class CRR(OfflineAlgorithm):
     """Critic-regularized regression: learning from data alone, better than what made them.
 
     Offline: it imitates the actions of a data set, but only those (``"binary"``), or the more those
@@ -107,6 +110,8 @@ class CRR(BaseAlgorithm):
         "MultiInputPolicy": box_policies.BoxMultiInputPolicy,
     }
     policy: policies.CRRPolicy | box_policies.BoxCRRPolicy
+    config: CRRConfig
+    """The options, as the last call of :meth:`learn` or :meth:`finetune` found them in the attributes."""
 
     def __init__(
         self,
@@ -151,31 +156,25 @@ class CRR(BaseAlgorithm):
             "n_critics": n_critics,
             "reward_scale": reward_scale,
         }
-        defaults = {
-            "value_mode": None,
-            "n_value_samples": 4,
-            "tau": 0.005,
-            "n_critics": 2,
-            "reward_scale": "auto",
-        }
-        chosen = apply_preset(preset, given, defaults)
+        chosen = apply_preset(PRESETS, preset, given, CRR.__init__)
         networks = {"n_critics": chosen["n_critics"], "target_actor": target_actor}
         super().__init__(
             policy,
-            env,
+            cast("GymEnv", env),  # None will do: data alone say the spaces too
             learning_rate=learning_rate,
+            batch_size=batch_size,
+            tau=chosen["tau"],
+            gamma=gamma,
             policy_kwargs={**networks, **(policy_kwargs or {})},
             stats_window_size=stats_window_size,
             tensorboard_log=tensorboard_log,
             verbose=verbose,
             device=device,
+            sde_support=False,
             support_multi_env=True,
             seed=seed,
         )
         self.algorithm_name = "CRR"
-        self.batch_size = batch_size
-        self.tau: float = chosen["tau"]
-        self.gamma = gamma
         self.weight_mode = weight_mode
         self.value_mode: str = chosen["value_mode"] or "exact"
         self.beta = beta
@@ -194,7 +193,7 @@ class CRR(BaseAlgorithm):
         self.preset = preset
         self.source_weights = source_weights
         self.scale: float | None = None if isinstance(self.reward_scale, str) else self.reward_scale
-        self.entropy = -1
+        self.stream_seed = -1
         self.advantage_std = th.tensor(float("nan"))
         self._data: TrainingData | None = None
         self._stream: BatchStream | None = None
@@ -250,7 +249,7 @@ class CRR(BaseAlgorithm):
             self.policy_class = self.box_policy_aliases[policy]
 
     def _setup_model(self) -> None:
-        check_options(self)
+        self._read_options()
         self._setup_lr_schedule()
         self.set_random_seed(self.seed)
         if isinstance(self.action_space, spaces.Box):
@@ -258,9 +257,17 @@ class CRR(BaseAlgorithm):
         self.policy = self.policy_class(  # type: ignore[assignment]
             self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
         ).to(self.device)
-        if self.entropy < 0:
-            self.entropy = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0])
+        if self.stream_seed < 0:
+            self.stream_seed = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0])
         self.advantage_std = th.tensor(float("nan"), device=self.device)
+
+    def _read_options(self) -> None:
+        """Gather the options from the attributes, where ``load`` puts those of its keyword arguments too.
+
+        :raises ValueError: for options that make no sense, alone or together
+        """
+        self.config = CRRConfig(**{field.name: getattr(self, field.name) for field in fields(CRRConfig)})
+        check_value_mode(self.value_mode, self.action_space)
 
     # ------------------------------------------------------------------ data
 
@@ -289,7 +296,7 @@ class CRR(BaseAlgorithm):
         self._data = TrainingData(data, self.gamma, self.source_weights, self.device)
         if self.scale is None:
             self.scale = self._data.natural_scale()
-        self._stream = BatchStream(self._data, self.entropy, self.batch_size, self.scale)
+        self._stream = BatchStream(self._data, self.stream_seed, self.batch_size, self.scale)
         self._warned_of_divergence = False
 
     def _next_batch(self) -> Batch:
@@ -301,7 +308,7 @@ class CRR(BaseAlgorithm):
 
     # ------------------------------------------------------------------ learning
 
-    def train(self, gradient_steps: int) -> None:
+    def train(self, gradient_steps: int) -> None:  # type: ignore[override]
         """Do ``gradient_steps`` updates of critics, actor and targets.
 
         One backward pass serves critics and actor: their losses share no parameters, since the actor sees
@@ -323,9 +330,10 @@ class CRR(BaseAlgorithm):
                 # Nothing is imitated: the actor rests. A zero gradient would still move it, by its momentum.
                 policy.actor.zero_grad()
             optimizer.step()
+            self.advantage_std = loss.advantage_std
             self._n_updates += 1
-            if loss.critic is not None and self._n_updates % self.target_update_interval == 0:
-                policy.update_targets(self.tau)
+            if loss.critic is not None and self._n_updates % self.config.target_update_interval == 0:
+                policy.update_targets(self.config.tau)
             self._remember(loss, n_accepted)
 
     def _remember(self, loss: Losses, n_accepted: int) -> None:
@@ -339,112 +347,39 @@ class CRR(BaseAlgorithm):
     def losses(self, batch: Batch) -> Losses:
         """Return the losses of a batch, and what they were made of.
 
-        With ``normalize_adv`` this moves the running standard deviation of the advantage.
-
         :param batch: transitions, rewards scaled
         """
-        draws = None
-        if isinstance(self.policy, box_policies.BoxCRRPolicy) or self.value_mode not in ("exact", "max"):
-            # As the batches do, the draws follow from the run's entropy and the number of the update alone.
-            draws = th.Generator().manual_seed(hash((self.entropy, self._n_updates)))
-        return losses_of(self, batch, draws)
+        policy, config = self.policy, self.config
+        if isinstance(policy, box_policies.BoxCRRPolicy):
+            return box_losses(policy, config, batch, self.advantage_std, self._draws())
+        draws = None if config.value_mode in ("exact", "max") else self._draws()
+        return discrete_losses(policy, config, batch, self.advantage_std, draws)
 
-    def weights_of(self, advantage: th.Tensor, moving: bool = True) -> th.Tensor:
-        """Return the weights of actions, ``(B,)``; see :func:`~sb3_greendc.crr.weights.advantage_weights`.
+    def _draws(self) -> th.Generator:
+        """Return the source of an update's draws: as the batch, it follows from run and update alone."""
+        return th.Generator().manual_seed(hash((self.stream_seed, self._n_updates)))
 
-        :param advantage: of the data's actions, ``(B,)``, in units of the scaled reward
-        :param moving: with ``normalize_adv``, let the batch move the running standard deviation
-        """
-        if self.normalize_adv:
-            if moving:
-                std = advantage.std(unbiased=False)
-                moved = self.advantage_std.lerp(std, ADVANTAGE_SCALE_RATE)
-                self.advantage_std = th.where(self.advantage_std.isnan(), std, moved)
-            advantage = advantage / self.advantage_std.clamp(min=LEAST_ADVANTAGE_SCALE)
-        return advantage_weights(advantage, self.weight_mode, self.beta, self.max_weight)
+    def _begin_offline(self) -> None:
+        """Start a call of :meth:`learn`.
 
-    def learn(
-        self: SelfCRR,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        log_interval: int = 1000,
-        tb_log_name: str = "CRR",
-        reset_num_timesteps: bool = True,
-        progress_bar: bool = False,
-    ) -> SelfCRR:
-        """Make ``total_timesteps`` gradient steps on the data; no environment is touched.
-
-        :param total_timesteps: gradient steps
-        :param callback: called after every gradient step
-        :param log_interval: gradient steps between logs
-        :param tb_log_name: name of the run in TensorBoard
-        :param reset_num_timesteps: start counting anew
-        :param progress_bar: show progress
-        :raises ValueError: if there are no data
+        :raises ValueError: if there are no data, or options make no sense
         """
         if self._data is None:
             raise ValueError("no data to learn from: call set_dataset(...) first")
-        total_timesteps, callback = self._setup_offline_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-        )
-        callback.on_training_start(locals(), globals())
-        while self.num_timesteps < total_timesteps:
-            self._update_current_progress_remaining(self.num_timesteps, total_timesteps)
-            self.train(1)
-            self.num_timesteps += 1
-            if not callback.on_step():
-                break
-            if self.num_timesteps % log_interval == 0:
-                self.dump_logs()
-        if self._history:
-            self.dump_logs()
-        callback.on_training_end()
-        return self
-
-    def _setup_offline_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback,
-        reset_num_timesteps: bool,
-        tb_log_name: str,
-        progress_bar: bool,
-    ) -> tuple[int, BaseCallback]:
-        """Do what SB3's ``_setup_learn`` does, which asks for an environment and resets it."""
-        self.start_time = time.time_ns()
-        if self.ep_info_buffer is None or reset_num_timesteps:
-            self.ep_info_buffer = deque(maxlen=self._stats_window_size)
-            self.ep_success_buffer = deque(maxlen=self._stats_window_size)
-        if reset_num_timesteps:
-            self.num_timesteps = 0
-        else:
-            total_timesteps += self.num_timesteps
-        self._total_timesteps = total_timesteps
-        self._num_timesteps_at_start = self.num_timesteps
+        self._read_options()
         self._online = None
         self._history.clear()
-        if not self._custom_logger:
-            self._logger = utils.configure_logger(
-                self.verbose, self.tensorboard_log, tb_log_name, reset_num_timesteps
-            )
-        if progress_bar:
-            callback = with_bar(callback, GradientStepBar(total_timesteps))
-        return total_timesteps, self._init_callback(callback)
 
-    def dump_logs(self) -> None:
-        """Write losses since the last call, statistics of the last batch, and diagnostics of the values.
+    def _record_logs(self) -> None:
+        """Log losses since the last call, statistics of the last batch, and diagnostics of the values.
 
         :raises ValueError: if training has diverged: a loss is not finite
         """
-        if self._history:
-            self._record_losses()
-        seconds = max((time.time_ns() - self.start_time) / 1e9, 1e-9)
-        self.logger.record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / seconds))
-        self.logger.record("time/time_elapsed", int(seconds), exclude="tensorboard")
-        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
-        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
-        self.logger.dump(step=self.num_timesteps)
-
-    def _record_losses(self) -> None:
+        if self._online is not None and self.ep_info_buffer:
+            self.logger.record("rollout/ep_rew_mean", safe_mean([e["r"] for e in self.ep_info_buffer]))
+            self.logger.record("rollout/ep_len_mean", safe_mean([e["l"] for e in self.ep_info_buffer]))
+        if not self._history:
+            return
         actor_losses, critic_losses, accepted = zip(*self._history, strict=True)
         self._history = []
         last = self._last_losses
@@ -452,18 +387,7 @@ class CRR(BaseAlgorithm):
         values = {"actor_loss": th.stack(actor_losses).mean()}
         if last.critic is not None:
             self.logger.record("train/accept_frac", float(np.mean(accepted)))
-            values |= {
-                "critic_loss": th.stack(critic_losses).mean(),
-                "advantage_mean": last.advantage.mean(),
-                "advantage_std": last.advantage.std(unbiased=False),
-                "weight_mean": last.weights.mean(),
-                "weight_max": last.weights.max(),
-                "q_mean": last.q_taken.mean(),
-                "q_max": last.q_taken.max(),
-                "q_min": last.q_taken.min(),
-                "twin_gap": (last.q_taken[0] - last.q_taken[-1]).abs().mean(),
-                "td_abs": (last.q_taken - last.target).abs().mean(),
-            }
+            values |= {"critic_loss": th.stack(critic_losses).mean(), **statistics(last)}
         numbers = dict(zip(values, th.stack(list(values.values())).tolist(), strict=True))
         for name, number in numbers.items():
             if not np.isfinite(number):
@@ -471,10 +395,14 @@ class CRR(BaseAlgorithm):
             self.logger.record(f"train/{name}", number)
         if self._data is None:
             return
-        for name, number in diagnose(self, self._data).items():
+        scale = self.scale or 1.0
+        found = diagnose(self.policy, self.config, self._data, scale, self.advantage_std)
+        for name, number in found.items():
             self.logger.record(name, number)
         if not self._warned_of_divergence:
-            self._warned_of_divergence = warn_of_divergence(self, numbers, self._data.greatest_reward)
+            self._warned_of_divergence = warn_of_divergence(
+                numbers, self._data.greatest_reward, self.gamma, scale, self.num_timesteps
+            )
 
     # ------------------------------------------------------------------ online
 
@@ -515,37 +443,119 @@ class CRR(BaseAlgorithm):
         :raises ValueError: for other spaces, a learning rate that is not above 0, a fraction outside
             [0, 1], or one above 0 without data
         """
+        settings = FinetuneSettings(
+            steps, offline_fraction, learning_starts, gradient_steps, train_freq, log_interval, learning_rate
+        )
         if env is not None:
             env = self._wrap_env(env, self.verbose)
             self.n_envs = env.num_envs
             self.set_env(env)
-        finetune(
-            self,
-            FinetuneSettings(
-                steps,
-                offline_fraction,
-                learning_starts,
-                gradient_steps,
-                train_freq,
-                log_interval,
-                learning_rate,
-            ),
-            callback,
-            tb_log_name,
-            reset_num_timesteps,
-            progress_bar,
+        self._begin_finetuning(settings, reset_num_timesteps)
+        assert self.env is not None
+        assert self._online is not None
+        total_timesteps, callback = self._setup_learn(
+            steps, callback, reset_num_timesteps, tb_log_name, progress_bar
         )
+        callback.on_training_start(locals(), globals())
+        calls, episodes_logged = 0, self._episode_num
+        while self.num_timesteps < total_timesteps:
+            rollout = self.collect_rollouts(self.env, callback, ONE_STEP, self._online.buffer)
+            if not rollout.continue_training:
+                break
+            calls += 1
+            if self.num_timesteps >= learning_starts and calls % train_freq == 0:
+                self.train(gradient_steps)
+            if self._episode_num - episodes_logged >= log_interval:
+                episodes_logged = self._episode_num
+                self.dump_logs()
+        callback.on_training_end()
         return self
 
+    def _begin_finetuning(self, settings: FinetuneSettings, anew: bool) -> None:
+        """Check that there is all that it takes, and make a place for transitions: all that are asked for.
+
+        :raises ValueError: if the environment, data, a critic or the reward scale is missing
+        """
+        if self.env is None:
+            raise ValueError("env: there is no environment to learn from: pass one")
+        if self._vec_normalize_env is not None:
+            raise ValueError(NO_NORMALIZATION)
+        self._read_options()
+        if not self.config.has_critic:
+            raise ValueError("weight_mode='bc': there is no critic, and so nothing to learn from rewards")
+        fraction = settings.offline_fraction
+        if fraction > 0.0 and self._data is None:
+            raise ValueError(
+                f"offline_fraction={fraction}: there are no data; call set_dataset(...) first, "
+                "or pass offline_fraction=0"
+            )
+        if self.scale is None:
+            raise ValueError("reward_scale='auto': there never were data to find it from; pass a number")
+        if settings.learning_rate is not None:
+            self.learning_rate = settings.learning_rate
+            self._setup_lr_schedule()
+        if self._online is not None and not anew:
+            self._online.offline_fraction = fraction
+            return
+        buffer = make_buffer(
+            settings.steps, self.observation_space, self.action_space, self.device, self.n_envs
+        )
+        self._online = OnlineData(buffer, fraction, self.scale, self.gamma)
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return draws of the policy, from the first step on, as the environment and the data have them."""
+        assert self._last_obs is not None
+        actions, _ = self.predict(self._last_obs, deterministic=False)
+        return actions, actions
+
+    def _store_transition(
+        self,
+        replay_buffer: ReplayBuffer,
+        buffer_action: NDArray[Any],
+        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
+        reward: NDArray[Any],
+        dones: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store a transition of every environment; see SB3.
+
+        :raises ValueError: if a reward or an observation is not finite
+        """
+        require_finite_step(new_obs, reward, infos)
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
+
     def to_discrete_sac(self, env: GymEnv, **kwargs: Any) -> DiscreteSAC:
-        """Return a :class:`DiscreteSAC` with this model's networks, to go on online.
+        """Return a :class:`DiscreteSAC` with this model's networks, targets and optimizers, to go on online.
+
+        An offline critic is right about actions that its policy takes, and optimistic about others. So the
+        policy collects from the first step on (no uniform warm-up), critics learn alone for the first 2,000
+        updates, the data fill up to half of the replay buffer, lest their failures be forgotten, and the
+        temperature is small and fixed; values stay without entropy, as CRR learned them.
 
         :param env: environment with the model's spaces
-        :param kwargs: arguments of :class:`DiscreteSAC` in place of those that
-            :func:`~sb3_greendc.crr.finetuning.to_discrete_sac` chooses
-        :raises ValueError: for ``Box`` actions, or other spaces
+        :param kwargs: arguments of :class:`DiscreteSAC` in place of these
+        :raises ValueError: for ``Box`` actions, a model without critic, or other spaces
         """
-        return to_discrete_sac(self, env, kwargs)
+        policy = self.policy
+        if isinstance(policy, box_policies.BoxCRRPolicy):
+            raise ValueError(f"action space {self.action_space}: must be Discrete; finetune takes others")
+        if self.weight_mode == "bc":
+            raise ValueError("weight_mode='bc': there is no critic to go on with")
+        wrapped = DiscreteSAC._wrap_env(cast("Any", env))
+        check_for_correct_spaces(wrapped, self.observation_space, self.action_space)
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in SHARED_OPTIONS}
+        chosen |= {"reward_scale": self.scale or 1.0, **CAREFUL_OPTIONS}
+        # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
+        networks = {**self.policy_kwargs, "target_actor": False}
+        online = DiscreteSAC(
+            cast("Any", self.policy_class), wrapped, policy_kwargs=networks, **{**chosen, **kwargs}
+        )
+        copy_networks(policy, cast("policies.CRRPolicy", online.policy))
+        if self._data is not None:
+            fill_half(cast("ReplayBuffer", online.replay_buffer), self._data)
+        return online
 
     # ------------------------------------------------------------------ saving
 
@@ -579,7 +589,7 @@ class CRR(BaseAlgorithm):
 
     def _excluded_save_params(self) -> list[str]:
         of_the_process = ["_data", "_stream", "_online", "_history", "_last_losses", "_warned_of_divergence"]
-        return [*super()._excluded_save_params(), *of_the_process]
+        return [*super()._excluded_save_params(), *of_the_process, "config"]
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return ["policy", "policy.optimizer"], ["advantage_std"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch as th
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
-from sb3_greendc.crr.updates import Batch
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.crr.batches import Batch
+from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
 
 CHUNK = 8
 """Batches that are drawn and gathered at once."""
@@ -41,8 +39,6 @@ def as_dataset(
     :raises ValueError: if the data make no sense
     :raises TypeError: for anything else
     """
-    from sb3_greendc.datasets import OfflineDataset
-
     known: dict[str, Any] = {"observation_space": observation_space, "action_space": action_space}
     if isinstance(source, OfflineDataset):
         return source
@@ -51,11 +47,11 @@ def as_dataset(
     if isinstance(source, Mapping):
         return OfflineDataset.from_dict(source, **known)
     if isinstance(source, ReplayBuffer):
-        return OfflineDataset.from_replay_buffer(source)
+        return from_replay_buffer(source)
     if hasattr(source, "iterate_episodes"):
-        return OfflineDataset.from_minari(source)
+        return from_minari(source)
     if isinstance(source, Sequence) and source and all(hasattr(item, "acts") for item in source):
-        return OfflineDataset.from_trajectories(source, **known)
+        return from_trajectories(source, **known)
     raise TypeError(
         f"dataset of type {type(source).__name__}: must be an OfflineDataset, a path, a dict of arrays, "
         "a replay buffer, a sequence of trajectories, or a Minari data set"
@@ -245,20 +241,20 @@ class TrainingData:
 
 
 class BatchStream:
-    """The batches of a run: that of update ``i`` follows from the run's entropy and ``i`` alone.
+    """The batches of a run: that of update ``i`` follows from the run's seed and ``i`` alone.
 
     So there is no state to save: a run that is continued draws what it would have drawn. Several batches are
     gathered at once, since a batch alone costs more calls than copies.
 
     :param data: the data
-    :param entropy: of the run
+    :param stream_seed: of the run
     :param n: transitions a batch
     :param scale: factor on the rewards
     """
 
-    def __init__(self, data: TrainingData, entropy: int, n: int, scale: float) -> None:
+    def __init__(self, data: TrainingData, stream_seed: int, n: int, scale: float) -> None:
         self.data = data
-        self.entropy = entropy
+        self.stream_seed = stream_seed
         self.n = n
         self.scale = scale
         self._chunk = -1
@@ -271,7 +267,7 @@ class BatchStream:
         """
         chunk, place = divmod(update, CHUNK)
         if chunk != self._chunk or self._rows is None:
-            generator = np.random.default_rng((self.entropy, chunk))
+            generator = np.random.default_rng((self.stream_seed, chunk))
             rows = self.data.sampler.draw(CHUNK * self.n, generator)
             self._chunk, self._rows = chunk, self.data.batch(rows, self.scale)
         return self._rows.part(slice(place * self.n, (place + 1) * self.n))

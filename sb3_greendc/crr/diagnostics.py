@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch as th
 
 from sb3_greendc.core.masking import action_mask_of, mask_logits, masked_log_softmax
+from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
+from sb3_greendc.crr.box_updates import draw
+from sb3_greendc.crr.config import CRRConfig
+from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.losses import combine_critics
 from sb3_greendc.crr.policies import CRRPolicy
-from sb3_greendc.crr.updates import Batch, draw
-
-if TYPE_CHECKING:
-    from sb3_greendc.crr.crr import CRR
-    from sb3_greendc.crr.data import TrainingData
+from sb3_greendc.crr.updates import Losses, weights_of
 
 
 class Opinions(NamedTuple):
@@ -42,34 +42,59 @@ class Opinions(NamedTuple):
     best: th.Tensor | None
 
 
-def diagnose(model: CRR, data: TrainingData) -> dict[str, float]:
+def statistics(last: Losses) -> dict[str, th.Tensor]:
+    """Return what is logged of a batch, scalars by name."""
+    return {
+        "advantage_mean": last.advantage.mean(),
+        "advantage_std": last.advantage.std(unbiased=False),
+        "weight_mean": last.weights.mean(),
+        "weight_max": last.weights.max(),
+        "q_mean": last.q_taken.mean(),
+        "q_max": last.q_taken.max(),
+        "q_min": last.q_taken.min(),
+        "twin_gap": (last.q_taken[0] - last.q_taken[-1]).abs().mean(),
+        "td_abs": (last.q_taken - last.target).abs().mean(),
+    }
+
+
+def diagnose(
+    policy: CRRPolicy | BoxCRRPolicy,
+    config: CRRConfig,
+    data: TrainingData,
+    scale: float,
+    advantage_std: th.Tensor,
+) -> dict[str, float]:
     """Return diagnostics by the names under which they are logged; see the documentation page.
 
-    :param model: its policy is left in evaluation mode
-    :param data: the model's data
+    :param policy: is left in evaluation mode
+    :param config: options
+    :param data: what the policy learns from
+    :param scale: factor on rewards
+    :param advantage_std: running standard deviation of the advantage
     """
-    model.policy.set_training_mode(False)
+    policy.set_training_mode(False)
     batch = data.batch(data.probe_rows)
-    scale = model.scale or 1.0
-    seen = opinions(model, batch)
-    agreement = "action_error" if isinstance(model.policy, BoxCRRPolicy) else "agreement"
+    seen = opinions(policy, config, batch)
+    agreement = "action_error" if isinstance(policy, BoxCRRPolicy) else "agreement"
     values = {f"data/{agreement}": float(seen.agrees.mean())}
-    has_critic = model.weight_mode != "bc"
     advantage = seen.q_taken - seen.v
-    weights = model.weights_of(advantage, moving=False)
+    weights = weights_of(config, advantage, advantage_std)
     for i, name in enumerate(data.dataset.sources):
         rows = th.from_numpy(data.probe_source == i).to(seen.agrees.device)
         values[f"sources/{name}/{agreement}"] = float(seen.agrees[rows].mean())
-        if has_critic:
+        if config.has_critic:
             values[f"sources/{name}/accept_frac"] = float((weights[rows] > 0).float().mean())
             values[f"sources/{name}/advantage_mean"] = float(advantage[rows].mean()) / scale
             values[f"sources/{name}/weight_mean"] = float(weights[rows].mean())
-    if has_critic:
-        values |= _overestimation(model, data, seen, scale)
+    if config.has_critic:
+        starts = opinions(policy, config, data.batch(data.start_rows))
+        values |= _overestimation(data, seen, starts, scale)
     return values
 
 
-def _overestimation(model: CRR, data: TrainingData, seen: Opinions, scale: float) -> dict[str, float]:
+def _overestimation(
+    data: TrainingData, seen: Opinions, at_starts: Opinions, scale: float
+) -> dict[str, float]:
     """Return how values compare with what the data got."""
     values = {"data/q_gap": float((seen.q_best - seen.q_taken).mean()) / scale}
     returns, known = data.returns.values[data.probe_rows], data.returns.known[data.probe_rows]
@@ -78,7 +103,7 @@ def _overestimation(model: CRR, data: TrainingData, seen: Opinions, scale: float
         values["data/q_minus_return"] = float((q - returns)[known].mean())
     starts = data.returns.starts
     values["data/return_start"] = float(data.returns.values[starts].mean())
-    values["data/value_start"] = float(opinions(model, data.batch(data.start_rows)).v.mean()) / scale
+    values["data/value_start"] = float(at_starts.v.mean()) / scale
     if seen.best is not None:
         unseen = np.isin(seen.best.cpu().numpy(), data.actions_seen, invert=True)
         values["data/best_unseen"] = float(unseen.mean())
@@ -86,56 +111,59 @@ def _overestimation(model: CRR, data: TrainingData, seen: Opinions, scale: float
 
 
 @th.no_grad()
-def opinions(model: CRR, batch: Batch) -> Opinions:
-    """Return what a model thinks of transitions."""
-    if isinstance(model.policy, BoxCRRPolicy):
-        return _box_opinions(model, model.policy, batch)
-    return _discrete_opinions(model, model.policy, batch)
+def opinions(policy: CRRPolicy | BoxCRRPolicy, config: CRRConfig, batch: Batch) -> Opinions:
+    """Return what a policy and its critics think of transitions."""
+    if isinstance(policy, BoxCRRPolicy):
+        return _box_opinions(policy, config, batch)
+    return _discrete_opinions(policy, config, batch)
 
 
-def _discrete_opinions(model: CRR, policy: CRRPolicy, batch: Batch) -> Opinions:
+def _discrete_opinions(policy: CRRPolicy, config: CRRConfig, batch: Batch) -> Opinions:
     mask = action_mask_of(batch.observations)
     features = policy.encode(batch.observations)
     log_pi = masked_log_softmax(policy.logits(features), mask)
-    q = combine_critics(policy.q_values(features), model.combine)
+    q = combine_critics(policy.q_values(features), config.combine)
     q_taken = q.gather(1, batch.actions.unsqueeze(1)).squeeze(1)
     best_value, best = mask_logits(q, mask).max(dim=1)
     agrees = (log_pi.argmax(dim=1) == batch.actions).float()
     return Opinions(agrees, q_taken, (log_pi.exp() * q).sum(dim=1), best_value, best)
 
 
-def _box_opinions(model: CRR, policy: BoxCRRPolicy, batch: Batch) -> Opinions:
+def _box_opinions(policy: BoxCRRPolicy, config: CRRConfig, batch: Batch) -> Opinions:
     actions = policy.scaled(batch.actions)
     features = policy.encode(batch.observations)
     distribution = policy.distribution(features)
-    k = model.n_value_samples
+    k = config.n_value_samples
     # The same draws every time: differences between two logs are the model's.
     drawn = draw(distribution, k, th.Generator().manual_seed(0)).flatten(0, 1)
     repeated = features.expand(k, *features.shape).flatten(0, 1)
-    q_drawn = combine_critics(policy.q_values(repeated, drawn), model.combine)
-    q_taken = combine_critics(policy.q_values(features, actions), model.combine)
-    q_mean = combine_critics(policy.q_values(features, distribution.mean), model.combine)
+    q_drawn = combine_critics(policy.q_values(repeated, drawn), config.combine)
+    q_taken = combine_critics(policy.q_values(features, actions), config.combine)
+    q_mean = combine_critics(policy.q_values(features, distribution.mean), config.combine)
     error = (distribution.mean - actions).abs().mean(dim=1) / 2.0
     return Opinions(error, q_taken, q_drawn.view(k, -1).mean(dim=0), q_mean, None)
 
 
-def warn_of_divergence(model: CRR, numbers: Mapping[str, float], greatest_reward: float) -> bool:
+def warn_of_divergence(
+    numbers: Mapping[str, float], greatest_reward: float, gamma: float, scale: float, steps: int
+) -> bool:
     """Warn if values exceed what the rewards allow, ``max |r| / (1 - γ)``; return whether it was so.
 
-    :param model: its scale and discount count
     :param numbers: ``q_max`` and ``q_min`` of a batch, scaled
     :param greatest_reward: greatest absolute reward of the data, not scaled
+    :param gamma: discount
+    :param scale: factor on rewards
+    :param steps: done so far, for the message
     """
-    if model.gamma >= 1.0 or "q_max" not in numbers:
+    if gamma >= 1.0 or "q_max" not in numbers:
         return False
-    scale = model.scale or 1.0
-    bound = greatest_reward * scale / (1.0 - model.gamma)
+    bound = greatest_reward * scale / (1.0 - gamma)
     greatest = max(abs(numbers["q_max"]), abs(numbers["q_min"]))
     if greatest <= bound or bound == 0.0:
         return False
     warnings.warn(
-        f"CRR: a value of {greatest / scale:.4g} after {model.num_timesteps} steps, where rewards of at most "
-        f"{greatest_reward:.4g} and gamma={model.gamma} allow {bound / scale:.4g}: values are running away "
+        f"CRR: a value of {greatest / scale:.4g} after {steps} steps, where rewards of at most "
+        f"{greatest_reward:.4g} and gamma={gamma} allow {bound / scale:.4g}: values are running away "
         "(a smaller learning rate or tau, combine='min', or cql_alpha above 0 may help)",
         stacklevel=4,
     )

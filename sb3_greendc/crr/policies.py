@@ -19,7 +19,6 @@ from torch import nn
 from sb3_greendc.crr.networks import NetArch, SharedLayers, read_net_arch
 from sb3_greendc.discrete_sac.policies import DiscreteSACPolicy
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
-from sb3_greendc.extractors.heads import make_heads
 
 
 class CRRPolicy(DiscreteSACPolicy):
@@ -37,11 +36,10 @@ class CRRPolicy(DiscreteSACPolicy):
     :param activation_fn: activation between layers
     :param features_extractor_class: the encoder
     :param features_extractor_kwargs: its keyword arguments
-    :param normalize_images: divide ``uint8`` images by 255
-    :param optimizer_class: of the optimizer
-    :param optimizer_kwargs: its keyword arguments besides the learning rate
-    :param n_critics: 1 or 2
     :param target_actor: keep a slow copy of the actor too, for the critics' target
+    :param kwargs: ``normalize_images``, ``optimizer_class``, ``optimizer_kwargs``, ``n_critics``: see
+        :class:`~sb3_greendc.core.target_networks.TargetNetworkPolicy`
+    :raises ValueError: for other spaces, or shared layers in front of heads that take none
     """
 
     def __init__(
@@ -53,17 +51,15 @@ class CRRPolicy(DiscreteSACPolicy):
         activation_fn: type[nn.Module] = nn.ReLU,
         features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
         features_extractor_kwargs: dict[str, Any] | None = None,
-        normalize_images: bool = True,
-        optimizer_class: type[th.optim.Optimizer] = th.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        n_critics: int = 2,
         target_actor: bool = False,
+        **kwargs: Any,
     ) -> None:
         own_heads = hasattr(features_extractor_class, "make_heads")
         as_given: dict[str, Any] = {
             "net_arch": [256, 256] if net_arch is None else net_arch,
             "features_extractor_class": features_extractor_class,
             "features_extractor_kwargs": features_extractor_kwargs,
+            "target_actor": target_actor,
         }
         layers = read_net_arch(as_given["net_arch"], "heads" if own_heads else "shared")
         if layers["shared"]:
@@ -83,33 +79,21 @@ class CRRPolicy(DiscreteSACPolicy):
             observation_space,
             action_space,
             lr_schedule,
-            net_arch={"pi": layers["pi"], "qf": layers["qf"]},
-            activation_fn=activation_fn,
-            features_extractor_class=features_extractor_class,
-            features_extractor_kwargs=features_extractor_kwargs,
-            normalize_images=normalize_images,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            n_critics=n_critics,
+            {"pi": layers["pi"], "qf": layers["qf"]},
+            activation_fn,
+            features_extractor_class,
+            features_extractor_kwargs,
+            **kwargs,
         )
         self._as_given = as_given
         self.actor_target: nn.Module | None = None
         if target_actor:
-            self._add_target_actor(layers["pi"])
+            self.actor_target = self._make_heads(self.features_extractor_target, 1, layers["pi"])
+            self._add_target(self.actor_target, self.actor)
+            self.actor_target.train(False)
         # CRR moves everything at once, DiscreteSAC with the parent's two optimizers.
-        parts = (self.features_extractor, self.critic, self.actor)
-        parameters: list[th.Tensor] = [parameter for part in parts for parameter in part.parameters()]
-        self.optimizer = self._make_optimizer(parameters, lr_schedule)
-
-    def _add_target_actor(self, net_arch: list[int]) -> None:
-        n_actions = int(self.action_space.n)
-        self.actor_target = make_heads(
-            self.features_extractor_target, n_actions, 1, net_arch, self.activation_fn
-        )
-        self.actor_target.load_state_dict(self.actor.state_dict())
-        self.actor_target.requires_grad_(False)
-        self._online = [*self._online, *self.actor.parameters()]
-        self._target = [*self._target, *self.actor_target.parameters()]
+        networks: list[nn.Module] = [self.features_extractor, self.critic, self.actor]
+        self.optimizer = self._make_optimizer(networks, lr_schedule)
 
     def logits(self, features: th.Tensor) -> th.Tensor:
         """Return the actor's logits ``(B, A)``, unmasked."""
@@ -119,15 +103,14 @@ class CRRPolicy(DiscreteSACPolicy):
 
     def next_outputs(self, observations: PyTorchObs) -> tuple[th.Tensor, th.Tensor]:
         """Return what the critics' target is made of: logits ``(B, A)``, and target values ``(K, B, A)``."""
-        features = self.extract_features(observations, self.features_extractor_target)
+        features = self.target_encode(observations)
         values: th.Tensor = self.critic_target(features)
         if self.actor_target is None:
             return self.logits(self.encode(observations)), values
         return self.actor_target(features).squeeze(0), values
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        target_actor = {"target_actor": self.actor_target is not None}
-        return {**super()._get_constructor_parameters(), **self._as_given, **target_actor}
+        return {**super()._get_constructor_parameters(), **self._as_given}
 
 
 class CnnPolicy(CRRPolicy):

@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.simulator import Observation
-from sb3_greendc.datasets import npz
+from sb3_greendc.datasets import npz, validation
 from sb3_greendc.datasets.arrays import check_lengths, check_shapes, dataset_arguments
-from sb3_greendc.datasets.minari_format import read_minari, write_minari
-from sb3_greendc.datasets.replay_buffers import fill_replay_buffer, read_replay_buffer
-from sb3_greendc.datasets.spaces import space_from_json, space_to_json
-from sb3_greendc.datasets.trajectories import read_trajectories, write_trajectories
-from sb3_greendc.datasets.validation import parts, validate
+from sb3_greendc.datasets.spaces import check_in_space, space_from_json, space_to_json
+from sb3_greendc.datasets.validation import parts
 
 FORMAT_VERSION = 1
 _PLAIN_ARRAYS = ("next_index", "actions", "rewards", "terminated", "truncated", "episode_id", "source_id")
@@ -33,9 +29,9 @@ class OfflineDataset:
     ``observations`` where the episode goes on there, and a row of ``final_observations`` otherwise. The rows
     of an episode are in order; those of several may interleave. Arrays may be mapped from disk.
 
-    Make one with :meth:`from_dict`, :meth:`load`, :meth:`from_minari`, :meth:`from_trajectories`,
-    :meth:`from_replay_buffer`, or :func:`~sb3_greendc.evaluation.collection.collect`. Building one checks it:
-    spaces, finite values, actions allowed by their masks, ends of episodes.
+    Make one with :meth:`from_dict`, :meth:`load`, :func:`~sb3_greendc.collect`, or from another format with
+    :func:`~sb3_greendc.datasets.from_minari`, :func:`~sb3_greendc.datasets.from_trajectories` and
+    :func:`~sb3_greendc.datasets.from_replay_buffer`. Building one calls :meth:`validate`.
 
     :param observation_space: of one observation
     :param action_space: ``Discrete`` or ``Box``
@@ -76,10 +72,35 @@ class OfflineDataset:
 
     def __post_init__(self, check: bool) -> None:
         if check:
-            validate(self)
+            self.validate()
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def validate(self) -> None:
+        """Check spaces, lengths, sources, ends of episodes, finite values, and actions against their masks.
+
+        :raises ValueError: names the array, how many rows are wrong, and the first of them
+        """
+        n = len(self)
+        if n == 0:
+            raise ValueError("the data set holds no transitions")
+        validation.check_action_space(self.action_space)
+        for name in ("observations", "final_observations"):
+            validation.check_kinds(name, getattr(self, name), self.observation_space)
+        columns = {name: array for name, array in self._arrays().items() if not name.startswith("final_")}
+        validation.check_lengths(columns, n)
+        validation.check_sources(self.sources, self.source_id)
+        validation.check_episodes(self.terminated, self.truncated, self.episode_id)
+        validation.check_finite("rewards", self.rewards)
+        if self.costs is not None:
+            validation.check_finite("costs", self.costs)
+        finals = parts(self.final_observations, "final_observations")
+        validation.check_next_index(self.next_index, n + len(next(iter(finals.values()))))
+        for name in ("observations", "final_observations"):
+            validation.check_observations(name, getattr(self, name), self.observation_space)
+        check_in_space("actions", self.actions, self.action_space)
+        validation.check_masks(self.observations, self.actions, self.action_space)
 
     @property
     def next_observations(self) -> Observation:
@@ -208,94 +229,6 @@ class OfflineDataset:
         """
         arguments = dataset_arguments(data, observation_space, action_space, sources)
         return cls(**arguments, labels=dict(labels or {}), metadata=dict(metadata or {}))
-
-    @classmethod
-    def from_minari(cls, dataset: Any) -> OfflineDataset:
-        """Take over a Minari data set, or the local one of an id.
-
-        Costs, sources and labels are found where :meth:`to_minari` puts them; costs also where others have
-        ``infos["cost"]``.
-
-        :param dataset: a ``minari.MinariDataset``, or its id
-        :raises ImportError: if Minari is needed and not installed
-        :raises ValueError: if there is no such data set, or it is not valid
-        """
-        return cls.from_dict(**read_minari(dataset))
-
-    def to_minari(self, dataset_id: str, **kwargs: Any) -> Any:
-        """Create a local Minari data set and return it. Only the order of interleaved episodes is lost.
-
-        Minari's ``recover_environment`` does not work on it: the environment's id is in our metadata alone.
-
-        :param dataset_id: ``NAMESPACE/NAME-v0``, of none that exists
-        :param kwargs: of ``minari.create_dataset_from_buffers``: ``author``, ``description``, ...
-        :raises ImportError: if Minari is not installed
-        :raises ValueError: if episodes are not whole, or the id is taken or malformed
-        """
-        return write_minari(self, dataset_id, **kwargs)
-
-    @classmethod
-    def from_trajectories(
-        cls,
-        trajectories: Sequence[Any],
-        observation_space: spaces.Space[Any] | None = None,
-        action_space: spaces.Space[Any] | None = None,
-        assume_terminal: bool | None = None,
-    ) -> OfflineDataset:
-        """Take over trajectories with rewards of the library ``imitation``.
-
-        ``info["cost"]`` at every step counts as costs, ``info["source"]`` names sources. A trajectory that is
-        not ``terminal`` counts as truncated.
-
-        :param trajectories: each a ``TrajectoryWithRew``
-        :param observation_space: trajectories know none; see :meth:`from_dict`
-        :param action_space: the same
-        :param assume_terminal: what ended trajectories are whose last ``info`` lacks ``TimeLimit.truncated``
-        :raises ValueError: if it is needed and not given, or the data are not valid
-        """
-        data, sources = read_trajectories(trajectories, assume_terminal)
-        return cls.from_dict(data, observation_space, action_space, sources)
-
-    def to_trajectories(self) -> list[Any]:
-        """Return a ``TrajectoryWithRew`` of ``imitation`` for each episode.
-
-        Spaces, labels and metadata are lost. Costs, sources and truncation go into ``infos``; an episode that
-        is both terminated and truncated counts as terminated.
-
-        :raises ImportError: if ``imitation`` is not installed
-        :raises ValueError: if episodes are not whole
-        """
-        return write_trajectories(self)
-
-    @classmethod
-    def from_replay_buffer(
-        cls, buffer: ReplayBuffer, assume_terminal: bool | None = None, scaled_actions: bool = True
-    ) -> OfflineDataset:
-        """Take over what a replay buffer of Stable-Baselines3 holds, from the oldest transition on.
-
-        The newest transition of each environment counts as truncated unless it ended the episode.
-
-        :param buffer: plain or ``Dict``
-        :param assume_terminal: what ended episodes are in a buffer with ``handle_timeout_termination=False``
-        :param scaled_actions: ``Box`` actions lie in [-1, 1] whatever the space, as SB3 has them
-        :raises ValueError: if the buffer is empty, or does not say which episodes were truncated
-        """
-        return cls.from_dict(**read_replay_buffer(buffer, assume_terminal, scaled_actions))
-
-    def to_replay_buffer(
-        self, buffer_size: int | None = None, device: Any = "auto", scaled_actions: bool = True
-    ) -> ReplayBuffer:
-        """Return a replay buffer of Stable-Baselines3 of one environment that holds the data.
-
-        Rewards are rounded to float32, as are ``Box`` actions by their scaling. Costs, episodes, sources,
-        labels and metadata are lost; an episode both terminated and truncated counts as terminated.
-
-        :param buffer_size: capacity, default: the number of transitions
-        :param device: of the samples
-        :param scaled_actions: scale ``Box`` actions to [-1, 1], as SB3's algorithms expect them
-        :raises ValueError: if the buffer would be too small
-        """
-        return fill_replay_buffer(self, buffer_size, device, scaled_actions)
 
     def with_labels(self, labels: Mapping[str, NDArray[Any]]) -> OfflineDataset:
         """Return the same data with other labels."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.simulator import Observation
+from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.validation import successors
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets.dataset import OfflineDataset
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,13 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets.dataset import OfflineDataset
 
 _METADATA = "sb3_greendc"
 
@@ -36,11 +34,15 @@ def import_minari() -> Any:
     return minari
 
 
-def read_minari(dataset: Any) -> dict[str, Any]:
-    """Return the arguments of ``OfflineDataset.from_dict`` for a Minari data set, or the id of a local one.
+def from_minari(dataset: Any) -> OfflineDataset:
+    """Return a Minari data set, or the local one of an id, as a data set of ours.
 
-    :raises ImportError: if Minari is not installed
-    :raises ValueError: if there is no such data set, or it holds no episode
+    Costs, sources and labels are found where :func:`to_minari` puts them; costs also where others have
+    ``infos["cost"]``.
+
+    :param dataset: a ``minari.MinariDataset``, or its id
+    :raises ImportError: if Minari is needed and not installed
+    :raises ValueError: if there is no such data set, it holds no episode, or it is not valid
     """
     if isinstance(dataset, str):
         minari = import_minari()
@@ -70,18 +72,27 @@ def read_minari(dataset: Any) -> dict[str, Any]:
         )
         for name in known.get("labels", [])
     }
-    return {
-        "data": join_episodes(observations, columns),
-        "observation_space": dataset.observation_space,
-        "action_space": dataset.action_space,
-        "sources": known.get("sources"),
-        "labels": labels,
-        "metadata": known.get("metadata", {"minari_id": dataset.id}),
-    }
+    return OfflineDataset.from_dict(
+        join_episodes(observations, columns),
+        dataset.observation_space,
+        dataset.action_space,
+        known.get("sources"),
+        labels,
+        known.get("metadata", {"minari_id": dataset.id}),
+    )
 
 
-def write_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
-    """Create a local Minari data set; see ``OfflineDataset.to_minari``."""
+def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
+    """Create a local Minari data set and return it. Only the order of interleaved episodes is lost.
+
+    Minari's ``recover_environment`` does not work on it: the environment's id is in our metadata alone.
+
+    :param data: whole episodes
+    :param dataset_id: ``NAMESPACE/NAME-v0``, of none that exists
+    :param kwargs: of ``minari.create_dataset_from_buffers``: ``author``, ``description``, ...
+    :raises ImportError: if Minari is not installed
+    :raises ValueError: if episodes are not whole, or the id is taken or malformed
+    """
     minari = import_minari()
     create = minari.create_dataset_from_buffers
     if (

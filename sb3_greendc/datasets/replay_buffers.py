@@ -5,7 +5,7 @@ SB3's off-policy algorithms keep ``Box`` actions scaled to [-1, 1] in their buff
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from greendc.simulator import Observation
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.dataset import OfflineDataset
 
 
-def read_replay_buffer(buffer: ReplayBuffer, assume_terminal: bool | None, scaled: bool) -> dict[str, Any]:
-    """Return arguments of ``OfflineDataset.from_dict``; see ``from_replay_buffer``.
+def from_replay_buffer(
+    buffer: ReplayBuffer, assume_terminal: bool | None = None, scaled_actions: bool = True
+) -> OfflineDataset:
+    """Return what a replay buffer of Stable-Baselines3 holds as a data set, from the oldest transition on.
 
-    :raises ValueError: for an empty buffer, one that shares next observations, or one that says nothing of
-        truncation
+    The newest transition of each environment counts as truncated unless it ended the episode.
+
+    :param buffer: plain or ``Dict``
+    :param assume_terminal: what ended episodes are in a buffer with ``handle_timeout_termination=False``
+    :param scaled_actions: ``Box`` actions lie in [-1, 1] whatever the space, as SB3 has them
+    :raises ValueError: if the buffer is empty, shares next observations, or does not say which episodes were
+        truncated
     """
     if buffer.size() == 0:
         raise ValueError("the replay buffer holds no transitions")
@@ -45,25 +50,31 @@ def read_replay_buffer(buffer: ReplayBuffer, assume_terminal: bool | None, scale
         timeouts = np.full(len(ended), not assume_terminal)
     newest = np.tile(np.arange(len(order)) == len(order) - 1, n_envs)
     truncated = (ended & timeouts) | (newest & ~ended)
-    return {
-        "data": {
-            "obs": _observations_by_env(buffer.observations, order),
-            "next_obs": _observations_by_env(buffer.next_observations, order),
-            "actions": _unscale(_by_env(buffer.actions, order), buffer.action_space, scaled),
-            "rewards": _by_env(buffer.rewards, order),
-            "terminated": ended & ~timeouts,
-            "truncated": truncated,
-        },
-        "observation_space": buffer.observation_space,
-        "action_space": buffer.action_space,
-        "sources": ["replay_buffer"],
+    data = {
+        "obs": _observations_by_env(buffer.observations, order),
+        "next_obs": _observations_by_env(buffer.next_observations, order),
+        "actions": _unscale(_by_env(buffer.actions, order), buffer.action_space, scaled_actions),
+        "rewards": _by_env(buffer.rewards, order),
+        "terminated": ended & ~timeouts,
+        "truncated": truncated,
     }
+    return OfflineDataset.from_dict(data, buffer.observation_space, buffer.action_space, ["replay_buffer"])
 
 
-def fill_replay_buffer(
-    data: OfflineDataset, buffer_size: int | None, device: Any, scaled: bool
+def to_replay_buffer(
+    data: OfflineDataset, buffer_size: int | None = None, device: Any = "auto", scaled_actions: bool = True
 ) -> ReplayBuffer:
-    """Return a buffer that holds the data; see ``OfflineDataset.to_replay_buffer``."""
+    """Return a replay buffer of Stable-Baselines3 of one environment that holds the data.
+
+    Rewards are rounded to float32, as are ``Box`` actions by their scaling. Costs, episodes, sources,
+    labels and metadata are lost; an episode both terminated and truncated counts as terminated.
+
+    :param data: of any kind
+    :param buffer_size: capacity, default: the number of transitions
+    :param device: of the samples
+    :param scaled_actions: scale ``Box`` actions to [-1, 1], as SB3's algorithms expect them
+    :raises ValueError: if the buffer would be too small
+    """
     n = len(data)
     size = n if buffer_size is None else buffer_size
     if size < n:
@@ -72,7 +83,7 @@ def fill_replay_buffer(
     buffer = cls(size, data.observation_space, data.action_space, device)  # type: ignore[arg-type]
     _fill(buffer.observations, data.observations)
     _fill(buffer.next_observations, data.next_observations)
-    actions = _scale(data.actions, data.action_space, scaled)
+    actions = _scale(data.actions, data.action_space, scaled_actions)
     buffer.actions[:n, 0] = actions.reshape(n, -1)
     buffer.rewards[:n, 0] = data.rewards
     buffer.dones[:n, 0] = data.terminated | data.truncated

@@ -7,15 +7,14 @@ apart is the key ``TimeLimit.truncated`` in the last ``info``, as SB3's environm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets.dataset import OfflineDataset
 
 TRUNCATED = "TimeLimit.truncated"
 
@@ -32,12 +31,22 @@ def import_types() -> Any:
     return types
 
 
-def read_trajectories(
-    trajectories: Sequence[Any], assume_terminal: bool | None
-) -> tuple[dict[str, Any], list[str] | None]:
-    """Return the data that ``OfflineDataset.from_dict`` takes, and the sources if they have names.
+def from_trajectories(
+    trajectories: Sequence[Any],
+    observation_space: spaces.Space[Any] | None = None,
+    action_space: spaces.Space[Any] | None = None,
+    assume_terminal: bool | None = None,
+) -> OfflineDataset:
+    """Return trajectories with rewards of the library ``imitation`` as a data set.
 
-    :raises ValueError: if nothing says whether an ended trajectory terminated, or rewards are missing
+    ``info["cost"]`` at every step counts as costs, ``info["source"]`` names sources. A trajectory that is
+    not ``terminal`` counts as truncated.
+
+    :param trajectories: each a ``TrajectoryWithRew``
+    :param observation_space: trajectories know none; see :meth:`OfflineDataset.from_dict`
+    :param action_space: the same
+    :param assume_terminal: what ended trajectories are whose last ``info`` lacks ``TimeLimit.truncated``
+    :raises ValueError: if it is needed and not given, rewards are missing, or the data are not valid
     """
     if not trajectories:
         raise ValueError("no trajectories")
@@ -66,11 +75,19 @@ def read_trajectories(
         sources = list(dict.fromkeys(names))
         of_episode = np.array([sources.index(name) for name in names])
         data["source_id"] = of_episode[data["episode_id"]]
-    return data, sources
+    return OfflineDataset.from_dict(data, observation_space, action_space, sources)
 
 
-def write_trajectories(data: OfflineDataset) -> list[Any]:
-    """Return trajectories with rewards; see ``OfflineDataset.to_trajectories``."""
+def to_trajectories(data: OfflineDataset) -> list[Any]:
+    """Return a ``TrajectoryWithRew`` of ``imitation`` for each episode.
+
+    Spaces, labels and metadata are lost. Costs, sources and truncation go into ``infos``; an episode that is
+    both terminated and truncated counts as terminated.
+
+    :param data: whole episodes
+    :raises ImportError: if ``imitation`` is not installed
+    :raises ValueError: if episodes are not whole
+    """
     types = import_types()
     trajectories = []
     for episode in episodes(data):

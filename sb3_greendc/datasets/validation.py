@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -11,9 +12,6 @@ from numpy.typing import NDArray
 from greendc.simulator import Observation
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.datasets.spaces import check_in_space, chunks
-
-if TYPE_CHECKING:
-    from sb3_greendc.datasets.dataset import OfflineDataset
 
 
 def parts(observations: Observation, name: str) -> dict[str, NDArray[Any]]:
@@ -28,31 +26,6 @@ def part_spaces(space: spaces.Space[Any], name: str) -> dict[str, spaces.Space[A
     if isinstance(space, spaces.Dict):
         return {f"{name}/{key}": part for key, part in space.spaces.items()}
     return {name: space}
-
-
-def validate(data: OfflineDataset) -> None:
-    """Check everything that can be wrong with a data set.
-
-    :raises ValueError: names the array, how many rows are wrong, and the first of them
-    """
-    n = len(data.actions)
-    if n == 0:
-        raise ValueError("the data set holds no transitions")
-    _check_kinds(data)
-    _check_lengths(data, n)
-    _check_sources(data)
-    check_episodes(data.terminated, data.truncated, data.episode_id)
-    check_finite("rewards", data.rewards)
-    if data.costs is not None:
-        check_finite("costs", data.costs)
-    total = n + len(next(iter(parts(data.final_observations, "final_observations").values())))
-    require_all("next_index", (data.next_index >= 0) & (data.next_index < total), f"in [0, {total})")
-    for name in ("observations", "final_observations"):
-        wanted = part_spaces(data.observation_space, name)
-        for part, array in parts(getattr(data, name), name).items():
-            check_in_space(part, array, wanted[part])
-    check_in_space("actions", data.actions, data.action_space)
-    _check_masks(data)
 
 
 def check_finite(name: str, values: NDArray[Any]) -> None:
@@ -91,35 +64,29 @@ def successors(episode_id: NDArray[np.int64]) -> NDArray[np.int64]:
     return following
 
 
-def _check_kinds(data: OfflineDataset) -> None:
-    for name in ("observations", "final_observations"):
-        observations = getattr(data, name)
-        wanted = part_spaces(data.observation_space, name)
-        found = parts(observations, name)
-        if found.keys() != wanted.keys():
-            raise ValueError(f"{name}: has {', '.join(found)}; the space asks for {', '.join(wanted)}")
-        for part, array in found.items():
-            shape, dtype = wanted[part].shape, wanted[part].dtype
-            if array.shape[1:] != shape or array.dtype != dtype:
-                raise ValueError(
-                    f"{part}: rows of shape {array.shape[1:]} and dtype {array.dtype}; "
-                    f"the space asks for {shape} and {dtype}"
-                )
-    space = data.action_space
+def check_action_space(space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless actions are a ``Box``, or ``Discrete`` from 0 on."""
     if not isinstance(space, spaces.Discrete | spaces.Box) or getattr(space, "start", 0) != 0:
         raise ValueError(f"action_space={space}: must be Box, or Discrete that starts at 0")
 
 
-def _check_lengths(data: OfflineDataset, n: int) -> None:
-    arrays: dict[str, NDArray[Any]] = {
-        **parts(data.observations, "observations"),
-        **{
-            name: getattr(data, name)
-            for name in ("next_index", "rewards", "terminated", "truncated", "episode_id", "source_id")
-        },
-        **({} if data.costs is None else {"costs": data.costs}),
-        **{f"labels/{name}": label for name, label in data.labels.items()},
-    }
+def check_kinds(name: str, observations: Observation, space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless observations have the keys, shapes and dtypes of their space."""
+    wanted = part_spaces(space, name)
+    found = parts(observations, name)
+    if found.keys() != wanted.keys():
+        raise ValueError(f"{name}: has {', '.join(found)}; the space asks for {', '.join(wanted)}")
+    for part, array in found.items():
+        shape, dtype = wanted[part].shape, wanted[part].dtype
+        if array.shape[1:] != shape or array.dtype != dtype:
+            raise ValueError(
+                f"{part}: rows of shape {array.shape[1:]} and dtype {array.dtype}; "
+                f"the space asks for {shape} and {dtype}"
+            )
+
+
+def check_lengths(arrays: Mapping[str, NDArray[Any]], n: int) -> None:
+    """Raise a ``ValueError`` unless every array has ``n`` rows, and columns of numbers one dimension."""
     for name, array in arrays.items():
         if len(array) != n:
             raise ValueError(f"{name}: {len(array):,} rows, but there are {n:,} actions")
@@ -128,30 +95,43 @@ def _check_lengths(data: OfflineDataset, n: int) -> None:
             raise ValueError(f"{name}: of shape {arrays[name].shape}; must be (N,)")
 
 
-def _check_sources(data: OfflineDataset) -> None:
-    n_sources = len(data.sources)
-    if len(set(data.sources)) != n_sources:
-        raise ValueError(f"sources={data.sources!r}: must be distinct names")
-    known = (data.source_id >= 0) & (data.source_id < n_sources)
-    require_all("source_id", known, f"in [0, {n_sources}), the number of sources", data.source_id)
-    for name, count in zip(data.sources, np.bincount(data.source_id, minlength=n_sources), strict=True):
+def check_sources(sources: Sequence[str], source_id: NDArray[np.int64]) -> None:
+    """Raise a ``ValueError`` unless every row has a source, and every source a row and a name of its own."""
+    n_sources = len(sources)
+    if len(set(sources)) != n_sources:
+        raise ValueError(f"sources={sources!r}: must be distinct names")
+    known = (source_id >= 0) & (source_id < n_sources)
+    require_all("source_id", known, f"in [0, {n_sources}), the number of sources", source_id)
+    for name, count in zip(sources, np.bincount(source_id, minlength=n_sources), strict=True):
         if count == 0:
             raise ValueError(f"source {name!r}: has no transitions")
 
 
-def _check_masks(data: OfflineDataset) -> None:
-    """Every action must be allowed by its mask; a mask of zeros allows nothing in a running episode."""
-    if not isinstance(data.observations, dict) or ACTION_MASK not in data.observations:
+def check_next_index(next_index: NDArray[np.int64], total: int) -> None:
+    """Raise a ``ValueError`` unless every transition has a next observation among ``total``."""
+    require_all("next_index", (next_index >= 0) & (next_index < total), f"in [0, {total})")
+
+
+def check_observations(name: str, observations: Observation, space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless all values lie in their space."""
+    wanted = part_spaces(space, name)
+    for part, array in parts(observations, name).items():
+        check_in_space(part, array, wanted[part])
+
+
+def check_masks(observations: Observation, actions: NDArray[Any], action_space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless every action is allowed by its mask, if there are masks."""
+    if not isinstance(observations, dict) or ACTION_MASK not in observations:
         return
-    if not isinstance(data.action_space, spaces.Discrete):
-        raise ValueError(f"observations/{ACTION_MASK}: masks Discrete actions, not {data.action_space}")
-    masks = data.observations[ACTION_MASK]
-    if masks.shape[1:] != (int(data.action_space.n),):
+    if not isinstance(action_space, spaces.Discrete):
+        raise ValueError(f"observations/{ACTION_MASK}: masks Discrete actions, not {action_space}")
+    masks = observations[ACTION_MASK]
+    if masks.shape[1:] != (int(action_space.n),):
         raise ValueError(
-            f"observations/{ACTION_MASK}: rows of shape {masks.shape[1:]} for {data.action_space.n} actions"
+            f"observations/{ACTION_MASK}: rows of shape {masks.shape[1:]} for {action_space.n} actions"
         )
-    allowed = np.empty(len(data), dtype=np.bool_)
+    allowed = np.empty(len(actions), dtype=np.bool_)
     for start, rows in chunks(masks):
-        of_rows = data.actions[start : start + len(rows)]
+        of_rows = actions[start : start + len(rows)]
         allowed[start : start + len(rows)] = rows[np.arange(len(rows)), of_rows] != 0
-    require_all("actions", allowed, "allowed by their action mask", data.actions)
+    require_all("actions", allowed, "allowed by their action mask", actions)

@@ -62,6 +62,15 @@ def require_finite(what: str, values: NDArray[Any] | Mapping[str, NDArray[Any]])
             raise ValueError(f"{what} is {values[place]} at index {place} (first axis: environment)")
 
 
+def require_finite_step(observations: Any, rewards: NDArray[Any], infos: list[dict[str, Any]]) -> None:
+    """Raise a ``ValueError`` that names the first NaN or infinity in what a step of environments returned."""
+    require_finite("reward", rewards)
+    require_finite("observation", observations)
+    for info in infos:
+        if "terminal_observation" in info:
+            require_finite("terminal observation", info["terminal_observation"])
+
+
 def check_normalization(env: VecNormalize | None) -> None:
     """Raise a ``ValueError`` if ``VecNormalize`` would normalize the masks, which makes them no masks."""
     if env is not None and env.norm_obs and ACTION_MASK in (env.norm_obs_keys or ()):

@@ -19,6 +19,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.utils import obs_as_tensor
 
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
+from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
 from sb3_greendc.discrete_sac.buffers import (
@@ -31,9 +32,10 @@ from sb3_greendc.discrete_sac.collection import (
     check_normalization,
     live_masks,
     require_finite,
+    require_finite_step,
     uniform_valid_actions,
 )
-from sb3_greendc.discrete_sac.options import apply_preset, check_options, initial_temperature
+from sb3_greendc.discrete_sac.options import PRESETS, check_options, initial_temperature, learns_temperature
 from sb3_greendc.discrete_sac.policies import (
     CnnPolicy,
     DiscreteSACPolicy,
@@ -172,8 +174,7 @@ class DiscreteSAC(OffPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         given = {"soft_critic": soft_critic, "ent_coef": ent_coef, "tau": tau, "n_critics": n_critics}
-        defaults = {"soft_critic": True, "ent_coef": "auto", "tau": 0.005, "n_critics": 2}
-        chosen = apply_preset(preset, given, defaults)
+        chosen = apply_preset(PRESETS, preset, given, DiscreteSAC.__init__)
         super().__init__(
             policy,
             env,
@@ -223,10 +224,27 @@ class DiscreteSAC(OffPolicyAlgorithm):
     @property
     def learns_temperature(self) -> bool:
         """Whether α is learned (``ent_coef="auto..."``) rather than fixed."""
-        return isinstance(self.ent_coef, str) and self.ent_coef.startswith("auto")
+        return learns_temperature(self.ent_coef)
 
     def _setup_model(self) -> None:
-        check_options(self)
+        check_options(
+            ent_coef=self.ent_coef,
+            target_entropy_ratio=self.target_entropy_ratio,
+            target_entropy_ratio_final=self.target_entropy_ratio_final,
+            combine=self.combine,
+            warmup=self.warmup,
+            critic_loss=self.critic_loss,
+            q_clip=self.q_clip,
+            tau=self.tau,
+            gamma=self.gamma,
+            n_steps=self.n_steps,
+            batch_size=self.batch_size,
+            target_update_interval=self.target_update_interval,
+            reward_scale=self.reward_scale,
+            actor_starts=self.actor_starts,
+            entropy_penalty=self.entropy_penalty,
+            optimize_memory_usage=self.optimize_memory_usage,
+        )
         check_spaces(self.observation_space, self.action_space)
         self._choose_replay_buffer()
         # SB3 would refuse n-step returns on Dict observations, and warn that a class of one's own ignores
@@ -449,11 +467,7 @@ class DiscreteSAC(OffPolicyAlgorithm):
 
         :raises ValueError: if a reward or an observation is not finite
         """
-        require_finite("reward", reward)
-        require_finite("observation", new_obs)
-        for done, info in zip(dones, infos, strict=True):
-            if done and "terminal_observation" in info:
-                require_finite("terminal observation", info["terminal_observation"])
+        require_finite_step(new_obs, reward, infos)
         if self.entropy_penalty > 0:
             assert self._collection_entropies is not None
             for info, entropy in zip(infos, self._collection_entropies, strict=True):

@@ -1,14 +1,11 @@
-"""Presets of DiscreteSAC, and the checks of its options."""
+"""Presets of DiscreteSAC, and checks of its options."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from greendc.config import require, require_one_of
-
-if TYPE_CHECKING:
-    from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 
 PRESETS: dict[str, dict[str, Any]] = {
     # RARE, Algorithm 1: no entropy, no target network (the target follows at once), one critic. It has no
@@ -16,25 +13,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "rare": {"soft_critic": False, "ent_coef": 0.0, "tau": 1.0, "n_critics": 1},
 }
 """Named values of options; those under ``n_critics`` belong to the policy."""
-
-
-def apply_preset(name: str | None, options: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with those of the preset set.
-
-    :param name: one of :data:`PRESETS`, or ``None``
-    :param options: values as the user gave them
-    :param defaults: what they are when the user gives none
-    :raises ValueError: for an unknown preset, or an option that was given and contradicts it
-    """
-    if name is None:
-        return options
-    require_one_of("preset", name, PRESETS)
-    merged = dict(options)
-    for key, value in PRESETS[name].items():
-        if options[key] not in (defaults[key], value):
-            raise ValueError(f"{key}={options[key]!r} contradicts preset={name!r}, which sets {value!r}")
-        merged[key] = value
-    return merged
 
 
 def initial_temperature(ent_coef: str | float) -> float:
@@ -55,47 +33,55 @@ def initial_temperature(ent_coef: str | float) -> float:
     return value
 
 
-def check_options(model: DiscreteSAC) -> None:
+def learns_temperature(ent_coef: str | float) -> bool:
+    """Tell whether α is learned (``"auto..."``) rather than fixed."""
+    return isinstance(ent_coef, str) and ent_coef.startswith("auto")
+
+
+def check_options(
+    *,
+    ent_coef: str | float,
+    target_entropy_ratio: float,
+    target_entropy_ratio_final: float | None,
+    combine: str,
+    warmup: str,
+    critic_loss: str,
+    q_clip: float | None,
+    tau: float,
+    gamma: float,
+    n_steps: int,
+    batch_size: int,
+    target_update_interval: int,
+    reward_scale: float,
+    actor_starts: int,
+    entropy_penalty: float,
+    optimize_memory_usage: bool,
+) -> None:
     """Raise a ``ValueError`` that names the option, its value and what is allowed, if one makes no sense."""
-    initial_temperature(model.ent_coef)
-    require_one_of("combine", model.combine, ("min", "mean"))
-    require_one_of("warmup", model.warmup, ("uniform", "policy"))
-    require_one_of("critic_loss", model.critic_loss, ("mse", "huber"))
-    ratio, final = model.target_entropy_ratio, model.target_entropy_ratio_final
-    allowed = "at least 0 and below 1 (1 is the uniform policy, and asks for it in every state)"
-    require(0.0 <= ratio < 1.0, "target_entropy_ratio", ratio, allowed)
-    if final is not None:
-        require(0.0 <= final < 1.0, "target_entropy_ratio_final", final, allowed)
-        require(
-            model.learns_temperature,
-            "target_entropy_ratio_final",
-            final,
-            f"None with a fixed ent_coef={model.ent_coef!r}, which has no target",
-        )
-    require(0.0 < model.tau <= 1.0, "tau", model.tau, "above 0 and at most 1")
-    require(0.0 <= model.gamma <= 1.0, "gamma", model.gamma, "at least 0 and at most 1")
-    require(model.n_steps >= 1, "n_steps", model.n_steps, "at least 1")
-    require(model.batch_size >= 1, "batch_size", model.batch_size, "at least 1")
-    require(
-        model.target_update_interval >= 1,
-        "target_update_interval",
-        model.target_update_interval,
-        "at least 1",
-    )
-    require(
-        0.0 < model.reward_scale < math.inf, "reward_scale", model.reward_scale, "a finite number above 0"
-    )
-    require(model.actor_starts >= 0, "actor_starts", model.actor_starts, "at least 0")
-    require(model.entropy_penalty >= 0.0, "entropy_penalty", model.entropy_penalty, "at least 0")
-    if model.q_clip is not None:
-        require(model.q_clip > 0.0, "q_clip", model.q_clip, "above 0, or None")
-        require(
-            model.critic_loss == "mse",
-            "critic_loss",
-            model.critic_loss,
-            f"'mse' with q_clip={model.q_clip!r}, whose loss is a squared error",
-        )
-    if model.optimize_memory_usage:
+    initial_temperature(ent_coef)
+    require_one_of("combine", combine, ("min", "mean"))
+    require_one_of("warmup", warmup, ("uniform", "policy"))
+    require_one_of("critic_loss", critic_loss, ("mse", "huber"))
+    share = "at least 0 and below 1 (1 is the uniform policy, and asks for it in every state)"
+    require(0.0 <= target_entropy_ratio < 1.0, "target_entropy_ratio", target_entropy_ratio, share)
+    if target_entropy_ratio_final is not None:
+        final, name = target_entropy_ratio_final, "target_entropy_ratio_final"
+        require(0.0 <= final < 1.0, name, final, share)
+        fixed = f"None with a fixed ent_coef={ent_coef!r}, which has no target"
+        require(learns_temperature(ent_coef), name, final, fixed)
+    require(0.0 < tau <= 1.0, "tau", tau, "above 0 and at most 1")
+    require(0.0 <= gamma <= 1.0, "gamma", gamma, "at least 0 and at most 1")
+    require(n_steps >= 1, "n_steps", n_steps, "at least 1")
+    require(batch_size >= 1, "batch_size", batch_size, "at least 1")
+    require(target_update_interval >= 1, "target_update_interval", target_update_interval, "at least 1")
+    require(0.0 < reward_scale < math.inf, "reward_scale", reward_scale, "a finite number above 0")
+    require(actor_starts >= 0, "actor_starts", actor_starts, "at least 0")
+    require(entropy_penalty >= 0.0, "entropy_penalty", entropy_penalty, "at least 0")
+    if q_clip is not None:
+        require(q_clip > 0.0, "q_clip", q_clip, "above 0, or None")
+        squared = f"'mse' with q_clip={q_clip!r}, whose loss is a squared error"
+        require(critic_loss == "mse", "critic_loss", critic_loss, squared)
+    if optimize_memory_usage:
         raise ValueError(
             "optimize_memory_usage=True: not supported, since it cannot tell truncation from termination"
         )

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.torch_layers import (
     BaseFeaturesExtractor,
     FlattenExtractor,
@@ -23,11 +22,12 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, masked_log_softmax
+from sb3_greendc.core.target_networks import TargetNetworkPolicy
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import Heads, make_heads
 
 
-class DiscreteSACPolicy(BasePolicy):
+class DiscreteSACPolicy(TargetNetworkPolicy):
     """Encoder, actor head, critic heads and their targets, for a ``Discrete`` action space.
 
     :param observation_space: any space that SB3 supports; in a ``Dict`` the key ``action_mask`` says
@@ -38,10 +38,9 @@ class DiscreteSACPolicy(BasePolicy):
     :param activation_fn: activation in the heads
     :param features_extractor_class: the encoder; one that offers ``make_heads`` brings its own heads
     :param features_extractor_kwargs: its keyword arguments
-    :param normalize_images: divide ``uint8`` images by 255
-    :param optimizer_class: for both optimizers
-    :param optimizer_kwargs: its keyword arguments besides the learning rate
-    :param n_critics: 1 or 2
+    :param kwargs: ``normalize_images``, ``optimizer_class``, ``optimizer_kwargs``, ``n_critics``: see
+        :class:`~sb3_greendc.core.target_networks.TargetNetworkPolicy`
+    :raises ValueError: for other spaces
     """
 
     action_space: spaces.Discrete
@@ -55,76 +54,36 @@ class DiscreteSACPolicy(BasePolicy):
         activation_fn: type[nn.Module] = nn.ReLU,
         features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
         features_extractor_kwargs: dict[str, Any] | None = None,
-        normalize_images: bool = True,
-        optimizer_class: type[th.optim.Optimizer] = th.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        n_critics: int = 2,
+        **kwargs: Any,
     ) -> None:
-        if optimizer_kwargs is None:
-            # One fused kernel for the whole step: the loop over parameters costs more than the arithmetic.
-            optimizer_kwargs = {"fused": True} if optimizer_class in (th.optim.Adam, th.optim.AdamW) else {}
+        check_spaces(observation_space, action_space)
         super().__init__(
             observation_space,
             action_space,
+            [64, 64] if net_arch is None else net_arch,
+            activation_fn,
             features_extractor_class,
             features_extractor_kwargs,
-            normalize_images=normalize_images,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
+            **kwargs,
         )
-        if n_critics not in (1, 2):
-            raise ValueError(f"n_critics={n_critics!r}: must be 1 or 2")
-        check_spaces(observation_space, action_space)
-        self.net_arch = [64, 64] if net_arch is None else net_arch
-        self.activation_fn = activation_fn
-        self.n_critics = n_critics
         self._build(lr_schedule)
 
     def _build(self, lr_schedule: Schedule) -> None:
         """Create networks, targets and optimizers."""
         actor_arch, critic_arch = get_actor_critic_arch(self.net_arch)
-        n_actions = int(self.action_space.n)
         self.features_extractor = self.make_features_extractor()
-        self.actor = make_heads(self.features_extractor, n_actions, 1, actor_arch, self.activation_fn)
-        self.critic = self._make_critic(self.features_extractor, critic_arch)
+        self.actor = self._make_heads(self.features_extractor, 1, actor_arch)
+        self.critic = self._make_heads(self.features_extractor, self.n_critics, critic_arch)
         self.features_extractor_target = self.make_features_extractor()
-        self.critic_target = self._make_critic(self.features_extractor_target, critic_arch)
-        self.features_extractor_target.load_state_dict(self.features_extractor.state_dict())
-        self.critic_target.load_state_dict(self.critic.state_dict())
-        self.critic_target.requires_grad_(False)
-        self.features_extractor_target.requires_grad_(False)
+        self.critic_target = self._make_heads(self.features_extractor_target, self.n_critics, critic_arch)
+        self._add_target(self.features_extractor_target, self.features_extractor)
+        self._add_target(self.critic_target, self.critic)
         self.set_training_mode(False)
-        self._online: list[th.Tensor] = [*self.features_extractor.parameters(), *self.critic.parameters()]
-        self._target: list[th.Tensor] = [
-            *self.features_extractor_target.parameters(),
-            *self.critic_target.parameters(),
-        ]
-        self.actor_optimizer = self._make_optimizer(list(self.actor.parameters()), lr_schedule)
-        self.critic_optimizer = self._make_optimizer(self._online, lr_schedule)
+        self.actor_optimizer = self._make_optimizer([self.actor], lr_schedule)
+        self.critic_optimizer = self._make_optimizer([self.features_extractor, self.critic], lr_schedule)
 
-    def _make_critic(self, extractor: BaseFeaturesExtractor, net_arch: list[int]) -> Heads:
-        n_actions = int(self.action_space.n)
-        return make_heads(extractor, n_actions, self.n_critics, net_arch, self.activation_fn)
-
-    def _make_optimizer(self, parameters: list[th.Tensor], lr_schedule: Schedule) -> th.optim.Optimizer:
-        return self.optimizer_class(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
-
-    @th.no_grad()
-    def update_targets(self, tau: float) -> None:
-        """Move the targets towards encoder and critic heads: ``target ← (1 - τ) target + τ online``."""
-        if tau == 1.0:
-            th._foreach_copy_(self._target, self._online)
-        else:
-            th._foreach_lerp_(self._target, self._online, tau)
-        # Running statistics (of batch normalization in an extractor of the user's) are copied, as SB3 does.
-        for target, online in zip(
-            self.features_extractor_target.buffers(), self.features_extractor.buffers(), strict=True
-        ):
-            target.copy_(online)
-
-    def encode(self, observations: PyTorchObs) -> th.Tensor:
-        """Return the features ``(B, D)`` of observations."""
-        return self.extract_features(observations, self.features_extractor)
+    def _make_heads(self, extractor: BaseFeaturesExtractor, n_heads: int, net_arch: list[int]) -> Heads:
+        return make_heads(extractor, int(self.action_space.n), n_heads, net_arch, self.activation_fn)
 
     def logits(self, features: th.Tensor) -> th.Tensor:
         """Return the actor's logits ``(B, A)``, unmasked."""
@@ -138,9 +97,7 @@ class DiscreteSACPolicy(BasePolicy):
 
     def target_q_values(self, observations: PyTorchObs) -> th.Tensor:
         """Return the target critics' values ``(K, B, A)``."""
-        values: th.Tensor = self.critic_target(
-            self.extract_features(observations, self.features_extractor_target)
-        )
+        values: th.Tensor = self.critic_target(self.target_encode(observations))
         return values
 
     def action_log_probs(self, observations: PyTorchObs) -> th.Tensor:
@@ -150,10 +107,6 @@ class DiscreteSACPolicy(BasePolicy):
     def sample_actions(self, log_pi: th.Tensor) -> th.Tensor:
         """Draw one action a row, ``(B,)``."""
         return th.multinomial(log_pi.exp(), num_samples=1).squeeze(1)
-
-    def forward(self, observations: PyTorchObs, deterministic: bool = False) -> th.Tensor:
-        """Return actions ``(B,)``."""
-        return self._predict(observations, deterministic)
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         """Return the most probable valid action (the lowest index on ties), or a sample.
@@ -169,26 +122,6 @@ class DiscreteSACPolicy(BasePolicy):
                 "the policy's logits are not finite: NaN or infinity in an observation, or training diverged"
             )
         return log_pi.argmax(dim=-1) if deterministic else self.sample_actions(log_pi)
-
-    def set_training_mode(self, mode: bool) -> None:
-        """Put the online networks into training or evaluation mode; targets are always in evaluation mode."""
-        self.train(mode)
-        self.features_extractor_target.train(False)
-        self.critic_target.train(False)
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        data = super()._get_constructor_parameters()
-        data.update(
-            net_arch=self.net_arch,
-            activation_fn=self.activation_fn,
-            n_critics=self.n_critics,
-            lr_schedule=self._dummy_schedule,
-            optimizer_class=self.optimizer_class,
-            optimizer_kwargs=self.optimizer_kwargs,
-            features_extractor_class=self.features_extractor_class,
-            features_extractor_kwargs=self.features_extractor_kwargs,
-        )
-        return data
 
 
 class CnnPolicy(DiscreteSACPolicy):

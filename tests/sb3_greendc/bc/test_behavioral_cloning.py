@@ -19,7 +19,7 @@ from sb3_greendc.bc.batches import Batches, split_episodes
 from sb3_greendc.bc.loss import MaskedLoss, most_likely_actions
 from sb3_greendc.bc.models import make_model
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, to_trajectories
 from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
@@ -238,7 +238,7 @@ def test_missing_imitation_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[bc\]'"):
         Cloning(first_action_data(), "mlp", batch_size=4)
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[bc\]'"):
-        first_action_data().to_trajectories()
+        to_trajectories(first_action_data())
 
 
 def test_command(data: OfflineDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

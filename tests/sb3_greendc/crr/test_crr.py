@@ -21,10 +21,10 @@ from toy_data import (
     toy_model,
 )
 
-from sb3_greendc.crr import CRR, OfflineEvalCallback
+from sb3_greendc.crr import CRR, OfflineEvalCallback, updates
 from sb3_greendc.crr.data import SourceSampler, returns_to_go
 from sb3_greendc.crr.diagnostics import diagnose, opinions
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, to_minari, to_replay_buffer, to_trajectories
 
 # ---------------------------------------------------------------------- spaces
 
@@ -89,10 +89,10 @@ def test_who_trains_the_encoder(action):
     assert gradient(weight_mode="bc").abs().sum() > 0
 
 
-def test_nothing_to_imitate_leaves_the_actor_alone():
+def test_nothing_to_imitate_leaves_the_actor_alone(monkeypatch):
     model = toy_model().learn(5)
     before = parameters_of(model)
-    model.weights_of = lambda advantage, moving=True: th.zeros_like(advantage)
+    monkeypatch.setattr(updates, "advantage_weights", lambda advantage, *_: th.zeros_like(advantage))
     model.train(1)
     after = parameters_of(model)
     assert all(th.equal(before[k], after[k]) for k in before if k.startswith("actor."))
@@ -162,7 +162,7 @@ def test_takes_every_kind_of_data(tmp_path):
     arrays = data.batch(np.arange(len(data)))
     plain = {"obs": arrays["observations"], "next_obs": arrays["next_observations"]}
     plain |= {key: arrays[key] for key in ("actions", "rewards", "terminated", "truncated", "episode_id")}
-    for kind in (data, tmp_path / "data.npz", str(tmp_path / "data.npz"), plain, data.to_replay_buffer()):
+    for kind in (data, tmp_path / "data.npz", str(tmp_path / "data.npz"), plain, to_replay_buffer(data)):
         model.set_dataset(kind)
         assert len(model.dataset) == len(data)
         model.learn(2)
@@ -174,7 +174,7 @@ def test_takes_trajectories_and_minari(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     data = toy_dataset("masked")
     model = toy_model("masked", dataset=None, env=toy_env("masked", "discrete"))
-    for kind in (data.to_trajectories(), data.to_minari("toy/masked-v0")):
+    for kind in (to_trajectories(data), to_minari(data, "toy/masked-v0")):
         model.set_dataset(kind)
         assert len(model.dataset) == len(data)
         model.learn(2)
@@ -258,14 +258,14 @@ def test_divergence_is_an_error():
 
 def test_diagnostics_are_exact():
     model = toy_model("box").learn(3)
-    found = diagnose(model, model._data)
+    found = diagnose(model.policy, model.config, model._data, model.scale, model.advantage_std)
     rows = np.arange(len(model.dataset))
     actions, _ = model.predict(observations_of(model.dataset, len(rows)), deterministic=True)
     for i, name in enumerate(model.dataset.sources):
         own = np.asarray(model.dataset.source_id) == i
         expected = (actions == model.dataset.actions)[own].mean()
         assert found[f"sources/{name}/agreement"] == pytest.approx(expected)
-    seen = opinions(model, model._data.batch(rows))
+    seen = opinions(model.policy, model.config, model._data.batch(rows))
     known = model._data.returns.known
     gap = seen.q_taken.numpy() / model.scale - model._data.returns.values
     assert found["data/q_minus_return"] == pytest.approx(gap[known].mean(), rel=1e-4)

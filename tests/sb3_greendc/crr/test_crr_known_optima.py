@@ -19,7 +19,7 @@ from offline_problems import (
 )
 
 from sb3_greendc.crr import CRR
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, to_replay_buffer
 from sb3_greendc.discrete_sac import DiscreteSAC
 
 SEEDS = [0, 1, 2]
@@ -84,7 +84,7 @@ def test_a_naive_learner_falls_for_the_action_that_the_data_lack(stitch_data, se
         "MlpPolicy", StitchEnv(), learning_rate=3e-3, tau=0.05, batch_size=128, buffer_size=len(stitch_data),
         ent_coef=0.01, soft_critic=False, seed=seed, device="cpu", reward_scale=0.5,
     )  # fmt: skip
-    naive.replay_buffer = stitch_data.to_replay_buffer()
+    naive.replay_buffer = to_replay_buffer(stitch_data)
     naive._setup_learn(1)
     naive.train(1000, 128)
     assert value_of(naive)[1] == pytest.approx(-10.0)

@@ -19,8 +19,7 @@ from sb3_greendc.crr.losses import (
 from sb3_greendc.crr.weights import advantage_weights, draw_actions, state_value, value_of_samples
 from sb3_greendc.discrete_sac.losses import critic_loss
 
-VECTORS = Path(__file__).resolve().parents[4] / "shared" / "vectors" / "vectors.json"
-needs_vectors = pytest.mark.skipif(not VECTORS.exists(), reason=f"no reference vectors at {VECTORS}")
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "vectors.json"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,6 @@ def close(actual, expected):
     np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=1e-5, atol=1e-5)
 
 
-@needs_vectors
 @pytest.mark.parametrize("weight", ["binary", "exp", "bc"])
 def test_reference_weights_and_losses(vectors, weight):
     given, expected = vectors
@@ -51,7 +49,6 @@ def test_reference_weights_and_losses(vectors, weight):
     close(weighted_regression_loss(log_prob, weights), expected[f"actor_loss_min_exact_{weight}"])
 
 
-@needs_vectors
 def test_reference_sampled_values(vectors):
     given, expected = vectors
     log_pi = masked_log_softmax(given["logits"], given["mask"])
@@ -65,7 +62,6 @@ def test_reference_sampled_values(vectors):
     close(weighted_regression_loss(log_prob, weights), expected["actor_loss_min_sample_binary"])
 
 
-@needs_vectors
 def test_reference_target_and_critic_loss(vectors):
     given, expected = vectors
     next_pi = masked_log_softmax(given["next_logits"], given["next_mask"]).exp()

@@ -16,7 +16,7 @@ import greendc
 from greendc.baselines import make_policy
 from sb3_greendc.cli.collect import main
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, from_minari
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.models import save_model
 
@@ -177,7 +177,7 @@ def test_command_writes_minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     arguments = ["--env", "ResourcePool-10", "--policies", "sjf", "--transitions", "60", "--no-progress"]
     arguments += ["--format", "minari", "--out", "greendc/pool-v0"]
     assert main(arguments) == 0
-    data = OfflineDataset.from_minari("greendc/pool-v0")
+    data = from_minari("greendc/pool-v0")
     assert len(data) == 60 and data.metadata["env_id"] == "ResourcePool-10-v0"
     with pytest.raises(SystemExit):
         main(arguments)

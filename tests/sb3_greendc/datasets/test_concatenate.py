@@ -9,7 +9,6 @@ import pytest
 from dataset_cases import assert_same, box_dataset, masked_arrays, masked_dataset
 
 from sb3_greendc.datasets import OfflineDataset, concatenate
-from sb3_greendc.datasets.validation import validate
 
 
 def renamed(data: OfflineDataset, *sources: str, **metadata: object) -> OfflineDataset:
@@ -19,7 +18,7 @@ def renamed(data: OfflineDataset, *sources: str, **metadata: object) -> OfflineD
 def test_rows_follow_one_another_and_so_do_their_next_observations():
     one, other = masked_dataset(), masked_dataset(**masked_arrays(seed=1))
     both = concatenate([one, other])
-    validate(both)
+    both.validate()
     assert len(both) == 16 and both.n_episodes == 2 * one.n_episodes
     assert_same(both.select(np.arange(8)), one.select(np.arange(8)))
     for name in ("rewards", "actions", "terminated", "truncated"):

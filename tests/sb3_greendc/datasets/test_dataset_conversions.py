@@ -11,7 +11,15 @@ from gymnasium import spaces
 from stable_baselines3 import SAC
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import (
+    OfflineDataset,
+    from_minari,
+    from_replay_buffer,
+    from_trajectories,
+    to_minari,
+    to_replay_buffer,
+    to_trajectories,
+)
 
 WITHOUT_COSTS = tuple(name for name in ARRAYS if name not in ("costs", "episode_id", "source_id"))
 
@@ -26,9 +34,9 @@ def _minari_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("make", [masked_dataset, box_dataset])
 def test_minari_round_trip(make: Any) -> None:
     data = make()
-    written = data.to_minari("greendc/toy-v0", description="a test")
+    written = to_minari(data, "greendc/toy-v0", description="a test")
     assert written.total_steps == len(data) and written.total_episodes == data.n_episodes
-    for read in (OfflineDataset.from_minari(written), OfflineDataset.from_minari("greendc/toy-v0")):
+    for read in (from_minari(written), from_minari("greendc/toy-v0")):
         assert_same(data, read)
         assert read.sources == data.sources and read.metadata == data.metadata
         assert read.observation_space == data.observation_space
@@ -36,7 +44,7 @@ def test_minari_round_trip(make: Any) -> None:
             np.testing.assert_array_equal(read.labels[name], label)
             assert read.labels[name].dtype == label.dtype
     with pytest.raises(ValueError, match="none of this id"):
-        OfflineDataset.from_minari("greendc/other-v0")
+        from_minari("greendc/other-v0")
 
 
 @pytest.mark.usefixtures("_minari_folder")
@@ -63,7 +71,7 @@ def test_minari_data_of_others_are_read() -> None:
         observation_space=spaces.Box(0, 9, (1,), np.float32),
         action_space=spaces.Discrete(2),
     )
-    data = OfflineDataset.from_minari(written)
+    data = from_minari(written)
     np.testing.assert_array_equal(data.next_observations[:, 0], [1, 2, 3] * 2)
     np.testing.assert_array_equal(data.terminated, [0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(data.truncated, [0, 0, 0, 0, 0, 1])
@@ -74,9 +82,9 @@ def test_minari_data_of_others_are_read() -> None:
 def test_imitation_round_trip(make: Any) -> None:
     pytest.importorskip("imitation")
     data = make()
-    trajectories = data.to_trajectories()
+    trajectories = to_trajectories(data)
     assert [len(one) for one in trajectories] == np.bincount(data.episode_id).tolist()
-    read = OfflineDataset.from_trajectories(trajectories, data.observation_space, data.action_space)
+    read = from_trajectories(trajectories, data.observation_space, data.action_space)
     assert_same(data, read)
     assert read.sources == data.sources
 
@@ -86,17 +94,17 @@ def test_imitation_says_terminal_of_truncated_episodes_too() -> None:
     data = masked_dataset()
     stripped = [
         types.TrajectoryWithRew(one.obs, one.acts, None, terminal, one.rews)
-        for one, terminal in zip(data.to_trajectories(), (True, True, False), strict=True)
+        for one, terminal in zip(to_trajectories(data), (True, True, False), strict=True)
     ]
     with pytest.raises(ValueError, match=r"trajectory 0: .*assume_terminal"):
-        OfflineDataset.from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3))
-    read = OfflineDataset.from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3), assume_terminal=True)
+        from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3))
+    read = from_trajectories(stripped, DICT_SPACE, spaces.Discrete(3), assume_terminal=True)
     np.testing.assert_array_equal(np.flatnonzero(read.terminated), [3, 4])
     np.testing.assert_array_equal(np.flatnonzero(read.truncated), [7])
     assert read.costs is None
-    without = [types.Trajectory(one.obs, one.acts, one.infos, True) for one in data.to_trajectories()]
+    without = [types.Trajectory(one.obs, one.acts, one.infos, True) for one in to_trajectories(data)]
     with pytest.raises(ValueError, match="no rewards"):
-        OfflineDataset.from_trajectories(without, DICT_SPACE, spaces.Discrete(3))
+        from_trajectories(without, DICT_SPACE, spaces.Discrete(3))
 
 
 def test_shuffled_transitions_are_no_episodes() -> None:
@@ -104,30 +112,30 @@ def test_shuffled_transitions_are_no_episodes() -> None:
     arrays = masked_arrays()
     arrays["next_obs/vector"] = arrays["next_obs/vector"][::-1]
     with pytest.raises(ValueError, match="not followed by the next one of their episode"):
-        OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3)).to_trajectories()
+        to_trajectories(OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3)))
 
 
 def test_replay_buffer_round_trip_of_dicts() -> None:
     data = masked_dataset()
-    buffer = data.to_replay_buffer(10, device="cpu")
+    buffer = to_replay_buffer(data, 10, device="cpu")
     assert isinstance(buffer, DictReplayBuffer) and buffer.size() == 8 and not buffer.full
-    read = OfflineDataset.from_replay_buffer(buffer)
+    read = from_replay_buffer(buffer)
     assert_same(data, read, ("observations", "next_observations", "actions", "terminated", "truncated"))
     np.testing.assert_allclose(read.rewards, data.rewards, rtol=1e-6)
     np.testing.assert_array_equal(read.episode_id, data.episode_id)
     with pytest.raises(ValueError, match="buffer_size=3"):
-        data.to_replay_buffer(3)
+        to_replay_buffer(data, 3)
 
 
 def test_replay_buffer_keeps_box_actions_scaled() -> None:
     data = box_dataset()
-    buffer = data.to_replay_buffer(device="cpu")
+    buffer = to_replay_buffer(data, device="cpu")
     assert isinstance(buffer, ReplayBuffer) and buffer.full
     np.testing.assert_allclose(buffer.actions[:, 0], data.actions - 1, atol=1e-6)  # from [0, 2] to [-1, 1]
-    read = OfflineDataset.from_replay_buffer(buffer)
+    read = from_replay_buffer(buffer)
     np.testing.assert_allclose(read.actions, data.actions, atol=1e-6)
-    raw = data.to_replay_buffer(device="cpu", scaled_actions=False)
-    assert_same(data, OfflineDataset.from_replay_buffer(raw, scaled_actions=False), ("actions",))
+    raw = to_replay_buffer(data, device="cpu", scaled_actions=False)
+    assert_same(data, from_replay_buffer(raw, scaled_actions=False), ("actions",))
 
 
 def test_a_buffer_that_an_algorithm_filled() -> None:
@@ -135,7 +143,7 @@ def test_a_buffer_that_an_algorithm_filled() -> None:
     env = gym.make("Pendulum-v1", max_episode_steps=5)
     model = SAC("MlpPolicy", env, buffer_size=12, learning_starts=100, device="cpu", seed=0)
     model.learn(17)
-    data = OfflineDataset.from_replay_buffer(model.replay_buffer)
+    data = from_replay_buffer(model.replay_buffer)
     assert len(data) == 12 and not data.terminated.any()
     np.testing.assert_array_equal(np.flatnonzero(data.truncated), [4, 9, 11])
     assert np.abs(data.actions).max() > 1.01  # unscaled: the torque goes to 2
@@ -147,17 +155,17 @@ def test_buffers_that_do_not_know_truncation() -> None:
     data = box_dataset()
     space = (data.observation_space, data.action_space)
     with pytest.raises(ValueError, match="no transitions"):
-        OfflineDataset.from_replay_buffer(ReplayBuffer(5, *space))
+        from_replay_buffer(ReplayBuffer(5, *space))
     lean = ReplayBuffer(5, *space, handle_timeout_termination=False)
     lean.add(np.zeros(2), np.ones(2), np.zeros(1), np.zeros(1), np.ones(1), [{}])
     with pytest.raises(ValueError, match="assume_terminal"):
-        OfflineDataset.from_replay_buffer(lean)
-    assert OfflineDataset.from_replay_buffer(lean, assume_terminal=True).terminated.all()
-    assert OfflineDataset.from_replay_buffer(lean, assume_terminal=False).truncated.all()
+        from_replay_buffer(lean)
+    assert from_replay_buffer(lean, assume_terminal=True).terminated.all()
+    assert from_replay_buffer(lean, assume_terminal=False).truncated.all()
     shared = ReplayBuffer(5, *space, optimize_memory_usage=True, handle_timeout_termination=False)
     shared.add(np.zeros(2), np.ones(2), np.zeros(1), np.zeros(1), np.ones(1), [{}])
     with pytest.raises(ValueError, match="optimize_memory_usage"):
-        OfflineDataset.from_replay_buffer(shared, assume_terminal=True)
+        from_replay_buffer(shared, assume_terminal=True)
 
 
 def test_each_environment_of_a_buffer_has_its_episodes() -> None:
@@ -167,7 +175,7 @@ def test_each_environment_of_a_buffer_has_its_episodes() -> None:
         ended = np.array([t == 1, False])
         infos = [{"TimeLimit.truncated": False}, {"TimeLimit.truncated": False}]
         buffer.add(now, now + 1, np.array([[0], [1]]), np.array([t, -t]), ended, infos)
-    data = OfflineDataset.from_replay_buffer(buffer)
+    data = from_replay_buffer(buffer)
     np.testing.assert_array_equal(data.observations[:, 0], [0, 1, 2, 10, 11, 12])
     np.testing.assert_array_equal(data.next_observations[:, 0], [1, 2, 3, 11, 12, 13])
     np.testing.assert_array_equal(data.actions, [0, 0, 0, 1, 1, 1])

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from sb3_greendc.pid_ppo import PRESETS, PIDController
 
-VECTORS = Path(__file__).resolve().parents[4] / "shared" / "vectors" / "vectors.json"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "vectors.json"
 RENAMED = {"limit": "cost_limit", "a_p": "p_ema", "a_d": "d_ema", "lam_max": "lambda_max"}
 
 
-@pytest.mark.skipif(not VECTORS.exists(), reason=f"no reference vectors at {VECTORS}")
 def test_reference_traces() -> None:
     pid = json.loads(VECTORS.read_text())["pid"]
     for case in pid["cases"]:

@@ -17,11 +17,9 @@ from sb3_greendc.core.safety_gymnasium import SafetyGymnasiumStep
 from sb3_greendc.pid_ppo import combine_advantages, cost_gae
 from sb3_greendc.pid_ppo.advantages import COST_STD_FLOOR
 
-VECTORS = Path(__file__).resolve().parents[4] / "shared" / "vectors" / "vectors.json"
-needs_vectors = pytest.mark.skipif(not VECTORS.exists(), reason=f"no reference vectors at {VECTORS}")
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "vectors.json"
 
 
-@needs_vectors
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_reference_advantages(dtype: type[np.floating[Any]]) -> None:
     vectors = json.loads(VECTORS.read_text())["cost_gae"]
@@ -59,7 +57,6 @@ def test_reference_advantages(dtype: type[np.floating[Any]]) -> None:
                 assert result == pytest.approx(target, rel=1e-5, abs=1e-5), (name, multiplier)
 
 
-@needs_vectors
 def test_reference_episode_costs() -> None:
     vectors = json.loads(VECTORS.read_text())["cost_gae"]
     episodes = EpisodeCosts()

@@ -1,0 +1,94 @@
+"""What CRR is told: presets, and a frozen configuration that checks itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import spaces
+
+from greendc.config import require, require_one_of
+from sb3_greendc.crr.weights import STATE_VALUES, WEIGHTS
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # RARE's learner with CRR's filter: four sampled actions for the state's value, one critic whose target
+    # follows at once, and rewards as they are. Terminal states are honored, as everywhere.
+    "rare": {"value_mode": "mean", "n_value_samples": 4, "tau": 1.0, "n_critics": 1, "reward_scale": 1.0},
+}
+"""Named values of options; ``n_critics`` belongs to the policy."""
+
+
+@dataclass(frozen=True)
+class CRRConfig:
+    """The options that losses and updates read; :class:`~sb3_greendc.crr.CRR` says what each means.
+
+    :raises ValueError: names the option, its value and what is allowed, if one makes no sense
+    """
+
+    batch_size: int
+    tau: float
+    gamma: float
+    weight_mode: str
+    value_mode: str
+    beta: float
+    max_weight: float
+    n_value_samples: int
+    normalize_adv: bool
+    self_normalize: bool
+    combine: str
+    critic_loss: str
+    cql_alpha: float
+    reward_scale: str | float
+    target_update_interval: int
+    actor_trains_encoder: bool
+
+    def __post_init__(self) -> None:
+        require_one_of("weight_mode", self.weight_mode, WEIGHTS)
+        require_one_of("value_mode", self.value_mode, STATE_VALUES)
+        require_one_of("combine", self.combine, ("min", "mean"))
+        require_one_of("critic_loss", self.critic_loss, ("mse", "huber"))
+        if self.weight_mode == "binary" and self.value_mode == "max":
+            raise ValueError(
+                "weight_mode='binary' with value_mode='max': no action is better than the best, so that "
+                "every weight would be 0; take value_mode='exact', 'mean' or 'max_sample'"
+            )
+        for name in ("beta", "max_weight"):
+            value = getattr(self, name)
+            require(_is_positive(value), name, value, "a finite number above 0")
+        for name in ("n_value_samples", "batch_size", "target_update_interval"):
+            require_whole(name, getattr(self, name), 1)
+        require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
+        require(0.0 <= self.gamma <= 1.0, "gamma", self.gamma, "at least 0 and at most 1")
+        alpha = self.cql_alpha
+        require(0.0 <= alpha < math.inf, "cql_alpha", alpha, "a finite number of at least 0")
+        if self.reward_scale != "auto":
+            allowed = "'auto', or a finite number above 0"
+            require(_is_positive(self.reward_scale), "reward_scale", self.reward_scale, allowed)
+        if not self.has_critic:
+            moves, name = self.actor_trains_encoder, "actor_trains_encoder"
+            require(moves, name, moves, "True with weight_mode='bc': nothing else trains the encoder")
+            require(alpha == 0.0, "cql_alpha", alpha, "0 with weight_mode='bc'")
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether critics are learned: not by behavioral cloning."""
+        return self.weight_mode != "bc"
+
+
+def check_value_mode(value_mode: str, action_space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` for values that need finitely many actions, where there are more."""
+    if isinstance(action_space, spaces.Box) and value_mode in ("exact", "max"):
+        raise ValueError(
+            f"value_mode={value_mode!r}: for Discrete actions only; a Box takes 'mean' or 'max_sample'"
+        )
+
+
+def require_whole(name: str, value: object, least: int) -> None:
+    """Raise a ``ValueError`` unless a value is a whole number of at least ``least``."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    require(whole, name, value, f"a whole number of at least {least}")
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < math.inf

@@ -1,0 +1,105 @@
+"""CRR with an environment: how it is tuned to it, and batches of old and new transitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.type_aliases import Schedule
+
+from greendc.config import require
+from sb3_greendc.crr.batches import Batch
+from sb3_greendc.crr.config import require_whole
+from sb3_greendc.crr.data import BatchStream
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """How a model is tuned to an environment; see :meth:`CRR.finetune`.
+
+    :raises ValueError: for a value outside its range
+    """
+
+    steps: int
+    offline_fraction: float = 0.5
+    learning_starts: int = 1000
+    gradient_steps: int = 1
+    train_freq: int = 1
+    log_interval: int = 10
+    learning_rate: float | Schedule | None = None
+
+    def __post_init__(self) -> None:
+        fraction = self.offline_fraction
+        require(0.0 <= fraction <= 1.0, "offline_fraction", fraction, "at least 0 and at most 1")
+        for name, least in (("steps", 1), ("learning_starts", 0), ("gradient_steps", 1), ("train_freq", 1)):
+            require_whole(name, getattr(self, name), least)
+        rate = self.learning_rate
+        number = isinstance(rate, (int, float, np.floating))
+        usable = rate is None or callable(rate) or (number and 0.0 < rate < float("inf"))
+        require(usable, "learning_rate", rate, "finite and above 0, or a function of the remaining progress")
+
+
+class OnlineData:
+    """What the environment gave so far, and batches that mix it with the data set.
+
+    :param buffer: transitions of the environment, actions as it takes them
+    :param offline_fraction: share of a batch that comes from the data set
+    :param scale: factor on rewards
+    :param gamma: discount
+    """
+
+    def __init__(self, buffer: ReplayBuffer, offline_fraction: float, scale: float, gamma: float) -> None:
+        self.buffer = buffer
+        self.offline_fraction = offline_fraction
+        self.scale = scale
+        self.gamma = gamma
+
+    def mixed_batch(self, stream: BatchStream | None, batch_size: int, update: int) -> Batch:
+        """Return transitions of both, the data set's first.
+
+        :param stream: the data set's batches, of ``batch_size`` each; ``None`` without data
+        :param batch_size: transitions in all
+        :param update: number of the update
+        """
+        n_offline = round(self.offline_fraction * batch_size)
+        if stream is None or n_offline == 0:
+            return self._sample(batch_size)
+        offline = stream.batch(update).part(slice(n_offline))
+        return offline if n_offline == batch_size else offline.joined(self._sample(batch_size - n_offline))
+
+    def _sample(self, n: int) -> Batch:
+        samples = self.buffer.sample(n)
+        discrete = isinstance(self.buffer.action_space, spaces.Discrete)
+        space = self.buffer.observation_space
+        return Batch(
+            _as_in_data(samples.observations, space),
+            samples.actions.long().squeeze(1) if discrete else samples.actions.float(),
+            _as_in_data(samples.next_observations, space),
+            samples.rewards.flatten() * self.scale,
+            self.gamma * (1.0 - samples.dones.flatten()),
+        )
+
+
+def _as_in_data(observations: Any, space: spaces.Space[Any]) -> Any:
+    """Return observations of a replay buffer in the shape of their space: SB3 makes numbers vectors."""
+    if isinstance(space, spaces.Dict):
+        return {key: _as_in_data(values, space[key]) for key, values in observations.items()}
+    return observations.squeeze(1) if isinstance(space, spaces.Discrete) else observations
+
+
+def make_buffer(
+    steps: int,
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    device: th.device,
+    n_envs: int,
+) -> ReplayBuffer:
+    """Return a replay buffer that holds so many transitions of all environments, and no more."""
+    size = max(steps, n_envs)
+    if isinstance(observation_space, spaces.Dict):
+        return DictReplayBuffer(size, observation_space, action_space, device=device, n_envs=n_envs)
+    return ReplayBuffer(size, observation_space, action_space, device=device, n_envs=n_envs)
