@@ -48,6 +48,16 @@ def whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r}: must be a positive whole number") from error
 
 
+def add_trust_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust``, which lets saved models hold pickled code."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="load models in SB3's own form, too: they hold pickled code, which is run. Only for files that "
+        "you made yourself",
+    )
+
+
 def add_environment_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--set key=value ...``, the keyword arguments of the environment."""
     parser.add_argument(

@@ -13,12 +13,11 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common import utils
-from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
-from sb3_greendc.core.saved_algorithm import check_saved_algorithm
+from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.callbacks import GradientStepBar, with_bar
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
@@ -42,7 +41,7 @@ ADVANTAGE_SCALE_RATE = 0.01
 LEAST_ADVANTAGE_SCALE = 1e-3
 
 
-class CRR(BaseAlgorithm):
+class CRR(SafelySaved):
     """Critic-regularized regression: learning from data alone, better than what made them.
 
     Offline: it imitates the actions of a data set, but only those (``"binary"``), or the more those

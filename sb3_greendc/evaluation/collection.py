@@ -83,7 +83,7 @@ class Collection:
         """Return the policies, each with its name."""
         if not self.policies:
             raise ValueError("policies: none given")
-        found = contestants(self.policies, self.env_id)
+        found = contestants(self.policies, self.env_id, self.trust)
         names = [actor.name for actor in found]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
