@@ -1,4 +1,4 @@
-"""The classes that saved models may name. A file that names another one is refused, and nothing is imported."""
+"""The classes that saved models may name. A file that names another is refused, and nothing is imported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ _MODULES = (
     "stable_baselines3.sac.policies",
     "stable_baselines3.td3.policies",
     "torch.nn.modules.activation",
-    *(f"torch.optim.{module.name}" for module in pkgutil.iter_modules(th.optim.__path__) if module.name[0] != "_"),
+    *(
+        f"torch.optim.{module.name}"
+        for module in pkgutil.iter_modules(th.optim.__path__)
+        if module.name[0] != "_"
+    ),
 )
 """Where policies, networks, optimizers and buffers are: every class there may be named."""
 

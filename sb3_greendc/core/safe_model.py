@@ -36,7 +36,15 @@ LARGEST_JSON = 64 * 2**20
 File: TypeAlias = str | pathlib.Path | io.BufferedIOBase
 Model = TypeVar("Model", bound=BaseAlgorithm)
 
-_REBUILT = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError)
+_REBUILT = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+)
 """What algorithms raise when they are built from what does not fit."""
 
 
@@ -150,10 +158,14 @@ def read_safe_model(file: File) -> SafeModel | None:
                 return None
             entries = sorted(archive.namelist())
             if entries != sorted((MODEL_ENTRY, TENSORS_ENTRY)):
-                raise ValueError(f"holds {', '.join(entries)[:200]}: must be {MODEL_ENTRY} and {TENSORS_ENTRY}")
+                raise ValueError(
+                    f"holds {', '.join(entries)[:200]}: must be {MODEL_ENTRY} and {TENSORS_ENTRY}"
+                )
             text, tensors = archive.getinfo(MODEL_ENTRY), archive.getinfo(TENSORS_ENTRY)
             if text.file_size > LARGEST_JSON:
-                raise ValueError(f"{MODEL_ENTRY} of {text.file_size:,} bytes: must be {LARGEST_JSON:,} at most")
+                raise ValueError(
+                    f"{MODEL_ENTRY} of {text.file_size:,} bytes: must be {LARGEST_JSON:,} at most"
+                )
             if tensors.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"{TENSORS_ENTRY} is compressed: it must be stored as it is")
             return _parse(archive.read(text), archive.read(tensors))
@@ -178,7 +190,7 @@ def _parse(text: bytes, tensors: bytes) -> SafeModel:
         raise ValueError(f"{MODEL_ENTRY} is no description of a model: {error}") from error
     if version != FORMAT:
         raise ValueError(f"format {version!r}: this version of the package reads format {FORMAT}")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm {str(algorithm)[:80]!r}: must be one of {', '.join(ALGORITHMS)}")
     parts = ("data", "parameters", "variables")
     if set(described) != set(parts) or not all(isinstance(described[part], dict) for part in parts):
@@ -214,7 +226,11 @@ def _assemble(
 def _check_attributes(cls: type[BaseAlgorithm], data: Mapping[str, Any]) -> None:
     """Refuse attributes that would hide methods, and a model without a policy or spaces."""
     for key in data:
-        if key.startswith("__") or callable(getattr(cls, key, None)) or isinstance(getattr(cls, key, None), property):
+        if (
+            key.startswith("__")
+            or callable(getattr(cls, key, None))
+            or isinstance(getattr(cls, key, None), property)
+        ):
             raise ValueError(f"attribute {key[:80]!r}: none that a model of {cls.__name__} keeps")
     needed = ("policy_class", "policy_kwargs", "observation_space", "action_space", "verbose")
     missing = [key for key in needed if key not in data]
@@ -229,4 +245,6 @@ def _algorithm_of(cls: type[BaseAlgorithm]) -> str:
     for name, place in ALGORITHMS.items():
         if place.endswith(f":{cls.__name__}") and algorithm_class(name) is cls:
             return name
-    raise NotExpressibleError(f"class {cls.__module__}.{cls.__qualname__}: no algorithm of this package or SB3")
+    raise NotExpressibleError(
+        f"class {cls.__module__}.{cls.__qualname__}: no algorithm of this package or SB3"
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -22,8 +22,7 @@ from sb3_greendc.core.safe_classes import class_name, class_named, is_record
 
 TAG = "$"
 _ARRAY_TYPES = {
-    np.dtype(name).name
-    for name in ("bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+    np.dtype(name).name for name in ("bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 }
 
 
@@ -142,7 +141,11 @@ class Encoder:
         if state is not None and state["bit_generator"] != "PCG64":
             raise NotExpressibleError(f"{place}: a random generator {state['bit_generator']}")
         given |= {"dtype": None if space.dtype is None else np.dtype(space.dtype).name, "random": state}
-        return {TAG: "space", "kind": kind.__name__, **{key: self._encode(one, f"{place}/{key}") for key, one in given.items()}}
+        return {
+            TAG: "space",
+            "kind": kind.__name__,
+            **{key: self._encode(one, f"{place}/{key}") for key, one in given.items()},
+        }
 
     def _class(self, value: type, place: str) -> dict[str, Any]:
         if issubclass(value, np.generic) and value.__name__ in _ARRAY_TYPES | {"bool_"}:
@@ -200,7 +203,7 @@ class Decoder:
             return self._space(value)
         if kind == "record":
             return self._record(value)
-        readers = {
+        readers: dict[str, Callable[[], Any]] = {
             "float": lambda: float(value["value"]),
             "dict": lambda: {self._decode(key): self._decode(item) for key, item in value["items"]},
             "tuple": lambda: tuple(self._decode(value["items"])),
@@ -213,7 +216,7 @@ class Decoder:
             "class": lambda: class_named(value["name"]),
             "enum": lambda: _enum(value),
         }
-        if kind not in readers:
+        if not isinstance(kind, str) or kind not in readers:
             raise ValueError(f"{TAG}: {kind!r} is nothing that a saved model holds")
         return readers[kind]()
 
@@ -279,4 +282,5 @@ def _enum(value: Mapping[str, Any]) -> Any:
 def _dtype(name: Any) -> np.dtype[Any]:
     if name not in _ARRAY_TYPES:
         raise ValueError(f"dtype {name!r}: must be one of {', '.join(sorted(_ARRAY_TYPES))}")
-    return np.dtype(name)
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype

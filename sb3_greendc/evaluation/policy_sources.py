@@ -286,9 +286,7 @@ def _name(policy: Policy) -> tuple[str, Policy]:
     return (str(policy) if isinstance(policy, Path) else type(policy).__name__), policy
 
 
-def _contestants(
-    name: str, policy: Policy | Sequence[Policy], env_id: str, trust: bool
-) -> list[Contestant]:
+def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str, trust: bool) -> list[Contestant]:
     """Return the runs of one policy, numbered from 0."""
     runs = list(policy) if isinstance(policy, list | tuple) else [policy]
     found: list[Contestant] = []

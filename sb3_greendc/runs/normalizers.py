@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from sb3_greendc.core.safe_values import Decoder, Encoder, NotExpressibleError
 
 LARGEST_FILE = 64 * 2**20
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "training": bool,
     "norm_obs": bool,
     "norm_reward": bool,
@@ -25,7 +25,7 @@ _SETTINGS = {
     "action_space": spaces.Space,
     "num_envs": int,
 }
-_STATISTICS = {"obs_rms": (RunningMeanStd, dict), "ret_rms": RunningMeanStd}
+_STATISTICS: dict[str, Any] = {"obs_rms": (RunningMeanStd, dict), "ret_rms": RunningMeanStd}
 
 
 def normalizer_to_json(normalizer: VecNormalize) -> dict[str, Any]:
@@ -34,7 +34,9 @@ def normalizer_to_json(normalizer: VecNormalize) -> dict[str, Any]:
     :raises ValueError: if it is of a class of one's own, or its spaces are
     """
     if type(normalizer) is not VecNormalize:
-        raise NotExpressibleError(f"{type(normalizer).__qualname__}: only VecNormalize itself is kept as JSON")
+        raise NotExpressibleError(
+            f"{type(normalizer).__qualname__}: only VecNormalize itself is kept as JSON"
+        )
     names = [*_SETTINGS, *(name for name in _STATISTICS if hasattr(normalizer, name))]
     encoder = Encoder(inline=True)
     return {name: encoder.encode(getattr(normalizer, name), name) for name in names}
