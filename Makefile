@@ -27,6 +27,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=envs $(BIN)/lint-imports
 
 bench: venv
 	$(BIN)/python scripts/benchmark.py envs

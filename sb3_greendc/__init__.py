@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sb3_greendc.core.discounting import DiscountByTime
+    from sb3_greendc.core.masking import masked_log_softmax
+    from sb3_greendc.core.vec_env import make_vec_env
     from sb3_greendc.crr import CRR
+    from sb3_greendc.datasets import OfflineDataset
     from sb3_greendc.discrete_sac import DiscreteSAC
+    from sb3_greendc.evaluation.collection import collect
+    from sb3_greendc.evaluation.paired import evaluate
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
     from sb3_greendc.runs.pretrained import load_pretrained
@@ -20,20 +25,30 @@ __all__ = [
     "CRR",
     "DiscountByTime",
     "DiscreteSAC",
+    "OfflineDataset",
     "PIDController",
     "PIDLagrangianPPO",
     "RecurrentPIDLagrangianPPO",
+    "collect",
+    "evaluate",
     "load_pretrained",
+    "make_vec_env",
+    "masked_log_softmax",
 ]
 
 _MODULES = {
     "CRR": "sb3_greendc.crr",
     "DiscountByTime": "sb3_greendc.core.discounting",
     "DiscreteSAC": "sb3_greendc.discrete_sac",
+    "OfflineDataset": "sb3_greendc.datasets",
     "PIDController": "sb3_greendc.pid_ppo",
     "PIDLagrangianPPO": "sb3_greendc.pid_ppo",
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
+    "collect": "sb3_greendc.evaluation.collection",
+    "evaluate": "sb3_greendc.evaluation.paired",
     "load_pretrained": "sb3_greendc.runs.pretrained",
+    "make_vec_env": "sb3_greendc.core.vec_env",
+    "masked_log_softmax": "sb3_greendc.core.masking",
 }
 
 

@@ -22,6 +22,9 @@ def compiled(function: F) -> F:
     changed, for a factor of three on the resource pool. Array arguments are not reference-counted
     (``_nrt=False``): counting takes two atomic operations for each array of each call, and the caller holds
     on to the arrays anyway. And division by zero is not tested for (``error_model="numpy"``).
+
+    Whoever calls such a function answers for its arguments: it does not check indices. Run Python with
+    ``NUMBA_BOUNDSCHECK=1`` to have every index checked; ``IndexError`` is then raised at the first bad one.
     """
     result: F = _stamped(numba.njit(**OPTIONS)(function))
     return result
@@ -31,9 +34,13 @@ def _stamped(dispatcher: Any) -> Any:
     """Let the cached code of a function be used only while no file of the package has changed.
 
     Numba compares the function's own file alone, but what it compiles holds the functions and constants of
-    other files too: after an update of the package it would run old code on new layouts.
+    other files too: after an update of the package it would run old code on new layouts. Nor does it tell
+    code with bounds checks (``NUMBA_BOUNDSCHECK=1``) from code without: each has files of its own.
     """
-    dispatcher._cache._cache_file._source_stamp = _source_stamp()
+    cache = dispatcher._cache
+    checked = numba.config.BOUNDSCHECK  # type: ignore[attr-defined]
+    name = cache._impl.filename_base + ("-checked" if checked else "")
+    cache._cache_file = type(cache._cache_file)(cache.cache_path, name, _source_stamp())
     return dispatcher
 
 

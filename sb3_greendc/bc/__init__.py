@@ -2,7 +2,6 @@
 
 from sb3_greendc.bc.cloning import Clone, Cloning, behavioral_clone
 from sb3_greendc.bc.distill import Distillation, distill, resize
-from sb3_greendc.bc.driving import agreement
 from sb3_greendc.bc.scores import AgreementScores, agreement_scores, tie_sets
 
 __all__ = [
@@ -10,7 +9,6 @@ __all__ = [
     "Clone",
     "Cloning",
     "Distillation",
-    "agreement",
     "agreement_scores",
     "behavioral_clone",
     "distill",

@@ -21,8 +21,9 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
 from sb3_greendc.cli import benchmark_train
-from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env

@@ -32,9 +32,9 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 import greendc
 from sb3_greendc.bc.cloning import Cloning
-from sb3_greendc.cli.common import whole_number
 from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.core.algorithms import hyperparameters_of
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env

@@ -9,12 +9,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors, whole_number
+from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation
@@ -178,12 +180,12 @@ def _distribution_table(distribution: pd.DataFrame, env_id: str) -> Table:
     for column in distribution.columns:
         table.add_column(str(column), justify="right")
     for policy, row in zip(distribution.index, distribution.to_numpy(), strict=True):
-        table.add_row(str(policy), *(number(float(value)) for value in row))
+        table.add_row(escape(str(policy)), *(number(float(value)) for value in row))
     return table
 
 
 def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
-    table = Table(title=f"limits, as shares of the mean cost of {policy}", title_justify="left")
+    table = Table(title=f"limits, as shares of the mean cost of {escape(policy)}", title_justify="left")
     for column in ("share", "--cost-limit", "episodes within it", "a policy above reaches it"):
         table.add_column(column, justify="right")
     for row in limits.to_dict("records"):

@@ -10,16 +10,19 @@ from typing import Any
 import pandas as pd
 from gymnasium import spaces
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from greendc import baselines, family
-from sb3_greendc.bc import Clone, Cloning, agreement
+from sb3_greendc.bc import Clone, Cloning
 from sb3_greendc.bc.models import ALGORITHMS, POLICIES
-from sb3_greendc.cli.common import one_line_errors, whole_number
+from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.evaluation.tables import number
 from sb3_greendc.runs.models import MODEL_FILE
 
@@ -117,7 +120,7 @@ def _show_agreement(
 
 
 def agreement_table(table: pd.DataFrame, title: str) -> Table:
-    """Lay out what :func:`~sb3_greendc.bc.agreement` returns: a row for each heuristic and policy."""
+    """Lay out the table of agreement: a row for each heuristic and policy."""
     shown = Table(title=title, title_justify="left")
     shown.add_column("heuristic drives")
     shown.add_column("policy")
@@ -128,7 +131,7 @@ def agreement_table(table: pd.DataFrame, title: str) -> Table:
             row["measure"]: f"{number(row['estimate'])} [dim]{number(row['low'])}…{number(row['high'])}[/dim]"
             for row in rows.to_dict("records")
         }
-        shown.add_row(str(heuristic), str(policy), *(cells[measure] for measure in _SHOWN))
+        shown.add_row(escape(str(heuristic)), escape(str(policy)), *(cells[measure] for measure in _SHOWN))
     return shown
 
 

@@ -7,9 +7,6 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from sb3_greendc.core import yaml
-from sb3_greendc.runs.hyperparameters import positive_integer
-
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
 
@@ -38,14 +35,6 @@ def one_line_errors(command: str) -> Iterator[None]:
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
         raise BadInput from error
-
-
-def whole_number(text: str) -> int:
-    """Read a positive whole number for argparse; ``1e6`` is one."""
-    try:
-        return positive_integer(yaml.parse(text, "number"))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a positive whole number") from error
 
 
 def add_trust_option(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ import torch as th
 from rich.console import Console
 
 from sb3_greendc.cli import demo_pool, demo_vcc
-from sb3_greendc.cli.common import whole_number
+from sb3_greendc.core.arguments import whole_number
 
 TABLE_WIDTH = 150
 """Columns that a table needs to stay in one piece; narrower terminals wrap its lines."""

@@ -12,8 +12,9 @@ from rich.console import Console
 
 import greendc
 from greendc.config import nearest
-from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors, whole_number
+from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound

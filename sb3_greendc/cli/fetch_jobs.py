@@ -9,7 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from greendc.traces.swf import JobLog, parse_swf
-from greendc.traces.tables import TraceError, unpack
+from greendc.traces.trace_files import TraceError, unpack
 from sb3_greendc.core.files import atomic_write
 
 INTREPID = "https://www.cs.huji.ac.il/labs/parallel/workload/l_anl_int/ANL-Intrepid-2009-1.swf.gz"

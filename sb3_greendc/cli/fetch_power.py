@@ -8,7 +8,7 @@ from pathlib import Path
 
 from greendc.traces.power import PowerTrace, format_power
 from greendc.traces.site_power import Generators, site_power
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 from greendc.traces.weather import read_weather
 from sb3_greendc.cli.shipped import pack
 from sb3_greendc.core.files import atomic_write

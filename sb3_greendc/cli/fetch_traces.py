@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from greendc.traces.manifest import Entry, data_folder, sha256
 from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
-from greendc.traces.tables import TraceError, read_text, unpack
+from greendc.traces.trace_files import TraceError, read_file, unpack
 from sb3_greendc.cli import fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 USERNAME, PASSWORD = "SGIP_USERNAME", "SGIP_PASSWORD"
 
+_LARGEST_MEMBER = 64 << 20  # bytes; a month has 7 million
 _ARCHIVE_NAME = re.compile(r"(SGIP_CAISO_[A-Z]+)_\d{4}-\d{2}\.csv(\.gz)?")
 
 
@@ -182,12 +184,21 @@ def _archive_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
                 for name in sorted(archive.namelist()):
                     match = _ARCHIVE_NAME.fullmatch(name.rpartition("/")[2])
                     if match:
-                        yield match[1], f"{path}/{name}", unpack(archive.read(name), name)
-        except zipfile.BadZipFile as error:
+                        yield match[1], f"{path}/{name}", unpack(_read_member(archive, name), name)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise TraceError(f"{path}: truncated or damaged zip file ({error})") from None
     else:
         match = _ARCHIVE_NAME.fullmatch(path.name)
-        yield (match[1] if match else path.name), str(path), read_text(path)
+        yield (match[1] if match else path.name), str(path), read_file(path)
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a file of a zip file, unless it is larger than a month of any signal."""
+    with archive.open(name) as member:
+        data = member.read(_LARGEST_MEMBER + 1)
+    if len(data) > _LARGEST_MEMBER:
+        raise TraceError(f"{archive.filename}/{name}: larger than {_LARGEST_MEMBER >> 20} MiB")
+    return data
 
 
 def _moer_entry(region: str, signal: str, data: bytes) -> Entry:

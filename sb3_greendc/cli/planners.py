@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
-from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors, whole_number
+from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure

@@ -14,14 +14,9 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
-from sb3_greendc.cli.common import (
-    INTERRUPTED,
-    add_environment_options,
-    add_trust_option,
-    one_line_errors,
-    whole_number,
-)
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import TaskError
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env

@@ -13,7 +13,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from sb3_greendc.cli.common import INTERRUPTED, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, TaskError, processors
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from typing import Any
 
 from greendc.traces.moer_archive import ARCHIVE_COLUMNS
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 
 HOST = "sgipsignal.com"
 HISTORY_VERSION = "1.0"

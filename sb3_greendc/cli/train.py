@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, map_tasks
 from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, require_same_run
 from sb3_greendc.runs.models import MODEL_FILE, read_run

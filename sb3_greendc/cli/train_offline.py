@@ -20,9 +20,10 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
-from sb3_greendc.cli.common import INTERRUPTED, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
 from sb3_greendc.cli.train import log_formats
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.crr import CRR

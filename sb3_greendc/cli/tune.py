@@ -13,8 +13,9 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
 from rich.console import Console
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, TaskError
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file

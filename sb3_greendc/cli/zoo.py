@@ -7,7 +7,7 @@ import sys
 
 from greendc.config import require_one_of
 from sb3_greendc.cli.common import one_line_errors
-from sb3_greendc.runs.hyperparameters import register
+from sb3_greendc.rl_zoo3_plugin import register
 
 SCRIPTS = ("train", "enjoy")
 """Scripts of rl-zoo3 that build or load models; its others read log files, and need nothing of ours."""

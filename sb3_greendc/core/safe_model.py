@@ -12,6 +12,7 @@ import io
 import json
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -173,7 +174,7 @@ def read_safe_model(file: File) -> SafeModel | None:
         if by_path and not zipfile.is_zipfile(opened.name):
             return None
         raise ValueError(f"damaged: {error}") from error
-    except (EOFError, NotImplementedError, RuntimeError) as error:
+    except (EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ValueError(f"damaged: {error}") from error
     finally:
         if by_path:

@@ -12,6 +12,7 @@ import json
 import pathlib
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -114,7 +115,7 @@ def _read_data(path: str | pathlib.Path | io.BufferedIOBase) -> dict[str, Any] |
                 return None
             data: dict[str, Any] = json.loads(archive.read("data"))
             return data
-    except (zipfile.BadZipFile, RecursionError, ValueError):
+    except (zipfile.BadZipFile, zlib.error, RecursionError, ValueError):
         return None
     finally:
         if isinstance(path, (str, pathlib.Path)):

@@ -12,13 +12,85 @@ from typing import Any
 
 import yaml
 
+_MOST_DIGITS = 100
+
+MOST_CHARACTERS = 1 << 20
+"""The longest text that is read."""
+MOST_NODES = 100_000
+"""The most values and keys that a text may stand for, once each alias is replaced by what it names."""
+DEEPEST = 50
+"""How deep lists and mappings may lie within each other."""
+
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with YAML 1.2's numbers and booleans."""
+    """A safe loader with YAML 1.2's numbers and booleans, which refuses doubled keys and what explodes."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, unless it lies too deep."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} deep", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Compose a mapping, unless it has a key twice, of which the later would win in silence."""
+        node = super().compose_mapping_node(anchor)
+        lines: dict[tuple[str, Any], int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                name = key.tag, key.value
+                if name in lines:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"key {key.value!r} is there twice, first in line {lines[name]}",
+                        problem_mark=key.start_mark,
+                    )
+                lines[name] = key.start_mark.line + 1
+        return node
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Return the document, unless its aliases make it huge or endless."""
+        node = super().get_single_node()
+        if node is not None:
+            _count(node, {})
+        return node
+
+
+def _count(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return how many nodes a node stands for, with its aliases replaced.
+
+    :param node: at most :data:`DEEPEST` deep, but for aliases
+    :param sizes: what is known so far, by the identity of the node; 0 for a node that is being counted
+    """
+    if id(node) in sizes:
+        if sizes[id(node)] == 0:
+            raise yaml.MarkedYAMLError(problem="an alias within what it names", problem_mark=node.start_mark)
+        return sizes[id(node)]
+    sizes[id(node)] = 0
+    total = 1
+    if isinstance(node, yaml.SequenceNode):
+        total += sum(_count(item, sizes) for item in node.value)
+    elif isinstance(node, yaml.MappingNode):
+        total += sum(_count(item, sizes) for pair in node.value for item in pair)
+    if total > MOST_NODES:
+        raise yaml.MarkedYAMLError(
+            problem=f"stands for more than {MOST_NODES:,} values", problem_mark=node.start_mark
+        )
+    sizes[id(node)] = total
+    return total
 
 
 def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
-    return int(loader.construct_scalar(node))
+    text = str(loader.construct_scalar(node))
+    if len(text) > _MOST_DIGITS:
+        raise yaml.MarkedYAMLError(
+            problem=f"a number of more than {_MOST_DIGITS} digits", problem_mark=node.start_mark
+        )
+    return int(text)
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -42,8 +114,11 @@ def parse(text: str, source: str) -> Any:
 
     :param text: YAML; never code, and no tags but YAML's own
     :param source: what errors call it: a file or an option
-    :raises ValueError: if it is not YAML; the message names the source and the line
+    :raises ValueError: if it is not YAML, has a key twice in one mapping, or is longer, deeper or of more
+        values than files of settings are; the message names the source and the line
     """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{source}: longer than {MOST_CHARACTERS:,} characters")
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
@@ -51,11 +126,18 @@ def parse(text: str, source: str) -> Any:
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ValueError(f"{source}{line}: not valid YAML: {problem}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # a tag that does not fit its value
+        raise ValueError(f"{source}: not valid YAML: a value does not fit its tag ({error})") from error
 
 
 def load(path: Path) -> Any:
     """Return the value of a YAML file (see :func:`parse`)."""
-    return parse(path.read_text(encoding="utf-8"), str(path))
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: must be UTF-8 ({error.reason})") from error
+    return parse(text, str(path))
 
 
 def line_of(path: Path, *keys: str) -> int | None:

@@ -2,6 +2,5 @@
 
 from sb3_greendc.datasets.concatenation import concatenate
 from sb3_greendc.datasets.dataset import OfflineDataset
-from sb3_greendc.evaluation.collection import Collection, collect
 
-__all__ = ["Collection", "OfflineDataset", "collect", "concatenate"]
+__all__ = ["OfflineDataset", "concatenate"]

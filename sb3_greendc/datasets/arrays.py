@@ -71,6 +71,30 @@ def dataset_arguments(
     }
 
 
+def check_shapes(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check names and lengths of the arrays of a data set before they are read.
+
+    :param shapes: of each array, by its name as :func:`dataset_arguments` takes it
+    :raises ValueError: for a missing or unknown array, or one with another number of rows
+    """
+    _check_names(shapes)
+    check_lengths(shapes)
+
+
+def check_lengths(shapes: Mapping[str, tuple[int, ...]], free: str | None = None) -> None:
+    """Raise a ``ValueError`` for an array that has another number of rows than there are actions.
+
+    :param shapes: of each array
+    :param free: what the names of arrays of any length begin with
+    """
+    n = shapes["actions"][:1]
+    for name, shape in shapes.items():
+        if not shape:
+            raise ValueError(f"{name}: a single value; must have a row for each action")
+        if shape[:1] != n and (free is None or not name.startswith(free)):
+            raise ValueError(f"{name}: {shape[0]:,} rows, but there are {n[0] if n else 0:,} actions")
+
+
 def fit_observations(name: str, observations: Observation, space: spaces.Space[Any]) -> Observation:
     """Return observations in the dtypes of their space.
 

@@ -14,7 +14,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.simulator import Observation
 from sb3_greendc.datasets import npz
-from sb3_greendc.datasets.arrays import dataset_arguments
+from sb3_greendc.datasets.arrays import check_lengths, check_shapes, dataset_arguments
 from sb3_greendc.datasets.minari_format import read_minari, write_minari
 from sb3_greendc.datasets.replay_buffers import fill_replay_buffer, read_replay_buffer
 from sb3_greendc.datasets.spaces import space_from_json, space_to_json
@@ -34,7 +34,7 @@ class OfflineDataset:
     of an episode are in order; those of several may interleave. Arrays may be mapped from disk.
 
     Make one with :meth:`from_dict`, :meth:`load`, :meth:`from_minari`, :meth:`from_trajectories`,
-    :meth:`from_replay_buffer`, or :func:`~sb3_greendc.datasets.collect`. Building one checks it:
+    :meth:`from_replay_buffer`, or :func:`~sb3_greendc.evaluation.collection.collect`. Building one checks it:
     spaces, finite values, actions allowed by their masks, ends of episodes.
 
     :param observation_space: of one observation
@@ -158,10 +158,15 @@ class OfflineDataset:
             if digest is None:
                 if mmap:
                     raise ValueError("mmap=True needs a file that OfflineDataset.save wrote")
-                return cls.from_dict(npz.read_foreign(path))
+                return cls.from_dict(npz.read_foreign(path, check_shapes))
             return cls._read(path, digest, mmap)
-        except ValueError as error:
-            text = str(error)
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:  # but the first: from the header
+            text = str(error) if isinstance(error, ValueError) else f"damaged header ({error!r})"
             raise ValueError(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
 
     @classmethod
@@ -170,12 +175,12 @@ class OfflineDataset:
         if header["format"] != FORMAT_VERSION:
             raise ValueError(f"format {header['format']!r}; this version reads {FORMAT_VERSION}")
         if not mmap:
-            return cls._from_arrays(header, npz.read(path), check=True)
+            return cls._from_arrays(header, npz.read(path, _check_arrays), check=True)
 
         def check(arrays: Mapping[str, NDArray[Any]]) -> None:
             cls._from_arrays(header, arrays, check=True)
 
-        return cls._from_arrays(header, npz.read_mapped(path, digest, check), check=False)
+        return cls._from_arrays(header, npz.read_mapped(path, digest, _check_arrays, check), check=False)
 
     @classmethod
     def from_dict(
@@ -352,6 +357,18 @@ class OfflineDataset:
             metadata=header["metadata"],
             check=check,
         )
+
+
+def _check_arrays(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise a ``ValueError`` for an array that no data set has, or of a wrong length, before any is read."""
+    known = (*_PLAIN_ARRAYS, "costs", "observations", "final_observations")
+    for name in shapes:
+        if name not in known and not name.startswith(("observations/", "final_observations/", "labels/")):
+            raise ValueError(f"unknown array {name!r}")
+    for name in _PLAIN_ARRAYS:
+        if name not in shapes:
+            raise ValueError(f"no array {name!r}")
+    check_lengths(shapes, free="final_observations")
 
 
 def _gather_both(

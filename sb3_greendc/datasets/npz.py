@@ -10,15 +10,21 @@ its checksum, and mapped from there; the folder appears when it is complete.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
+import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +37,11 @@ HEADER = "dataset.json"
 _SIGNATURE = b"sb3-greendc dataset, sha256 "
 _DIGEST = 64  # hexadecimal digits
 _PIECE = 1 << 24
+_LONGEST_HEADER = 64 << 20
+_NAME = re.compile(r"[^\\:\x00-\x1f]+")  # neither a drive nor a folder of Windows
+
+Check: TypeAlias = Callable[[Mapping[str, tuple[int, ...]]], None]
+"""Takes the shape of each array by its name, and raises what is wrong."""
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
@@ -75,45 +86,69 @@ def checksum(path: Path) -> str | None:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Return the header of a file that :func:`checksum` found whole."""
-    with zipfile.ZipFile(path) as archive:
-        header: dict[str, Any] = json.loads(archive.read(HEADER))
-        return header
+    """Return the header of a file that :func:`checksum` found whole.
+
+    :raises ValueError: if it has none, or one that is too long or no JSON object
+    """
+    with _open(path) as archive:
+        size = archive.getinfo(HEADER).file_size if HEADER in archive.namelist() else 0
+        if not 0 < size <= _LONGEST_HEADER:
+            raise ValueError(f"member {HEADER!r}: {size:,} bytes; must be 1 to {_LONGEST_HEADER:,}")
+        try:
+            header = json.loads(archive.read(HEADER))
+        except RecursionError as error:
+            raise ValueError(f"member {HEADER!r}: nested too deep") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"member {HEADER!r}: must be a JSON object")
+    return header
 
 
-def read(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a file that :func:`checksum` found whole, in memory."""
+def read(path: Path, check: Check) -> dict[str, NDArray[Any]]:
+    """Return all arrays of a file that :func:`checksum` found whole, in memory.
+
+    :param path: the file
+    :param check: given the shape of each array before any is read; what it raises ends the reading
+    :raises ValueError: for members that are no arrays, of impossible names, or too large for memory
+    """
     arrays = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in _members(archive):
+    with _open(path) as archive:
+        members = _members(archive)
+        check(_shapes(members))
+        _require_memory(members)
+        for name in members:
             with archive.open(f"{name}.npy") as member:
                 arrays[name] = _read_array(member)
     return arrays
 
 
-def read_foreign(path: Path) -> dict[str, NDArray[Any]]:
+def read_foreign(path: Path, check: Check) -> dict[str, NDArray[Any]]:
     """Return the arrays of an ``.npz`` file that somebody else wrote.
 
-    :raises ValueError: if it cannot be read, or is the rest of one of ours
+    :param path: the file
+    :param check: as for :func:`read`
+    :raises ValueError: if it cannot be read, does not fit into memory, or is the rest of one of ours
     """
+    with _open(path) as archive:
+        if HEADER in archive.namelist():
+            raise ValueError(f"{path}: damaged: its checksum is missing")
+        members = _members(archive)
+    check(_shapes(members))
+    _require_memory(members)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in members}
     except Exception as error:  # whatever zipfile, zlib, tokenize or NumPy find wrong with it
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path}: truncated, altered, or no .npz file: {reason}") from error
-    if HEADER in arrays:
-        raise ValueError(f"{path}: damaged: its checksum is missing")
-    return arrays
+        raise _damaged(error) from error
 
 
 def read_mapped(
-    path: Path, digest: str, check: Callable[[Mapping[str, NDArray[Any]]], None]
+    path: Path, digest: str, check_shapes: Check, check: Callable[[Mapping[str, NDArray[Any]]], None]
 ) -> dict[str, NDArray[Any]]:
     """Return all arrays, mapped from the folder in which the file is unpacked, read-only.
 
     :param path: the file
     :param digest: its :func:`checksum`
+    :param check_shapes: as ``check`` of :func:`read`
     :param check: given the arrays after they are unpacked; what it raises keeps them out of the cache
     :raises OSError: if there is no room to unpack it
     """
@@ -122,7 +157,7 @@ def read_mapped(
         folder.parent.mkdir(parents=True, exist_ok=True)
         unpacked = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".unpacking-"))
         try:
-            _unpack(path, unpacked)
+            _unpack(path, unpacked, check_shapes)
             check(_map(unpacked))
             _rename(unpacked, folder)
         finally:
@@ -148,13 +183,18 @@ def _hash(descriptor: int, size: int) -> str:
     return digest.hexdigest()
 
 
-def _unpack(path: Path, folder: Path) -> None:
-    with zipfile.ZipFile(path) as archive:
-        for name in _members(archive):
+def _unpack(path: Path, folder: Path, check_shapes: Check) -> None:
+    with _open(path) as archive:
+        members = _members(archive)
+        check_shapes(_shapes(members))
+        needed, free = sum(member.size for member in members.values()), shutil.disk_usage(folder).free
+        if needed > free:
+            raise OSError(f"{folder.parent}: {needed:,} bytes are needed to unpack {path}, {free:,} are free")
+        for name in members:
             target = folder / f"{name}.npy"
             target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(f"{name}.npy") as member, target.open("wb") as file:
-                shutil.copyfileobj(member, file, _PIECE)
+            with archive.open(f"{name}.npy") as packed, target.open("wb") as file:
+                shutil.copyfileobj(packed, file, _PIECE)
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -181,13 +221,84 @@ def _rename(unpacked: Path, folder: Path) -> None:
             raise
 
 
-def _members(archive: zipfile.ZipFile) -> list[str]:
-    """Return the names of the arrays; names that lead out of a folder are somebody's trick."""
-    names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-    for name in names:
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"member {name!r}")
-    return names
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip file; whatever is wrong with it is a ``ValueError``."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        LookupError,
+    ) as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> ValueError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return ValueError(f"truncated, altered, or no .npz file: {reason}")
+
+
+@dataclass(frozen=True)
+class _Member:
+    shape: tuple[int, ...]
+    size: int  # bytes of the values
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, _Member]:
+    """Return the arrays, of which only the first bytes are read; their sizes are what these bytes say.
+
+    :raises ValueError: for names that lead out of a folder or are there twice, members that are no arrays of
+        plain values, and such as hold more or fewer bytes than their shape asks for
+    """
+    members: dict[str, _Member] = {}
+    for info in archive.infolist():
+        if info.filename == HEADER:
+            continue
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename or {"", ".", ".."} & set(name.split("/")) or not _NAME.fullmatch(name):
+            raise ValueError(f"member {info.filename!r}: must be NAME.npy within this file")
+        if name in members:
+            raise ValueError(f"member {info.filename!r}: is there twice")
+        with archive.open(info) as file:
+            try:
+                shape, _, dtype = _read_array_header(file)
+            except (zipfile.BadZipFile, zlib.error, EOFError):
+                raise
+            except Exception as error:  # whatever tokenize, ast and NumPy find wrong with it
+                raise ValueError(f"member {info.filename!r}: no array ({error})") from error
+            start = file.tell()
+        if dtype.hasobject:
+            raise ValueError(f"member {info.filename!r}: must hold plain values, no Python objects")
+        size = math.prod(shape) * dtype.itemsize
+        if start + size != info.file_size:
+            raise ValueError(
+                f"member {info.filename!r}: {info.file_size - start:,} bytes where {size:,} should be"
+            )
+        members[name] = _Member(shape, size)
+    return members
+
+
+def _shapes(members: Mapping[str, _Member]) -> dict[str, tuple[int, ...]]:
+    return {name: member.shape for name, member in members.items()}
+
+
+def _require_memory(members: Mapping[str, _Member]) -> None:
+    needed, memory = sum(member.size for member in members.values()), _memory()
+    if needed > memory:
+        raise ValueError(f"unpacks to {needed:,} bytes, but this machine has {memory:,} (mmap=True may do)")
+
+
+def _memory() -> int:
+    """Return the bytes of memory that the machine has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return sys.maxsize
 
 
 def _write_array(file: IO[bytes], array: NDArray[Any]) -> None:

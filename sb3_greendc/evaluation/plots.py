@@ -76,7 +76,7 @@ def bars(summary: pd.DataFrame) -> Figure:
 
     :param summary: what :func:`~sb3_greendc.evaluation.statistics.summarize` returns
     """
-    return by_policy(summary, _draw_bars, str)
+    return by_policy(summary, _draw_bars, plain)
 
 
 @styled
@@ -105,7 +105,7 @@ def by_policy(summary: pd.DataFrame, draw: Draw, title: Callable[[str], str]) ->
     height = (0.3 + (0.65 + 0.19 * len(policies)) * rows) * len(env_ids)
     figure = Figure(figsize=(TEXT_WIDTH, height), dpi=200, layout="constrained")
     for part, env_id in zip(figure.subfigures(len(env_ids), squeeze=False)[:, 0], env_ids, strict=True):
-        part.suptitle(str(env_id), fontsize=9)
+        part.suptitle(plain(env_id), fontsize=9)
         panels = list(part.subplots(rows, columns, squeeze=False, sharey=True).flat)
         for unused in panels[len(metrics) :]:
             unused.set_axis_off()
@@ -140,6 +140,11 @@ def dashes_of(names: Sequence[str]) -> dict[str, Dash]:
     return {name: DASHES[i // len(PALETTE) % len(DASHES)] for i, name in enumerate(names)}
 
 
+def plain(text: object) -> str:
+    """Return a text that Matplotlib shows as it is: dollar signs do not begin a formula."""
+    return str(text).replace("$", r"\$")
+
+
 def arrow(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
     """Return a sign that says which way a metric gets better."""
     return " ↓" if metric in lower_is_better else " ↑"
@@ -147,7 +152,7 @@ def arrow(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str
 
 def heading(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
     """Return a metric's name, unit and better side; the unit in a line of its own where both are long."""
-    text = label(metric) + arrow(metric, lower_is_better)
+    text = plain(label(metric)) + arrow(metric, lower_is_better)
     return text if len(text) <= _LINE else text.replace(" (", "\n(")
 
 
@@ -163,7 +168,9 @@ def save_figure(figure: Figure, path: Path) -> None:
 def _draw_bars(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> None:
     estimates = rows["estimate"].to_numpy()
     spread = np.abs(rows[["low", "high"]].to_numpy().T - estimates)
-    panel.barh(list(policies), estimates, xerr=spread, color="#4c9f70", capsize=2, error_kw={"elinewidth": 1})
+    places = np.arange(len(policies))
+    panel.barh(places, estimates, xerr=spread, color="#4c9f70", capsize=2, error_kw={"elinewidth": 1})
+    panel.set_yticks(places, [plain(policy) for policy in policies])
     panel.axvline(0.0, color="#333333", linewidth=0.6)
 
 
@@ -171,4 +178,4 @@ def _draw_points(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> No
     places = np.arange(len(policies))
     panel.hlines(places, rows["low"], rows["high"], color="#9bb8cc", linewidth=3.5)
     panel.plot(rows["estimate"], places, "o", color="#0072B2", markersize=3.5)
-    panel.set_yticks(places, list(policies))
+    panel.set_yticks(places, [plain(policy) for policy in policies])

@@ -12,7 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, label
-from sb3_greendc.evaluation.plots import arrow, by_policy, colors_of, dashes_of, heading, panels_of, styled
+from sb3_greendc.evaluation.plots import (
+    arrow,
+    by_policy,
+    colors_of,
+    dashes_of,
+    heading,
+    panels_of,
+    plain,
+    styled,
+)
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _COLUMNS = 3
@@ -45,13 +54,15 @@ def draw_profiles(profiles: pd.DataFrame, lower_is_better: frozenset[str] = LOWE
                 line["threshold"], line["low"], line["high"], color=colors[name], alpha=0.15, lw=0
             )
         better = "<" if metric in lower_is_better else ">"
-        panel.set_xlabel(f"τ: {label(str(metric))}")
-        panel.set_title(f"{env_id}: {better} τ" if several_envs else f"share of episodes {better} τ")
+        panel.set_xlabel(f"τ: {plain(label(str(metric)))}")
+        panel.set_title(f"{plain(env_id)}: {better} τ" if several_envs else f"share of episodes {better} τ")
         panel.set_ylim(-0.02, 1.02)
         panel.grid()
         if metric in lower_is_better:
             panel.invert_xaxis()  # better is to the right in every panel
-    handles = [Line2D([], [], color=colors[name], linestyle=dashes[name], label=name) for name in policies]
+    handles = [
+        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(name)) for name in policies
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
@@ -71,12 +82,12 @@ def draw_improvements(
         panel.axvline(0.5, color="#333333", linewidth=0.6, linestyle="--")
         panel.hlines(places, rows["low"], rows["high"], color="#e0b394", linewidth=3.5)
         panel.plot(rows["estimate"], places, "o", color="#D55E00", markersize=3.5)
-        panel.set_yticks(places, list(policies))
+        panel.set_yticks(places, [plain(policy) for policy in policies])
         panel.set_xlim(-0.03, 1.03)
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
 
     figure = by_policy(improvements, draw, lambda metric: heading(metric, lower_is_better))
-    figure.subfigs[-1].supxlabel(f"P(better than {reference} on the same episode)", fontsize=8)
+    figure.subfigs[-1].supxlabel(f"P(better than {plain(reference)} on the same episode)", fontsize=8)
     return figure
 
 
@@ -111,9 +122,9 @@ def draw_trade_off(
         for name, members in curves.items():
             there = [(limit, of_env.loc[policy]) for limit, policy in members if policy in of_env.index]
             _draw_curve(panel, there, objective, cost, colors[name], markers[name])
-        panel.set_xlabel(label(cost) + arrow(cost, lower_is_better))
-        panel.set_ylabel(label(objective) + arrow(objective, lower_is_better))
-        panel.set_title(str(env_id))
+        panel.set_xlabel(plain(label(cost)) + arrow(cost, lower_is_better))
+        panel.set_ylabel(plain(label(objective)) + arrow(objective, lower_is_better))
+        panel.set_title(plain(env_id))
         panel.grid()
     handles = [
         Line2D(
@@ -122,7 +133,7 @@ def draw_trade_off(
             color=colors[name],
             marker=markers[name],
             markersize=4,
-            label=name,
+            label=plain(name),
             lw=1.2 * (len(members) > 1),
         )
         for name, members in curves.items()

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from sb3_greendc.evaluation.metrics import label
-from sb3_greendc.evaluation.plots import colors_of, panels_of, styled
+from sb3_greendc.evaluation.plots import colors_of, panels_of, plain, styled
 from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, TrainingRun, curve
 
 _NAMES = {
@@ -120,7 +120,7 @@ def _draw_groups(
         panel.fill_between(found.steps, found.low, found.high, color=colors[name], alpha=0.18, linewidth=0)
         marker = "o" if found.steps[0] == found.steps[-1] else None  # a line of one point cannot be seen
         panel.plot(found.steps, found.mean, color=colors[name], marker=marker, markersize=3)
-    panel.set_title(_title(column))
+    panel.set_title(plain(_title(column)))
     panel.set_xlabel("environment steps")
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))
     panel.grid()
@@ -134,5 +134,5 @@ def _title(column: str) -> str:
 
 
 def _add_legend(figure: Figure, names: Sequence[str], colors: Mapping[str, str]) -> None:
-    handles = [Line2D([], [], color=colors[name], label=name) for name in names]
+    handles = [Line2D([], [], color=colors[name], label=plain(name)) for name in names]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(names)))

@@ -20,7 +20,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from greendc import baselines
+from greendc.baselines.registry import find_simulator
 from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_specs import (
     PRETRAINED,
@@ -29,6 +31,7 @@ from sb3_greendc.evaluation.policy_specs import (
     parse_source,
     split_name,
 )
+from sb3_greendc.evaluation.prior import read_prior
 from sb3_greendc.runs.models import SavedModel, attach, load_model
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
 
@@ -104,12 +107,15 @@ class BaselineContestant(Contestant):
     spec: BaselineSpec
 
     def policy_for(self, env: VecEnv) -> Predictor:
-        """Make the baseline.
+        """Make the baseline; the ``prior`` of rollouts may be a model's path, or ``pretrained``.
 
         :raises ValueError: for a wrong value of an option
         :raises TypeError: for an option that it does not have
         """
-        return baselines.make_policy(self.spec.name, env, **self.spec.options)
+        options = dict(self.spec.options)
+        if self.spec.name == "rollout" and isinstance(options.get("prior"), str):
+            options["prior"] = read_prior(options["prior"], find_simulator(env))
+        return baselines.make_policy(self.spec.name, env, **options)
 
     @property
     def source(self) -> str:
@@ -269,15 +275,6 @@ def needs_masks(policy: Predictor) -> bool:
         return True
     env = policy.get_env() if isinstance(policy, BaseAlgorithm) else None
     return env is not None and _obeys_given_masks(policy) and is_masking_supported(env)
-
-
-def same_kind(a: spaces.Space[Any], b: spaces.Space[Any]) -> bool:
-    """Tell whether two spaces are of one kind, shape and dtype, whatever their bounds."""
-    if isinstance(a, spaces.Dict) and isinstance(b, spaces.Dict):
-        return a.keys() == b.keys() and all(same_kind(a[key], b[key]) for key in a)
-    if isinstance(a, spaces.Box) and isinstance(b, spaces.Box):
-        return a.shape == b.shape and a.dtype == b.dtype
-    return bool(a == b)
 
 
 def _name(policy: Policy) -> tuple[str, Policy]:

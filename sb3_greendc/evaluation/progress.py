@@ -15,6 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest
+from greendc.traces.table_reader import MISSING, read_table
+from greendc.traces.trace_files import read_file
 from sb3_greendc.evaluation.statistics import draw_counts
 from sb3_greendc.runs.models import RUN_FILE
 
@@ -113,17 +115,17 @@ def _points(run: TrainingRun, column: str) -> tuple[NDArray[np.float64], NDArray
 
 
 def _read(path: Path) -> TrainingRun:
-    try:
-        table = pd.read_csv(path)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a CSV table: {error}") from error
-    if STEPS not in table.columns:
+    data = read_file(path)
+    data = data[: data.rfind(b"\n") + 1] or data  # a last line without an end is still being written
+    cells = read_table(data, str(path))
+    if STEPS not in cells.columns:
         raise ValueError(f"{path}: no column {STEPS!r}; it must be a log of SB3's, {PROGRESS_FILE}")
+    table = cells.guess(missing=MISSING)
     record_path = path.parent / RUN_FILE
     if not record_path.is_file():
         return TrainingRun(path, table, {})
     try:
         record = json.loads(record_path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{record_path}: not valid JSON: {error}") from error
     return TrainingRun(path, table, record if isinstance(record, dict) else {})

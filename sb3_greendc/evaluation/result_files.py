@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,12 +11,15 @@ from typing import Any
 import pandas as pd
 
 from greendc.config import nearest
+from greendc.traces.table_reader import read_table
+from greendc.traces.trace_files import read_file
 from sb3_greendc.core.files import atomic_write, write_json
 
 FORMATS = (".csv", ".parquet")
 COLUMNS = ("policy", "env_id", "seed")
 """What a table of episodes has at least, besides metrics."""
 
+_WHOLE = ("seed", "run", "episode")
 _RECORD = b"sb3_greendc"
 
 
@@ -61,18 +64,15 @@ def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
     Tables without the column ``run`` are taken to have one run of each policy.
 
-    :raises ValueError: if the file is no table of episodes; the message names it and what is missing
-    :raises OSError: if it cannot be read
+    :raises ValueError: if the file is no table of episodes, a row of it is short or cut, or a cell is no
+        number among numbers; the message names file and line
+    :raises OSError: if a Parquet file cannot be read
     """
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: must end in {' or '.join(FORMATS)}")
     table, record = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
     for column in COLUMNS:
-        if column not in table.columns:
-            hint = nearest(column, map(str, table.columns))
-            raise ValueError(
-                f"{path}: no column {column!r}{hint} (every table of episodes has {', '.join(COLUMNS)})"
-            )
+        _require_column(path, column, table.columns)
     if len(table) == 0:
         raise ValueError(f"{path}: no episodes")
     if "run" not in table.columns:
@@ -81,19 +81,36 @@ def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    try:
-        # Only empty cells are undefined: a policy may be called "None".
-        table = pd.read_csv(path, dtype={"policy": str, "env_id": str}, na_values=[""], keep_default_na=False)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a CSV table: {error}") from error
+    table = read_table(read_file(path), str(path))
+    for column in COLUMNS:
+        _require_column(path, column, table.columns)
+    # Only empty cells are undefined: a policy may be called "None".
+    frame = table.guess(texts=("policy", "env_id"))
+    for column in _WHOLE:
+        if column in frame and len(frame) and not pd.api.types.is_integer_dtype(frame[column]):
+            bad = pd.to_numeric(frame[column], errors="coerce") % 1 != 0
+            table.refuse(bad.to_numpy(), f"{column} must be a whole number")
+    return frame, _read_record(path)
+
+
+def _read_record(path: Path) -> dict[str, Any]:
     record = path.with_suffix(".json")
     if not record.is_file():
-        return table, {}
+        return {}
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{record}: not valid JSON: {error}") from error
-    return table, found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _require_column(path: Path, column: str, known: Iterable[object]) -> None:
+    names = [str(name) for name in known]
+    if column not in names:
+        hint = nearest(column, names)
+        raise ValueError(
+            f"{path}: no column {column!r}{hint} (every table of episodes has {', '.join(COLUMNS)})"
+        )
 
 
 def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -101,11 +118,16 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     try:
-        columns = pyarrow.parquet.read_table(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: not a Parquet table: {error}") from error
-    found: dict[str, Any] = json.loads((columns.schema.metadata or {}).get(_RECORD, b"{}"))
-    return columns.to_pandas(), found
+        columns = pyarrow.parquet.read_table(path, page_checksum_verification=True)
+        table = columns.to_pandas()
+    except Exception as error:  # whatever PyArrow and pandas find wrong with damaged pages
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path}: not a Parquet table: {reason}") from error
+    try:
+        found = json.loads((columns.schema.metadata or {}).get(_RECORD, b"{}"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: its record is not valid JSON: {error}") from error
+    return table, found if isinstance(found, dict) else {}
 
 
 def _pyarrow() -> ModuleType:

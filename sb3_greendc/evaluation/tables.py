@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 _POLICY_WIDTH = 24
 _GAP = 3  # characters between columns
@@ -53,13 +54,14 @@ def _tables(summary: pd.DataFrame, columns: Sequence[str], title: str, width: in
     policy_width = min(_POLICY_WIDTH, max(len("policy"), *map(len, policies)))
     tables: list[Table] = []
     for shown in _pack(widths, width - policy_width - 2 * _EDGE):
-        table = Table(title=None if tables else title, title_justify="left", box=box.SIMPLE_HEAD)
+        heading = None if tables else Text(title)  # names may look like rich's markup
+        table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD)
         table.add_column("policy", min_width=policy_width, max_width=policy_width, overflow="fold")
         for metric in shown:
-            table.add_column("\n".join(lines[metric][0]), justify="right", no_wrap=True)
+            table.add_column(Text("\n".join(lines[metric][0])), justify="right", no_wrap=True)
         for i, policy in enumerate(policies, 1):
             estimates = (lines[metric][i] for metric in shown)
-            table.add_row(policy, *(f"{estimate}\n[dim]{ends}[/dim]" for estimate, ends in estimates))
+            table.add_row(Text(policy), *(f"{estimate}\n[dim]{ends}[/dim]" for estimate, ends in estimates))
         tables.append(table)
     return tables
 

@@ -19,9 +19,9 @@ import pandas as pd
 from greendc.resource_pool.workloads import make_workload
 from greendc.traces import power as traces
 from greendc.traces.swf import read_swf
-from greendc.traces.tables import UnclearTraceError
-from sb3_greendc.cli.common import whole_number
+from greendc.traces.trace_files import UnclearTraceError
 from sb3_greendc.core import yaml
+from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
 from sb3_greendc.experiments.figures import grouped_bars

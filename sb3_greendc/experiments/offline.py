@@ -16,7 +16,7 @@ import greendc
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.policy_sources import contestants
 from sb3_greendc.experiments.episodes import TEST_SEED, play
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task

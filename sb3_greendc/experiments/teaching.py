@@ -16,7 +16,8 @@ from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset, collect, concatenate
+from sb3_greendc.datasets import OfflineDataset, concatenate
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.rollouts import DEPTH, FLOOR, strong
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task

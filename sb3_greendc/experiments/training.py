@@ -18,13 +18,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 
 import greendc
-from sb3_greendc.cli.train import prepare
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, save_model
+from sb3_greendc.runs.training import prepare
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from greendc.config import nearest
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
+from sb3_greendc.core.arguments import positive_integer
 from sb3_greendc.core.discounting import DiscountByTime
 from sb3_greendc.core.expressions import read_mapping
 from sb3_greendc.extractors import (
@@ -175,18 +176,6 @@ def learns_from_data(algorithm: str) -> bool:
     return hasattr(algorithm_class(algorithm), "set_dataset")
 
 
-def register() -> None:
-    """Add environments, algorithms and their hyperparameters to an installed rl-zoo3.
-
-    ``python -m sb3_greendc.cli.zoo train ...`` does that, and then is rl-zoo3's own command.
-
-    :raises ImportError: if rl-zoo3 is not installed
-    """
-    from sb3_greendc.rl_zoo3_plugin import register as register_in_rl_zoo3
-
-    register_in_rl_zoo3()
-
-
 def load_hyperparameters(
     algorithm: str, env_id: str, overrides: Mapping[str, Any] | None = None
 ) -> Hyperparameters:
@@ -299,16 +288,6 @@ def _value(key: str, value: Any) -> Any:
         except ValueError as error:
             raise ValueError(f"{value!r}: a linear schedule is written lin_NUMBER") from error
     return value
-
-
-def positive_integer(value: object) -> int:
-    """Return ``value`` as an integer; ``1e6`` is one too.
-
-    :raises ValueError: if it is not a positive whole number
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1 and value % 1 == 0:
-        return int(value)
-    raise ValueError(f"{value!r}: must be a positive whole number")
 
 
 def _callback_names(value: object) -> tuple[str, ...]:

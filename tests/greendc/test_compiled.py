@@ -1,7 +1,8 @@
-"""Compiled code on disk is used only while the sources that it was made from are the same."""
+"""Compiled code on disk: only while its sources are the same, checked and unchecked code apart."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,10 @@ print(kernel_of_the_test.value())
 """
 
 
-def run(folder: Path, stamp: str) -> str:
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, stamp], cwd=folder, capture_output=True, text=True, check=False
-    )
+def run(folder: Path, stamp: str, code: str = CHILD, **variables: str) -> str:
+    command = [sys.executable, "-c", code, stamp]
+    env = {**os.environ, **variables}
+    child = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
     assert child.returncode == 0, child.stderr
     return child.stdout.strip()
 
@@ -38,3 +39,30 @@ def test_code_made_from_other_sources_is_compiled_anew(tmp_path):
     # Numba by itself sees that the kernel's own file is as it was, and runs what it has.
     assert run(tmp_path, "before") == "1"
     assert run(tmp_path, "after") == "23"
+
+
+READ = """
+import numpy as np
+from reader_of_the_test import read
+try:
+    print(read(np.arange(3), 1), read(np.arange(3)[:1], 1))
+except IndexError as error:
+    print(error)
+"""
+
+
+def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
+    (tmp_path / "reader_of_the_test.py").write_text(
+        "from greendc.compiled import compiled, inlined\n\n\n"
+        "@inlined\n"
+        "def item(array, i):\n"
+        "    return array[i]\n\n\n"
+        "@compiled\n"
+        "def read(array, i):\n"
+        "    return item(array, i)\n"
+    )
+    for _ in range(2):  # compiled, and read from the disk
+        assert run(tmp_path, "", READ, NUMBA_BOUNDSCHECK="0") == "1 1"
+        assert run(tmp_path, "", READ, NUMBA_BOUNDSCHECK="1") == "index is out of bounds"
+    names = [path.name for path in tmp_path.rglob("*.nbi") if "reader" in path.name]
+    assert len(names) == 4 and sum("checked" in name for name in names) == 2

@@ -121,7 +121,7 @@ def test_damaged_input_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     good.write_bytes(archive_text())
     bad.write_bytes(archive_text().replace(b",0.25,", b",-0.25,", 1))
     assert main(["moer", "--archive", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "SGIP_CAISO_SCE_2020-01.csv, line 2: moer must not be negative" in error_of(capsys)
+    assert "SGIP_CAISO_SCE_2020-01.csv, line 2: moer=-0.25: must be from 0 to 5 kg/kWh" in error_of(capsys)
     assert not (tmp_path / "out").exists()
 
 

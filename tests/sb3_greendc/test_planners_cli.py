@@ -11,7 +11,7 @@ import pytest
 
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners import distilled, forecasts
 from sb3_greendc.experiments.planners.common import STUDENT, estimates

@@ -46,15 +46,16 @@ def test_runs_and_record_may_be_missing(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("policy,env,seed\na,b,0\n", "no column 'env_id'; did you mean 'env'"),
-        ('a,b\n1,2,3\n4\n"', "not a CSV table"),
-        ("", "not a CSV table"),
+        ('a,b\n1,2,3\n4\n"', "line 4: the file is truncated"),
+        ('a,b\n1,2\n4\n"\n', "line 4: not a CSV table"),
+        ("", "the file is empty"),
         ("policy,env_id,seed,return\n", "no episodes"),
     ],
 )
 def test_files_of_another_kind(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "results.csv"
     path.write_text(content)
-    with pytest.raises(ValueError, match=rf"results\.csv: {message}"):
+    with pytest.raises(ValueError, match=rf"results\.csv(: |, ){message}"):
         read_results(path)
 
 

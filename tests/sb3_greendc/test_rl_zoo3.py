@@ -12,8 +12,8 @@ import yaml as pyyaml
 
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
-from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3
-from sb3_greendc.runs.hyperparameters import learns_from_data, register, zoo_directories
+from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3, register
+from sb3_greendc.runs.hyperparameters import learns_from_data, zoo_directories
 
 FILES = sorted(next(path for path in zoo_directories() if path.is_dir()).glob("*.yml"))
 

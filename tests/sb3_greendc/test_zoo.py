@@ -13,10 +13,11 @@ from toy_simulator import MaskedToySimulator, ToySimulator
 import sb3_greendc.runs.hyperparameters
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
+from sb3_greendc.core.arguments import positive_integer
 from sb3_greendc.core.expressions import read_mapping
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.extractors import ForecastExtractor, MaskedActorCriticPolicy
-from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, positive_integer, zoo_file
+from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, zoo_file
 
 SHIPPED = Path(__file__).resolve().parents[2] / "zoo_hparams"
 

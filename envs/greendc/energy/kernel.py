@@ -49,7 +49,10 @@ def dispatch(
     :param step_hours: length of the step, h
     :return: power served to the critical load and to the pool, charge, discharge, grid, curtailed (all mean
         kW over the step), and the energy stored afterwards in kWh
+    :raises ValueError: if ``site`` is shorter than that
     """
+    if site.shape[0] < SITE_COLUMNS:
+        raise ValueError("site: must begin with SITE_COLUMNS numbers, made by SiteConfig.to_array")
     critical = site[CRITICAL_KW]
     critical_green = min(generation, critical)
     pool_green = min(generation - critical_green, demand)
@@ -91,7 +94,10 @@ def markov_levels(
     :param uniforms: ``(T,)``, uniform on [0, 1); entry ``t`` decides the move from step ``t`` to ``t + 1``
     :param stay_high: probability that a high step is followed by a high one
     :param stay_low: probability that a low step is followed by a low one
+    :raises ValueError: if there is not a random number for each level
     """
+    if uniforms.shape[0] < levels.shape[0]:
+        raise ValueError("uniforms: must be one for each of levels")
     is_high = True
     for t in range(levels.shape[0]):
         levels[t] = high if is_high else low

@@ -23,6 +23,8 @@ PLACEMENTS = ("earliest", "now")
 COSTS = ("delayed", "waiting", "weighted")
 POWERS = ("constant", "on_off", "markov", "random", "trace")
 OBSERVATIONS = ("dict", "flat")
+LARGEST_ERROR = 1000.0
+"""Of a forecast, relative; beyond it, forecasts of kilowatts would overflow."""
 IMAGE_DTYPES = ("uint8", "float32")
 
 
@@ -94,7 +96,7 @@ class ResourcePoolConfig:
         (ERCOT) in eGRID 2021
     :param forecast_error: standard deviation of the forecast's relative error one step ahead; it grows with
         the root of the lead time (a random walk: what is learned at one step revises every later row).
-        0 is an exact forecast
+        0 is an exact forecast, 1000 the most
 
     **Observation**
 
@@ -214,9 +216,8 @@ class ResourcePoolConfig:
         require_one_of("power", self.power, POWERS)
         for name in ("power_level", "power_low", "stay_on", "stay_off"):
             require(0.0 <= getattr(self, name) <= 1.0, name, getattr(self, name), "in [0, 1]")
-        require(
-            0.0 <= self.forecast_error < math.inf, "forecast_error", self.forecast_error, "finite, at least 0"
-        )
+        error = self.forecast_error
+        require(0.0 <= error <= LARGEST_ERROR, "forecast_error", error, f"in [0, {LARGEST_ERROR:g}]")
         if isinstance(self.site, Mapping):
             object.__setattr__(self, "site", SiteConfig.from_mapping(self.site))
         if self.power == "trace":

@@ -20,6 +20,8 @@ def make_config(config: ResourcePoolConfig | None, options: dict[str, Any]) -> R
     """Return ``config`` (default: all defaults) with ``options`` laid over it."""
     if config is None:
         return from_mapping(ResourcePoolConfig, options, owner="resource-pool environment")
+    if not isinstance(config, ResourcePoolConfig):
+        raise TypeError(f"config: must be a ResourcePoolConfig, not {type(config).__name__}")
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return from_mapping(ResourcePoolConfig, {**fields, **options}, owner="resource-pool environment")
 

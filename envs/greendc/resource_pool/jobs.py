@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_STEPS = 2**53
+"""The most steps that anything may take: float64 holds every whole number up to here."""
+
 
 @dataclass(frozen=True, eq=False)
 class JobArrays:
@@ -18,7 +21,8 @@ class JobArrays:
     :param arrival: ``(J,)`` int64, the step in which the job enters the queue, >= 0 and non-decreasing
     :param duration: ``(J,)`` int64, run time in steps, >= 1
     :param units: ``(J, R)`` int64, units needed of each resource type; column 0 (CPU) >= 1, others >= 0
-    :param qos: ``(J,)`` float64 in (0, 1], the share of wall-clock time that the job wants to be running
+    :param qos: ``(J,)`` float64 in (0, 1], the share of wall-clock time that the job wants to be running;
+        ``duration / qos`` is at most :data:`MOST_STEPS`
     :raises TypeError: if a field is not an array of the stated dtype
     :raises ValueError: if shapes disagree or a job breaks one of the rules; names the field and the job
     """
@@ -29,6 +33,14 @@ class JobArrays:
     qos: NDArray[np.float64]
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Check everything again, as when it was built: the arrays may have been written to.
+
+        :raises TypeError: as the class
+        :raises ValueError: as the class
+        """
         for name, dtype, ndim in _LAYOUT:
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
@@ -51,6 +63,8 @@ class JobArrays:
             and self.units.min() >= 0
             and self.qos.min() > 0.0
             and self.qos.max() <= 1.0  # also refuses NaN, which min() and max() pass on
+            and self.arrival[-1] <= MOST_STEPS
+            and bool((self.duration <= self.qos * MOST_STEPS).all())
         )
         if not good:
             self._name_culprit()
@@ -72,6 +86,13 @@ class JobArrays:
             ("units", self.units, self.units[:, 0] >= 1, "at least 1 CPU unit (column 0)"),
             ("units", self.units, (self.units >= 0).all(axis=1), "at least 0"),
             ("qos", self.qos, (self.qos > 0.0) & (self.qos <= 1.0), "in (0, 1]"),
+            ("arrival", self.arrival, self.arrival <= MOST_STEPS, "at most 2**53"),
+            (
+                "qos",
+                self.qos,
+                self.duration <= self.qos * MOST_STEPS,
+                "larger: the job's latest finish, arrival + duration / qos, is beyond 2**53 steps",
+            ),
         )
         for field, values, valid, allowed in rules:
             bad = np.flatnonzero(~valid)
@@ -136,15 +157,21 @@ def arrival_rate(offered_load: float, units: int, mean_work: float) -> float:
     return offered_load * units / mean_work
 
 
-def require_fit(jobs: JobArrays, units: int, horizon: int) -> None:
-    """Raise a ``ValueError`` that names the first job that no empty pool could ever hold.
+def require_fit(jobs: object, units: int, horizon: int) -> JobArrays:
+    """Return the jobs, checked once more: their arrays may have been written to.
 
     :param jobs: the jobs
     :param units: units of each resource type in the pool
     :param horizon: longest run time that can be reserved, in steps
+    :raises TypeError: for anything but :class:`JobArrays`
+    :raises ValueError: names the first job that no empty pool could ever hold, or what else is wrong
     """
+    if not isinstance(jobs, JobArrays):
+        raise TypeError(f"jobs: must be JobArrays, not {type(jobs).__name__}")
+    jobs.check()
     for field, values, limit in (("units", jobs.units, units), ("duration", jobs.duration, horizon)):
         if len(jobs) and values.max() > limit:
             per_job = values.reshape(len(jobs), -1).max(axis=1)
             job = int(np.flatnonzero(per_job > limit)[0])
             raise ValueError(f"{field}[{job}]={values[job]}: the job can never fit, must be at most {limit}")
+    return jobs

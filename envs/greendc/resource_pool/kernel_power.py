@@ -45,7 +45,8 @@ def forecast_levels(config: Ints, config_f: Floats, env: Ints, env_f: Floats, se
                 env_f[b, at.AVAILABLE_KW] = flows[1]
         else:
             level = min(series[b, now + h, at.SOLAR] * factor, 1.0)
-        env_f[b, at.ENV_F + h] = level
+        # Kilowatts near the largest float may overflow, and make NaN of a level: no power, then.
+        env_f[b, at.ENV_F + h] = level if level >= 0.0 else 0.0
 
 
 @inlined

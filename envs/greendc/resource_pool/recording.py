@@ -1,8 +1,7 @@
-"""The record of an episode: which job was on which unit in each step, for charts and analyses."""
+"""The recorder of episodes: which job was on which unit in each step, for charts and analyses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -10,45 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.env import ResourcePoolEnv
+from greendc.resource_pool.record import EpisodeRecord
 from greendc.resource_pool.simulator import ResourcePoolSimulator
-
-
-@dataclass(frozen=True, eq=False)
-class EpisodeRecord:
-    """What happened in the first ``T`` steps of an episode.
-
-    :param config: the configuration
-    :param cells: ``(T, R * M)`` int64, the job on each unit, or ``FREE`` or ``DARK`` of
-        :mod:`greendc.resource_pool.view`
-    :param powered: ``(T,)`` units of each type that had power
-    :param waiting: ``(T,)`` jobs that waited when the step passed
-    :param stored_kwh: ``(T,)`` energy in the battery when the step began
-    :param power_kw: ``(T, 2)`` sun and wind in kW; without a site, zeros
-    :param jobs: columns of all jobs that arrived, as in
-        :meth:`~greendc.resource_pool.view.PoolView.job_table`
-    """
-
-    config: ResourcePoolConfig
-    cells: NDArray[np.int64]
-    powered: NDArray[np.int64]
-    waiting: NDArray[np.int64]
-    stored_kwh: NDArray[np.float64]
-    power_kw: NDArray[np.float64]
-    jobs: dict[str, NDArray[Any]]
-
-    @property
-    def steps(self) -> int:
-        """Time steps recorded."""
-        return len(self.cells)
-
-    @property
-    def late(self) -> NDArray[np.bool_]:
-        """``(jobs,)`` whether each job finished late, or was not finished by its latest finish."""
-        finish = np.where(self.jobs["finish"] >= 0, self.jobs["finish"], self.steps)
-        result: NDArray[np.bool_] = finish > self.jobs["latest_finish"]
-        return result
+from greendc.resource_pool.view import PoolView
 
 
 class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
@@ -72,15 +36,21 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
         """The record of the last episode that ended."""
         self._pool: ResourcePoolSimulator = base.simulator
         self._steps: list[tuple[NDArray[np.int64], int, int, float]] = []
+        self._episode = 0
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and begin a new record."""
+        result = super().reset(**options)
         self._steps.clear()
-        return super().reset(**options)
+        self._episode = int(self._pool.episodes[0])
+        return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; if time goes on, the step that passes is added to the record."""
-        view = self._pool.view()
+        """Step the environment; if time goes on, the step that passes is added to the record.
+
+        :raises RuntimeError: if the episode is over or not begun, or as :meth:`record`
+        """
+        view = self._seen()
         passing = (view.cell_jobs()[0], int(view.levels[0]), len(view.queue), view.stored_kwh)
         observation, reward, terminated, truncated, info = super().step(action)
         if info["time_advanced"]:
@@ -89,8 +59,19 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             self.finished = self.record()
         return observation, reward, terminated, truncated, info
 
+    def _seen(self) -> PoolView:
+        """Return a view of the pool, all of whose episode has been recorded."""
+        view = self._pool.view()
+        if self._episode != self._pool.episodes[0] or view.now != len(self._steps):
+            raise RuntimeError("the pool was reset or stepped past its recorder: reset() the recorder")
+        return view
+
     def record(self) -> EpisodeRecord:
-        """Return the record of the episode so far."""
+        """Return the record of the episode so far.
+
+        :raises RuntimeError: if no episode has begun, or if the pool was reset or stepped past the recorder
+        """
+        view = self._seen()
         config, steps = self._pool.config, len(self._steps)
         cells, powered, waiting, stored = zip(*self._steps, strict=True) if steps else ((), (), (), ())
         series, _ = self._pool.power_series()
@@ -102,5 +83,5 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
             np.array(waiting, np.int64),
             np.array(stored, np.float64),
             sources if config.power == "trace" else np.zeros_like(sources),
-            self._pool.view().job_table(),
+            view.job_table(),
         )

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.observation import battery_kwh
+from greendc.resource_pool.record import EpisodeRecord
+from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, READY_JOB_COLUMNS, PoolView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from greendc.resource_pool.recording import EpisodeRecord
-    from greendc.resource_pool.simulator import ResourcePoolSimulator
 
 FREE_COLOR, DARK_COLOR = (0.93, 0.94, 0.95), (0.08, 0.08, 0.10)
 INK, SOFT_INK, ALARM = "#22262b", "#6b7480", "#c0392b"

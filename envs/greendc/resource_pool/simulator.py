@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from operator import index
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
-from greendc.config import require
+from greendc.config import require, require_kinds
 from greendc.energy.kernel import SITE_COLUMNS
 from greendc.resource_pool import kernel
 from greendc.resource_pool import layout as at
@@ -44,9 +44,17 @@ class ResourcePoolSimulator(Simulator):
     :param config: the configuration
     :param num_envs: how many environments
     :raises ValueError: if the workload or the power trace does not fit the configuration
+
+    What a method is given is checked before anything is changed: ``RuntimeError`` for an environment in which
+    no episode has begun, ``ValueError`` for a number of an environment that there is not, or an array of the
+    wrong shape or dtype. The compiled code does not check.
     """
 
+    episodes: NDArray[np.int64]
+    """``(num_envs,)``: how many episodes have begun in each environment."""
+
     def __init__(self, config: ResourcePoolConfig, num_envs: int = 1) -> None:
+        require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.config = config
         self.num_envs = num_envs
@@ -67,7 +75,7 @@ class ResourcePoolSimulator(Simulator):
         self.observation_space = flat_space(self._parts_space) if flat else self._parts_space
         self.action_space = spaces.Discrete(config.ready_pool_size + 2)
         self._layout = [
-            (key, (num_envs, *(part.shape or ())), part.dtype)
+            (key, (num_envs, *(part.shape or ())), np.dtype(part.dtype))
             for key in KERNEL_ORDER
             for part in (self._parts_space[key],)
         ]
@@ -95,6 +103,7 @@ class ResourcePoolSimulator(Simulator):
         self._jobs_f = np.zeros((envs, 0, at.JOB_F))
         self._lists = np.zeros((envs, at.LISTS, 0), np.int64)
         self.truncated = np.zeros(envs, np.bool_)
+        self.episodes, self._all_begun = np.zeros(envs, np.int64), False
         self._parts = self._empty_parts()
 
     def _bind(self) -> None:
@@ -136,6 +145,7 @@ class ResourcePoolSimulator(Simulator):
 
     @cached_property
     def _step_single(self) -> Callable[..., int]:
+        require(self.num_envs == 1, "num_envs", self.num_envs, "1 to take a step with step_one()")
         parts = (part[0] for part in self._parts.values())
         return entry_point(kernel.step_single, 0, *self._state, self._series, self.truncated, *parts)
 
@@ -216,17 +226,20 @@ class ResourcePoolSimulator(Simulator):
         """Start a new episode in environment ``index``.
 
         :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode
+        :raises TypeError: for a generator or jobs of another type
         :raises ValueError: for another option, or a job that can never fit
         """
-        config = self.config
+        config, index = self.config, self._number(index)
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng: must be a numpy.random.Generator, not {type(rng).__name__}")
         options = options or {}
+        if not isinstance(options, Mapping):
+            raise TypeError(f"reset options: must be a mapping, not {type(options).__name__}")
         unknown = sorted(set(options) - {"jobs"})
         if unknown:
             raise ValueError(f"reset options {unknown}: only 'jobs' is known")
-        jobs: JobArrays | None = options.get("jobs")
-        if jobs is None:
-            jobs = self.workload.sample(rng, config.episode_steps)
-        require_fit(jobs, config.units, config.longest_job)
+        jobs = options.get("jobs")
+        jobs = self.fitting(self.workload.sample(rng, config.episode_steps) if jobs is None else jobs)
         start_hour = self.power.fill(self._series[index], rng)
         self._make_room(len(jobs))
         latest = latest_finish(jobs)
@@ -245,6 +258,47 @@ class ResourcePoolSimulator(Simulator):
             start_hour,
         )
         self.truncated[index] = False
+        self.episodes[index] += 1
+        self._all_begun = bool(self.episodes.all())
+
+    def fitting(self, jobs: object) -> JobArrays:
+        """Return jobs that an empty pool could hold, one by one.
+
+        :raises TypeError: for anything but :class:`~greendc.resource_pool.jobs.JobArrays`
+        :raises ValueError: for jobs that need another number of resource types, or one that can never fit
+        """
+        config = self.config
+        result = require_fit(jobs, config.units, config.longest_job)
+        allowed = f"{config.resource_types}, as in the pool"
+        require(
+            result.resource_types == config.resource_types, "resource types", result.resource_types, allowed
+        )
+        return result
+
+    def require_begun(self) -> None:
+        """Raise a ``RuntimeError`` unless an episode has begun in every environment."""
+        if not self._all_begun:
+            self._begun_number(int(np.argmin(self.episodes)))
+
+    def _number(self, index: int) -> int:
+        """Return the number of an environment.
+
+        :raises ValueError: if there is no such environment
+        """
+        number = as_index(index)
+        require(0 <= number < self.num_envs, "index", index, f"an environment, in 0 .. {self.num_envs - 1}")
+        return number
+
+    def _begun_number(self, index: int) -> int:
+        """Return the number of an environment in which an episode has begun.
+
+        :raises ValueError: if there is no such environment
+        :raises RuntimeError: if no episode has begun in it
+        """
+        number = self._number(index)
+        if not self.episodes[number]:
+            raise RuntimeError(f"environment {number}: no episode has begun, call reset()")
+        return number
 
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Take one decision in every environment and write the observations that follow.
@@ -253,15 +307,16 @@ class ResourcePoolSimulator(Simulator):
         :raises ValueError: if an action has the wrong shape or is not in the action space
         :raises RuntimeError: if an environment's episode is over
         """
+        if not isinstance(actions, np.ndarray):
+            raise TypeError(f"actions: must be an array of {self.num_envs} whole numbers, not {actions!r}")
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"actions of shape {actions.shape} and dtype {actions.dtype}: "
                 f"must be ({self.num_envs},) whole numbers"
             )
-        if actions.dtype != np.int64 or not actions.flags.c_contiguous:
-            actions = np.ascontiguousarray(actions, dtype=np.int64)
-        parts = out if isinstance(out, dict) else self._parts
-        outputs = self._outputs(parts)
+        if actions.dtype != np.int64 or not (actions.flags.c_contiguous and actions.flags.aligned):
+            actions = np.array(actions, np.int64)
+        parts, outputs = self._outputs(out)
         self._check(actions, self._step(actions, *self._state, self._series, self.truncated, *outputs))
         if self._outlook is not None:
             self._outlook.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
@@ -277,7 +332,7 @@ class ResourcePoolSimulator(Simulator):
         :return: a new observation, reward, cost, time steps that passed, whether the episode is over
         :raises TypeError: if the action is not a whole number
         """
-        action = index(action)
+        action = as_index(action)
         image_shape, table_shape, context_shape, mask_shape = self._shapes
         image, table = np.empty(image_shape, self._cell), np.empty(table_shape, SINGLE)
         context, mask = np.empty(context_shape, SINGLE), np.empty(mask_shape, BYTE)
@@ -292,16 +347,31 @@ class ResourcePoolSimulator(Simulator):
         reward, cost = self._result.tolist()
         return observation, reward, cost, self._advanced.item(), self.truncated.item()
 
-    def _outputs(self, parts: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return the arrays to write into, in the kernel's order, checked: the kernel does not."""
+    def _outputs(self, out: Observation) -> tuple[dict[str, NDArray[Any]], list[NDArray[Any]]]:
+        """Return the arrays to write into, by name and in the kernel's order, checked: the kernel does not.
+
+        A batch of flat observations is written from parts that are the simulator's own.
+        """
+        parts = out
+        if not isinstance(parts, dict):
+            require(self.config.observation == "flat", "out", type(out).__name__, "a dict of arrays")
+            shape = (self.num_envs, *(self.observation_space.shape or ()))
+            if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != SINGLE:
+                raise ValueError(f"out: must be an array {shape} float32, not {getattr(out, 'shape', out)!r}")
+            parts = self._parts
         outputs = []
         for key, shape, dtype in self._layout:
-            part = parts[key]
-            if part.shape != shape or part.dtype != dtype or not part.flags.c_contiguous:
-                found = f"{part.shape} {part.dtype}"
-                raise ValueError(f"out[{key!r}] is {found}: must be {shape} {dtype}, C-contiguous")
+            part = parts.get(key)
+            # `carray`: C-contiguous, aligned and writeable.
+            if (
+                not isinstance(part, np.ndarray)
+                or part.shape != shape
+                or part.dtype != dtype
+                or not part.flags.carray
+            ):
+                raise _wrong_array(key, part, shape, dtype)
             outputs.append(part)
-        return outputs
+        return parts, outputs
 
     def _check(self, actions: NDArray[np.int64], status: int) -> None:
         """Raise the error that the kernel's answer stands for."""
@@ -313,9 +383,14 @@ class ResourcePoolSimulator(Simulator):
 
     def observe(self, out: Observation, index: int | None = None) -> None:
         """Write the present observation of environment ``index`` (``None``: of all) into batch ``out``."""
-        first, last = (0, self.num_envs) if index is None else (index, index + 1)
-        parts = out if isinstance(out, dict) else self._parts
-        kernel.observe_batch(*self._state, first, last, *self._outputs(parts))
+        if index is None:
+            self.require_begun()
+            first, last = 0, self.num_envs
+        else:
+            first = self._begun_number(index)
+            last = first + 1
+        parts, outputs = self._outputs(out)
+        kernel.observe_batch(*self._state, first, last, *outputs)
         if self._outlook is not None:
             self._outlook.write(self._state, first, last, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
@@ -328,13 +403,17 @@ class ResourcePoolSimulator(Simulator):
         return np.empty((self.num_envs, *(self.observation_space.shape or ())), np.float32)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says."""
+        """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says.
+
+        Where no episode has begun, no action does anything.
+        """
         first = at.ENV_I + self.config.resource_types
         masks: NDArray[np.bool_] = self._env_i[:, first:] != 0
         return masks
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of environment ``index`` over its episode so far."""
+        index = self._begun_number(index)
         return episode_metrics(
             self.config, self._env_i[index], self._env_f[index], self._jobs_i[index], self._jobs_f[index]
         )
@@ -352,6 +431,7 @@ class ResourcePoolSimulator(Simulator):
 
     def view(self, index: int = 0) -> PoolView:
         """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
+        index = self._begun_number(index)
         return PoolView(
             self.config,
             self._env_i[index],
@@ -368,6 +448,7 @@ class ResourcePoolSimulator(Simulator):
         :return: ``(episode_steps + horizon, 4)``: sun and wind in kW (with no site: the level, and 0), carbon
             intensity in kg/kWh, and the random walk of the forecast error
         """
+        index = self._begun_number(index)
         return self._series[index].copy(), float(self._env_f[index, at.START_HOUR])
 
     def place(self, index: int, job: int, now_only: bool = False) -> int:
@@ -380,9 +461,21 @@ class ResourcePoolSimulator(Simulator):
         :param now_only: whether only a start in this step will do
         :return: the offset of its start from now, or -1 if there is no place and nothing was changed
         :raises ValueError: if the job is not waiting
+        :raises RuntimeError: if the episode is over or not begun
         """
+        index, job = self._begun_number(index), as_index(job)
+        if self.truncated[index]:
+            raise RuntimeError(f"environment {index}: the episode is over, call reset()")
         arrived = int(self._env_i[index, at.NEXT_ARRIVAL])
         waiting = 0 <= job < arrived and self._jobs_i[index, job, at.STATUS] == at.WAITING
         require(bool(waiting), "job", job, "the id of a waiting job")
-        offset: int = kernel.place_waiting(*self._state, index, job, now_only)
+        offset: int = kernel.place_waiting(*self._state, index, job, bool(now_only))
         return offset
+
+
+def _wrong_array(name: str, array: object, shape: tuple[int, ...], dtype: object) -> ValueError:
+    """Return the error for an array that compiled code cannot write observations into."""
+    found = f"{array.shape} {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+    return ValueError(
+        f"out[{name!r}] is {found}: must be {shape} {dtype}, C-contiguous, aligned and writeable"
+    )

@@ -11,5 +11,5 @@ from greendc.traces.power import read_carbon as read_carbon
 from greendc.traces.power import read_power as read_power
 from greendc.traces.swf import JobLog as JobLog
 from greendc.traces.swf import read_swf as read_swf
-from greendc.traces.tables import TraceError as TraceError
-from greendc.traces.tables import UnclearTraceError as UnclearTraceError
+from greendc.traces.trace_files import TraceError as TraceError
+from greendc.traces.trace_files import UnclearTraceError as UnclearTraceError

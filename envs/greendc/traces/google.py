@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from greendc.traces.jobs import JobTrace
-from greendc.traces.tables import TraceError, read_table, read_text, refuse
+from greendc.traces.table_reader import Table, read_table
+from greendc.traces.trace_files import TraceError, read_file
 
 COLUMNS = ("time", "duration", "cpu", "priority")
-"""The columns that are read; ``task_id`` and others may be there."""
+"""The columns that are read; :data:`TASK_ID` and others may be there."""
+TASK_ID = "task_id"
+"""The column that names a task, if there is one: no task may be there twice."""
 OFFSET_US = 600_000_000
 """The trace's clock shows 600 s at its start (midnight, Pacific time)."""
 
-_LONGEST_US = 366 * 86_400_000_000
+_QUANTITIES = {"time": "trace_time", "duration": "trace_time", "cpu": "cpu", "priority": "priority"}
 _INTEGERS = ("time", "duration", "priority")
 
 
@@ -35,11 +38,13 @@ def read_google_jobs(source: str | Path | Iterable[str | Path], days: int | None
 
     :param source: a folder (all of its ``*.csv`` and ``*.csv.gz``), a file or several files
     :param days: length of the trace (default: up to the end of the last submission's day)
-    :raises TraceError: naming file and line, for a missing or truncated file, missing columns, and values
-        that are negative or not numbers
+    :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values that
+        are no numbers or beyond their limits, and tasks that are there twice
     """
     files = _files(source)
-    table = pd.concat([_read(path) for path in files], ignore_index=True)
+    parts = [_read(path) for path in files]
+    _refuse_doubled_tasks(parts)
+    table = pd.concat([frame for _, frame in parts], ignore_index=True)
     time, duration, priority = (table[column].to_numpy(np.int64) for column in _INTEGERS)
     try:
         return JobTrace.from_events(time - OFFSET_US, duration, table["cpu"].to_numpy(), priority, days)
@@ -66,16 +71,26 @@ def _words(path: Path) -> list[str]:
     return re.split(r"(\d+)", path.name)
 
 
-def _read(path: Path) -> pd.DataFrame:
-    name = str(path)
-    table = read_table(read_text(path), name, numbers=COLUMNS)
-    for column in COLUMNS:
-        refuse((table[column] < 0).to_numpy(), name, f"{column} must not be negative")
-    for column in _INTEGERS:
-        refuse((table[column] % 1 != 0).to_numpy(), name, f"{column} must be a whole number")
-    for column in ("time", "duration"):
-        refuse(
-            (table[column] > _LONGEST_US).to_numpy(), name, f"{column} must be microseconds, at most 366 days"
-        )
-    refuse((table["priority"] > np.iinfo(np.int16).max).to_numpy(), name, "priority must be at most 32767")
-    return table
+def _read(path: Path) -> tuple[Table, pd.DataFrame]:
+    table = read_table(read_file(path), str(path))
+    ids = [column for column in table.columns if column == TASK_ID]
+    frame = table.read(COLUMNS, ids, empty=ids)
+    for column, quantity in _QUANTITIES.items():
+        values = table.check(column, frame[column].to_numpy(np.float64), quantity)
+        if column in _INTEGERS:
+            table.refuse(np.floor(values) != values, f"{column} must be a whole number")
+    return table, frame
+
+
+def _refuse_doubled_tasks(parts: Sequence[tuple[Table, pd.DataFrame]]) -> None:
+    """Refuse a task that is there twice, in one file or in two; files without ids cannot tell."""
+    ids = [task for _, frame in parts for task in frame.get(TASK_ID, ()) if isinstance(task, str)]
+    if len(set(ids)) == len(ids):
+        return
+    seen: dict[str, str] = {}
+    for table, frame in parts:
+        for row, task in enumerate(frame.get(TASK_ID, ())):
+            if task in seen:
+                raise table.error(row, f"{TASK_ID}={task!r} is that of {seen[task]}, too")
+            if isinstance(task, str):
+                seen[task] = f"{table.name}, {table.place(row)}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.config import require
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 
 MICRO = 1_000_000
 """CPU is counted in millionths of a machine, so that loads add up exactly in any order."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from greendc.config import from_mapping, nearest, require
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,6 +7,7 @@ May 2019 to August 2021; :mod:`greendc.traces.moer_archive` makes them from the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.config import require, require_one_of
+from greendc.traces.clocks import regular_times
+from greendc.traces.limits import LIMITS
 from greendc.traces.manifest import data_folder, load_checked
-from greendc.traces.tables import TraceError, read_table, read_text, refuse, regular_times, unpack
+from greendc.traces.table_reader import read_table
+from greendc.traces.trace_files import TraceError, read_file, unpack
 
 REGIONS = {"PGE": "SGIP_CAISO_PGE", "SCE": "SGIP_CAISO_SCE"}
 """Regions that ship with the package, and what the SGIP signal calls them."""
@@ -40,7 +44,7 @@ class MoerSeries:
         energy is being curtailed, and a kWh more would emit nothing
     :param forecast: ``(H, 3)`` the forecast issued when the hour begins, averaged over its first,
         second and third hour, kg CO2/kWh
-    :raises ValueError: for arrays of other shapes, and for values that are negative or not finite
+    :raises ValueError: for arrays of other shapes, and for values beyond the limits of an emissions rate
     """
 
     region: str
@@ -55,8 +59,9 @@ class MoerSeries:
             values = np.array(getattr(self, name), np.float64)
             shape = (len(self.moer), *width)
             require(values.shape == shape and len(values) > 0, f"{name}.shape", values.shape, f"{shape}")
-            bad = values[~((values >= 0) & np.isfinite(values))]
-            require(not bad.size, name, bad[:1].tolist(), "finite and not negative")
+            limit = LIMITS["carbon_intensity"]
+            bad = values[limit.outside(values)]
+            require(not bad.size, name, bad[:1].tolist(), str(limit))
             values.setflags(write=False)
             object.__setattr__(self, name, values)
 
@@ -117,9 +122,9 @@ def read_moer(path: str | Path, region: str) -> MoerSeries:
     :param path: the file; ``time`` is UTC and the hour's beginning
     :param region: what to call the series
     :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values
-        that are negative or not numbers, and hours that are missing, doubled or out of order
+        that are no numbers or no emissions rates, and hours that are missing, doubled or out of order
     """
-    return _parse(read_text(path), str(path), region)
+    return _parse(read_file(path), str(path), region)
 
 
 def load_moer(region: str = "PGE") -> MoerSeries:
@@ -141,11 +146,29 @@ def _load(region: str, folder: Path) -> MoerSeries:
 
 
 def _parse(data: bytes, name: str, region: str) -> MoerSeries:
-    table = read_table(data, name, numbers=HOURLY_COLUMNS, texts=("time",))
-    times = regular_times(table["time"], name, minutes=60)
-    values = table[list(HOURLY_COLUMNS)].to_numpy()
-    for column, of_column in zip(HOURLY_COLUMNS, values.T, strict=True):
-        refuse(of_column < 0, name, f"{column} must not be negative")
-    if not len(values):
-        raise TraceError(f"{name}: the file holds no hours")
+    times, values = parse_rates(data, name, HOURLY_COLUMNS, minutes=60)
     return MoerSeries(region, times[0], values[:, 0], values[:, 1:])
+
+
+def parse_rates(
+    data: bytes, name: str, columns: Sequence[str], minutes: int
+) -> tuple[NDArray[np.datetime64], NDArray[np.float64]]:
+    """Read emissions rates with a regular clock from CSV text.
+
+    :param data: the text, with a column ``time``
+    :param name: what errors call the file
+    :param columns: names of the columns of rates
+    :param minutes: the step of the clock
+    :return: times ``(T,)`` in UTC seconds, and rates ``(T, columns)`` in kg CO2/kWh
+    :raises TraceError: as for :func:`read_moer`
+    """
+    table = read_table(data, name)
+    if not len(table):
+        raise TraceError(f"{name}: the file holds no rows")
+    frame = table.read(columns, ["time"])
+    times = regular_times(table, "time", frame["time"], minutes)
+    values = frame[list(columns)].to_numpy(np.float64)
+    if LIMITS["carbon_intensity"].outside(values).any():
+        for column, of_column in zip(columns, values.T, strict=True):
+            table.check(column, of_column, "carbon_intensity")
+    return times, values

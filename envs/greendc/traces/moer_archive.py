@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from greendc.traces.moer import HOURLY_COLUMNS
-from greendc.traces.tables import TraceError, read_table, read_text, refuse, regular_times
+from greendc.traces.moer import HOURLY_COLUMNS, parse_rates
+from greendc.traces.trace_files import TraceError, read_file
 
 ARCHIVE_COLUMNS = ("moer", *(f"f{lead}" for lead in range(1, 37)))
 """The numbers of a row; ``f{k}`` is for ``5 k`` minutes after the row's time."""
@@ -29,12 +29,12 @@ def read_moer_archive(paths: str | Path | Iterable[str | Path]) -> pd.DataFrame:
     :param paths: one CSV(.gz) file or several, in any order
     :return: ``time`` (UTC, every 5 minutes), ``moer`` and ``f1`` … ``f36`` (kg CO2/kWh)
     :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values
-        that are negative or not numbers, stamps that are missing, doubled or out of order, and rows in
-        which two files differ
+        that are no numbers or no emissions rates, stamps that are missing, doubled or out of order, and
+        rows in which two files differ
     """
     if isinstance(paths, str | Path):
         paths = [paths]
-    return join_archive((str(path), read_text(path)) for path in paths)
+    return join_archive((str(path), read_file(path)) for path in paths)
 
 
 def join_archive(files: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
@@ -42,22 +42,26 @@ def join_archive(files: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
 
     :param files: name and unpacked text of each
     """
-    parsed = [(name, *_parse(name, text)) for name, text in files]
+    parsed = [(name, *parse_rates(text, name, ARCHIVE_COLUMNS, minutes=5)) for name, text in files]
     if not parsed:
         raise TraceError("no MOER archive file was given")
-    start = min(times[0] for _, times, _ in parsed)
-    stop = max(times[-1] for _, times, _ in parsed) + _STEP
+    start = stop = min(times[0] for _, times, _ in parsed)
+    for _, times, _ in sorted(parsed, key=lambda file: file[1][0]):  # before room is made for the gap
+        if times[0] > stop:
+            raise TraceError(
+                f"the MOER archive has no rows for {stop} UTC: the file of that month is missing"
+            )
+        stop = max(stop, times[-1] + _STEP)
     joined = np.full((int((stop - start) / _STEP), len(ARCHIVE_COLUMNS)), np.nan)
     for name, times, values in parsed:
         first = int((times[0] - start) / _STEP)
         rows = joined[first : first + len(times)]
-        known = ~np.isnan(rows[:, 0])
-        refuse(known & (rows != values).any(axis=1), name, "differs from another file at the same time")
+        differ = ~np.isnan(rows[:, 0]) & (rows != values).any(axis=1)
+        if differ.any():
+            # The header is line 1, and no row of such a file is empty or goes over two lines.
+            line = int(np.argmax(differ)) + 2
+            raise TraceError(f"{name}, line {line}: differs from another file at the same time")
         rows[:] = values
-    missing = np.isnan(joined[:, 0])
-    if missing.any():
-        gap = start + np.argmax(missing) * _STEP
-        raise TraceError(f"the MOER archive has no rows for {gap} UTC: the file of that month is missing")
     table = pd.DataFrame(joined, columns=list(ARCHIVE_COLUMNS))
     stamps = pd.Series(start + np.arange(len(joined)) * _STEP).dt.tz_localize("UTC")
     table.insert(0, "time", stamps)
@@ -103,14 +107,3 @@ def _mean_of_12(values: NDArray[np.float64]) -> NDArray[np.float64]:
     for column in range(12):
         total += values[:, column]
     return total / 12
-
-
-def _parse(name: str, text: bytes) -> tuple[NDArray[np.datetime64], NDArray[np.float64]]:
-    table = read_table(text, name, numbers=ARCHIVE_COLUMNS, texts=("time",))
-    if table.empty:
-        raise TraceError(f"{name}: the file holds no rows")
-    times = regular_times(table["time"], name, minutes=5)
-    values = table[list(ARCHIVE_COLUMNS)].to_numpy()
-    for column, of_column in zip(ARCHIVE_COLUMNS, values.T, strict=True):
-        refuse(of_column < 0, name, f"{column} must not be negative")
-    return times, values

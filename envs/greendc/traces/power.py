@@ -13,8 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest, require
-from greendc.traces.tables import TraceError, UnclearTraceError
-from greendc.traces.time_series import Series, Table, read_columns, read_table
+from greendc.traces.limits import LIMITS
+from greendc.traces.table_reader import Table
+from greendc.traces.time_series import open_table, read_columns
+from greendc.traces.trace_files import TraceError, UnclearTraceError
 
 POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
 """Units of power, in kW."""
@@ -35,8 +37,8 @@ class PowerTrace:
     :param step_hours: length of a step in hours
     :param start: when the first step begins, by the clock of the site
     :param counts: what was filled or closed up when the trace was read, by kind
-    :raises ValueError: for a value that is not finite and at least 0, arrays of different or no length, or
-        a step that is not positive; names the field and the step
+    :raises ValueError: for a value that is no number or beyond :data:`~greendc.traces.limits.LIMITS`, arrays
+        of different or no length, or a step that is not positive; names the field and the step
     """
 
     solar_kw: NDArray[np.float64] = field(repr=False)
@@ -46,7 +48,7 @@ class PowerTrace:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_series(self, ("solar_kw", "wind_kw"), self.step_hours)
+        _check_series(self, ("solar_kw", "wind_kw"), "power", self.step_hours)
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -89,7 +91,7 @@ class CarbonTrace:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_series(self, ("kg_per_kwh",), self.step_hours)
+        _check_series(self, ("kg_per_kwh",), "carbon_intensity", self.step_hours)
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -123,10 +125,11 @@ def read_power(
         contradicts a name is refused
     :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
         ``"join"``; ``counts`` of the trace tells what was done
-    :raises TraceError: for a missing or ambiguous column, an unknown unit, empty cells, text, negative
-        power, and times that are missing, do not rise or are irregular; names the file and line
+    :raises TraceError: for a missing or ambiguous column, an unknown unit, empty cells, text, power
+        that is negative or above the world's, rows cut short, and times that are missing, do not rise or
+        are irregular; names the file and line
     """
-    table = read_table(path)
+    table = open_table(path)
     chosen = {
         "solar": _choose(table, solar, "solar", lambda words: bool({"solar", "pv"} & words)),
         "wind": _choose(table, wind, "wind", lambda words: "wind" in words),
@@ -138,7 +141,7 @@ def read_power(
             "wind",
         )
     factors = {column: _power_factor(table, column, unit) for column in chosen.values() if column}
-    series = _read_scaled(table, factors, time, gaps)
+    series = read_columns(table, factors, "power", time, gaps)
     zeros = np.zeros(len(next(iter(series.columns.values()))))
     kw = {kind: series.columns[column] if column else zeros for kind, column in chosen.items()}
     return PowerTrace(kw["solar"], kw["wind"], series.step_hours, series.start, series.counts)
@@ -162,14 +165,15 @@ def read_carbon(
     :param gaps: as in :func:`read_power`
     :raises TraceError: as :func:`read_power`
     """
-    table = read_table(path)
+    table = open_table(path)
     chosen = _choose(table, column, "carbon intensity", _says_carbon, "column")
     if chosen is None:
         raise UnclearTraceError(
             f"{table.name}: no column of carbon intensity among {', '.join(map(repr, table.columns))}",
             "column",
         )
-    series = _read_scaled(table, {chosen: _intensity_factor(table, chosen, unit)}, time, gaps)
+    factors = {chosen: _intensity_factor(table, chosen, unit)}
+    series = read_columns(table, factors, "carbon_intensity", time, gaps)
     return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
 
 
@@ -248,20 +252,8 @@ def _parse_intensity(text: str) -> float | None:
     return _MASSES[match[1]] / _ENERGIES[match[2]] if match else None
 
 
-def _read_scaled(table: Table, factors: Mapping[str, float], time: str | None, gaps: str) -> Series:
-    """Read columns, refuse negative values, and multiply each by its factor."""
-    series = read_columns(table, list(factors), time, gaps)
-    for column in factors:
-        negative = table.numbers(column) < 0.0
-        if negative.any():
-            row = int(np.argmax(negative))
-            raise table.error(row, f"{column}={table.frame[column].iloc[row]}: must be at least 0")
-    scaled = {column: values * factors[column] for column, values in series.columns.items()}
-    return replace(series, columns=scaled)
-
-
-def _check_series(trace: object, fields: tuple[str, ...], step_hours: float) -> None:
-    name = type(trace).__name__
+def _check_series(trace: object, fields: tuple[str, ...], quantity: str, step_hours: float) -> None:
+    name, limit = type(trace).__name__, LIMITS[quantity]
     require(0.0 < step_hours < np.inf, f"{name}.step_hours", step_hours, "finite and above 0")
     length = len(getattr(trace, fields[0]))
     for key in fields:
@@ -272,10 +264,10 @@ def _check_series(trace: object, fields: tuple[str, ...], step_hours: float) -> 
             raise ValueError(
                 f"{name}.{key}: has {len(values)} steps; all series need the same number, at least 1"
             )
-        bad = ~((values >= 0.0) & (values < np.inf))
+        bad = limit.outside(values)
         if bad.any():
             step = int(np.argmax(bad))
-            raise ValueError(f"{name}.{key}[{step}]={values[step]}: must be finite and at least 0")
+            raise ValueError(f"{name}.{key}[{step}]={values[step]}: must be {limit}")
 
 
 def _resample(values: NDArray[np.float64], old: float, new: float) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from greendc.config import require
 from greendc.traces.power import PowerTrace
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 from greendc.traces.turbine import LOSSES, at_height, turbine_kw
 from greendc.traces.weather import Weather
 

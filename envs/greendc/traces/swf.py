@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import require_one_of
-from greendc.traces.tables import TraceError, read_text
+from greendc.traces.limits import LIMITS
+from greendc.traces.table_reader import NUMBER, clean_text
+from greendc.traces.trace_files import TraceError, read_file
 
 SWF_FIELDS = (
     "job",
@@ -42,19 +45,15 @@ SWF_FIELDS = (
 )
 """Names of the 18 fields in their order; times are in seconds, memory in kilobytes."""
 
-_SUBMIT, _RUN, _ALLOCATED, _REQUESTED = 1, 3, 4, 7
+_JOB, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _STATUS = 0, 1, 3, 4, 7, 10
+_PARTS = (2, 3, 4)  # the status of a line that is a part of a job, which has a line of its own, too
+_UNUSED = len(SWF_FIELDS)  # the column in which fields beyond the last would be
 
-# Larger values than these are damage, not data: the error names the line. Everything smaller that no job
-# should have (a run time of zero, more processors than the machine) is kept and counted instead.
-_TEN_YEARS = 3.2e8
-_LIMITS = dict.fromkeys(SWF_FIELDS, 1e15) | {
-    "submit_time": 1e11,
-    "wait_time": _TEN_YEARS,
-    "run_time": _TEN_YEARS,
-    "requested_time": 1e11,
-    "allocated_processors": 1e9,
-    "requested_processors": 1e9,
-}
+_MOST = np.array([LIMITS[field].high for field in SWF_FIELDS])
+_SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(?![\d.,]*\w)")  # 1024 or 1,024, but neither 1.024 nor 10,24
+
+_SIZES = ("MaxProcs", "MaxNodes", "MaxRecords", "MaxJobs")
+_DIGITS = 15
 
 _SCAN_BYTES = 100_000
 
@@ -98,8 +97,8 @@ class JobLog:
     def machine_processors(self) -> int:
         """Size of the logged machine: the header's ``MaxProcs``, else ``MaxNodes``, else the largest job."""
         for key in ("MaxProcs", "MaxNodes"):
-            size = _header_int(self.header, key)
-            if size is not None and size > 0:
+            size = _header_int(self.header, key, f"{self.source}, header")
+            if size:
                 return size
         return int(np.nanmax(self.processors, initial=1))
 
@@ -114,23 +113,33 @@ def read_swf(path: str | Path) -> JobLog:
     - ``no_processors``: neither allocated nor requested ones are known
     - ``above_machine``: more processors than the header's ``MaxProcs`` (or ``MaxNodes``)
     - ``negative``: lines with a negative value other than -1, which becomes missing
+    - ``partial``: parts of a job (status 2, 3 or 4), which has a line of its own besides
     - ``missing_lines``: jobs that the header's ``MaxRecords`` (or ``MaxJobs``) promises but the file lacks
 
+    Everything smaller than damage that no job should have (a run time of zero, more processors than the
+    machine) is kept and counted in this way. Only a header tells of a log that was cut between two lines.
+
     :param path: the file
-    :raises TraceError: if the file cannot be read, holds no job, or a line has not 18 fields, is not made
-        of numbers, or holds a number beyond all reason; the message names the file and the line
+    :raises TraceError: if the file cannot be read, is cut within a line or holds no job; if a line has not
+        18 fields, is not made of numbers, holds a number beyond
+        :data:`~greendc.traces.limits.LIMITS`, or the number of an earlier job; and for a size in the header
+        that is no whole number; the message names the file and the line
     """
-    return parse_swf(read_text(path), str(path))
+    return parse_swf(read_file(path), str(path))
 
 
 def parse_swf(data: bytes, name: str) -> JobLog:
     """Return the job log in the text ``data``, which errors call ``name``; see :func:`read_swf`."""
+    data = clean_text(data, name, any_encoding=True)
     header = _read_header(data)
+    for key in _SIZES:
+        _header_int(header, key, f"{name}, line {_header_line(data, key)}")
     table = _parse(data)
     if table is None:
         raise _first_bad_line(data, name)
     if len(table) == 0:
         raise TraceError(f"{name}: the log is empty (no line of it is a job)")
+    _refuse_doubled_jobs(table, data, name)
     counts = _count_odd_lines(table, header)
     table[table < 0.0] = np.nan
     if counts["unsorted"] or counts["no_submit_time"]:
@@ -143,26 +152,60 @@ def _parse(data: bytes) -> NDArray[np.float64] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            # The 19th column shows lines that are too long, without making pandas guess at an index.
+            # The 19th column shows lines that are too long, without making pandas guess at an index. Only a
+            # field that is not there is NaN.
             frame = pd.read_csv(
                 io.BytesIO(data),
                 sep=r"\s+",
                 comment=";",
                 header=None,
-                names=range(len(SWF_FIELDS) + 1),
+                names=range(_UNUSED + 1),
                 index_col=False,
                 dtype=np.float64,
+                na_values=[""],
+                keep_default_na=False,
                 quoting=csv.QUOTE_NONE,
             )
     except pd.errors.EmptyDataError:
         return np.empty((0, len(SWF_FIELDS)))
     except (ValueError, pd.errors.ParserWarning):
         return None
-    table: NDArray[np.float64] = frame.to_numpy(np.float64)[:, : len(SWF_FIELDS)]
-    too_long = frame[len(SWF_FIELDS)].notna().any()
-    # NaN compares false, so short lines and the text "nan" fail here too.
-    sound = bool((np.abs(table) <= np.array([_LIMITS[field] for field in SWF_FIELDS])).all())
+    table: NDArray[np.float64] = frame.to_numpy(np.float64)[:, :_UNUSED]
+    too_long = frame[_UNUSED].notna().any()
+    # NaN compares false, so short lines fail here too. pandas takes a column of nothing but "true" for ones.
+    sound = bool((np.abs(table) <= _MOST).all()) and not _may_hold_words(data, table)
     return np.ascontiguousarray(table) if sound and not too_long else None
+
+
+def _may_hold_words(data: bytes, table: NDArray[np.float64]) -> bool:
+    """Tell whether a column of 0 and 1 can be one of false and true: job lines have no letters but e."""
+    if not bool(((table == 0.0) | (table == 1.0)).all(axis=0).any()):
+        return False
+    lines = re.sub(rb";[^\n]*", b"", data).lower()
+    return b"true" in lines or b"false" in lines
+
+
+def _refuse_doubled_jobs(table: NDArray[np.float64], data: bytes, name: str) -> None:
+    """Refuse the number of an earlier job, but for parts of a job and for jobs without a number."""
+    jobs = table[~np.isin(table[:, _STATUS], _PARTS) & (table[:, _JOB] >= 0), _JOB]
+    if bool((np.diff(jobs) > 0).all()) or len(np.unique(jobs)) == len(jobs):
+        return
+    seen: dict[float, int] = {}
+    for number, words in _job_lines(data):
+        job = float(words[_JOB])
+        if job < 0 or float(words[_STATUS]) in _PARTS:
+            continue
+        if job in seen:
+            raise TraceError(f"{name}, line {number}: job={words[_JOB]} is that of line {seen[job]}, too")
+        seen[job] = number
+
+
+def _job_lines(data: bytes, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of each line that is no comment."""
+    for number, raw in enumerate(io.BytesIO(data), start=first):
+        words = raw.decode("utf-8", "replace").split(";", 1)[0].split()
+        if words:
+            yield number, words
 
 
 def _first_bad_line(data: bytes, name: str) -> TraceError:
@@ -178,32 +221,26 @@ def _first_bad_line(data: bytes, name: str) -> TraceError:
         else:
             first += half.count(b"\n")
             data = data[middle:]
-    for number, raw in enumerate(io.BytesIO(data), start=first):
-        line = raw.decode("utf-8", "replace").strip()
-        words = line.split(";", 1)[0].split()
-        if not words:
-            continue
+    for number, words in _job_lines(data, first):
         place = f"{name}, line {number}"
-        if len(words) != len(SWF_FIELDS):
+        if len(words) != _UNUSED:
+            line = " ".join(words)
             return TraceError(
-                f"{place}: a job has {len(SWF_FIELDS)} fields, but this line has {len(words)}: {line[:60]!r}"
+                f"{place}: a job has {_UNUSED} fields, but this line has {len(words)}: {line[:60]!r}"
             )
         for field, word in zip(SWF_FIELDS, words, strict=True):
-            try:
-                value = float(word)
-            except ValueError:
-                return TraceError(f"{place}: {field}={word[:40]!r}: must be a number")
-            if np.isnan(value):
-                return TraceError(f"{place}: {field}={word[:40]}: must be a number (-1 if it is missing)")
-            if abs(value) > _LIMITS[field]:
-                return TraceError(f"{place}: {field}={word[:40]}: must be at most {_LIMITS[field]:g}")
+            if not NUMBER.fullmatch(word):
+                return TraceError(f"{place}: {field}={word[:40]!r}: must be a number (-1 if it is missing)")
+            if abs(float(word)) > LIMITS[field].high:
+                return TraceError(f"{place}: {field}={word[:40]}: must be at most {LIMITS[field].high:g}")
     return TraceError(f"{name}: not a job log in Standard Workload Format")
 
 
 def _count_odd_lines(table: NDArray[np.float64], header: Mapping[str, str]) -> dict[str, int]:
     submit, processors = np.where(table[:, _SUBMIT] < 0, np.nan, table[:, _SUBMIT]), _processors(table)
-    machine = _header_int(header, "MaxProcs") or _header_int(header, "MaxNodes") or np.inf
-    promised = _header_int(header, "MaxRecords") or _header_int(header, "MaxJobs") or 0
+    sizes = {key: _header_int(header, key, "header") for key in _SIZES}
+    machine = sizes["MaxProcs"] or sizes["MaxNodes"] or np.inf
+    promised = sizes["MaxRecords"] or sizes["MaxJobs"] or 0
     odd = {
         "unsorted": submit[1:] < submit[:-1],
         "no_submit_time": np.isnan(submit),
@@ -211,6 +248,7 @@ def _count_odd_lines(table: NDArray[np.float64], header: Mapping[str, str]) -> d
         "no_processors": np.isnan(processors),
         "above_machine": processors > machine,
         "negative": ((table < 0) & (table != -1)).any(axis=1),
+        "partial": np.isin(table[:, _STATUS], _PARTS),
     }
     counts = {kind: int(np.count_nonzero(flags)) for kind, flags in odd.items()}
     return counts | {"missing_lines": max(0, promised - len(table))}
@@ -240,7 +278,23 @@ def _read_header(data: bytes) -> dict[str, str]:
     return header
 
 
-def _header_int(header: Mapping[str, str], key: str) -> int | None:
-    """Return the first number of a header entry; some logs add a remark to it."""
-    words = header.get(key, "").split()
-    return int(words[0]) if words and words[0].isdecimal() else None
+def _header_line(data: bytes, key: str) -> int:
+    """Return the line of the first header entry of a name; 0 if there is none."""
+    entry = re.search(rb"^[; \t]*" + key.encode() + rb"\s*:", data, re.MULTILINE)
+    return data.count(b"\n", 0, entry.start()) + 1 if entry else 0
+
+
+def _header_int(header: Mapping[str, str], key: str, place: str) -> int | None:
+    """Return the number with which a header entry begins; some logs add a remark to it.
+
+    ``None`` stands for an entry that is missing, -1, or only words.
+
+    :raises TraceError: for a number that is not a whole one, as 1.024 or 1,02
+    """
+    text = header.get(key, "").split("\n", 1)[0].strip()
+    if not text or text.split()[0] == "-1" or not re.match(r"[-+.,]?\d", text):
+        return None
+    size = _SIZE.match(text)
+    if size is None or len(size[1]) > _DIGITS:
+        raise TraceError(f"{place}: {key}={text[:40]!r}: must begin with a whole number")
+    return int(size[1].replace(",", ""))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from greendc.traces.tables import TraceError, read_text
+from greendc.traces.limits import LIMITS
+from greendc.traces.table_reader import NUMBER, Table, clean_text, read_table
+from greendc.traces.trace_files import TraceError, read_file
 
 # What EPW writes for a missing value (EnergyPlus Auxiliary Programs), and its columns, counted from 0.
 _EPW = {
@@ -22,7 +24,10 @@ _EPW = {
     "dhi": (15, 9999.0),
     "wind_speed": (21, 999.0),
 }
-_EPW_COLUMNS, _EPW_HEADER = 35, 8
+_EPW_COLUMNS = tuple(str(column) for column in range(35))
+_EPW_HEADER = 8
+_EPW_CLOCK = {"0": "year", "1": "month", "2": "day", "3": "hour"}
+_EPW_PLACE = 10  # cells of its first line
 _NSRDB = {
     "ghi": "GHI",
     "dni": "DNI",
@@ -30,7 +35,9 @@ _NSRDB = {
     "temperature": "Temperature",
     "surface_wind": "Wind Speed",
 }
+_CLOCK = {"Year": "year", "Month": "month", "Day": "day", "Hour": "hour", "Minute": "minute"}
 _ATMOSPHERE = 101_325.0  # Pa
+_WIND_TOOLKIT_HEADER = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +80,20 @@ def read_weather(paths: Sequence[str | Path], hub_height: float) -> Weather:
 
     :param paths: one or two files
     :param hub_height: of the turbine in m above ground
-    :raises TraceError: for other files, too many or too few, or a value that is missing or not a number;
-        names the file and line
+    :raises TraceError: for other files, too many or too few, a value that is missing, no number or beyond
+        :data:`~greendc.traces.limits.LIMITS`, times that do not rise, and fewer rows than the header
+        promises; names the file and line
     """
-    texts: dict[str, tuple[str, list[str]]] = {}
+    texts: dict[str, tuple[str, bytes]] = {}
     for path in paths:
-        lines = read_text(path).decode("utf-8", "replace").splitlines()
-        kind = _kind(lines)
+        # Names of places may be in another encoding; they are not read.
+        text = clean_text(read_file(path), str(path), any_encoding=True)
+        kind = _kind(_lines(text, 5))
         if kind is None:
             raise TraceError(f"{path}: neither EPW, nor NSRDB (PSM CSV), nor WIND Toolkit (SRW)")
         if kind in texts:
             raise TraceError(f"{path}: the second {kind} file; one is needed")
-        texts[kind] = (str(path), lines)
+        texts[kind] = (str(path), text)
     if set(texts) == {"EPW"}:
         return _read_epw(*texts["EPW"])
     if set(texts) == {"NSRDB", "WIND Toolkit"}:
@@ -93,6 +102,11 @@ def read_weather(paths: Sequence[str | Path], hub_height: float) -> Weather:
         f"weather files of kind {' and '.join(sorted(texts)) or 'none'}: "
         "needed are one EPW file, or one NSRDB file and one WIND Toolkit (SRW) file"
     )
+
+
+def _lines(text: bytes, count: int) -> list[str]:
+    """Return the first lines, fewer if the text has not so many."""
+    return [line.decode() for line in text.split(b"\n", count)[:count]]
 
 
 def _kind(lines: list[str]) -> str | None:
@@ -105,19 +119,28 @@ def _kind(lines: list[str]) -> str | None:
     return None
 
 
-def _read_epw(name: str, lines: list[str]) -> Weather:
-    place = _floats(name, 1, lines[0].split(",")[6:10], 4)
-    rows = _rows(name, lines, _EPW_HEADER, _EPW_COLUMNS)
+def _read_epw(name: str, text: bytes) -> Weather:
+    lines = _lines(text, _EPW_HEADER)
+    place = lines[0].split(",")
+    if len(place) != _EPW_PLACE:
+        raise TraceError(f"{name}, line 1: {len(place)} fields instead of {_EPW_PLACE}")
+    latitude, longitude, offset, altitude = _place(name, 1, place[6:10])
+    table = _table(text, name, _EPW_HEADER, _EPW_COLUMNS)
+    columns = {str(column): field for field, (column, _) in _EPW.items()}
+    frame = table.read([*_EPW_CLOCK, *columns])
     values = {}
-    for field, (column, missing) in _EPW.items():
-        values[field] = _numbers(name, rows[column], field, _EPW_HEADER)
-        _refuse(values[field] >= missing, name, _EPW_HEADER, f"{field} is missing")
+    for column, field in columns.items():
+        values[field] = frame[column].to_numpy(np.float64)
+        table.refuse(values[field] >= _EPW[field][1], f"{field} is missing")
+        table.check(field, values[field], field)
     # Hours are numbered 1 to 24 by their end. The months of a typical year are of different years, of which
     # the first is taken for all.
-    clock = pd.DataFrame({"year": rows[0].iloc[0], "month": rows[1], "day": rows[2]}).astype(float)
-    ends = pd.to_datetime(clock, errors="coerce") + pd.to_timedelta(rows[3].astype(float), unit="h")
+    clock = _clock(table, frame, _EPW_CLOCK)
+    table.refuse((clock["hour"] < 1).to_numpy(), "the time must be a date and an hour from 1 to 24")
+    ends = _stamps(table, clock.assign(year=clock["year"].iloc[0]))
+    _check_end(table, lines[-1], clock)
     return Weather(
-        middle=_localize(name, _EPW_HEADER, ends - pd.Timedelta(minutes=30), place[2]),
+        middle=_localize(ends - pd.Timedelta(minutes=30), offset),
         ghi=values["ghi"],
         dni=values["dni"],
         dhi=values["dhi"],
@@ -126,55 +149,95 @@ def _read_epw(name: str, lines: list[str]) -> Weather:
         wind_speed=values["wind_speed"],
         wind_height=10.0,
         density=_density(values["pressure"], values["temperature"]),
-        latitude=place[0],
-        longitude=place[1],
-        altitude=place[3],
+        latitude=latitude,
+        longitude=longitude,
+        altitude=altitude,
     )
 
 
-def _join(nsrdb: tuple[str, list[str]], toolkit: tuple[str, list[str]], hub_height: float) -> Weather:
-    name, lines = nsrdb
-    about = dict(zip(lines[0].split(","), lines[1].split(","), strict=False))
-    place = _floats(
-        name, 2, [about.get(key, "") for key in ("Latitude", "Longitude", "Local Time Zone", "Elevation")], 4
+def _check_end(table: Table, periods: str, clock: pd.DataFrame) -> None:
+    """Refuse a file that ends before the day that its last header line names (``..., 1/ 1,12/31``)."""
+    cells = periods.split(",")
+    if cells[0] != "DATA PERIODS" or cells[1:2] != ["1"]:
+        return
+    end = [cell.strip() for cell in cells[-1].split("/")[:2]]
+    last = len(clock) - 1
+    found = [str(clock[field].iloc[last]) for field in ("month", "day")]
+    if end != found or clock["hour"].iloc[last] != 24:
+        raise table.error(last, f"the file ends here, but line {_EPW_HEADER} promises data up to {cells[-1]}")
+
+
+def _join(nsrdb: tuple[str, bytes], toolkit: tuple[str, bytes], hub_height: float) -> Weather:
+    name, text = nsrdb
+    keys, cells = (line.split(",") for line in [*_lines(text, 2), "", ""][:2])
+    if len(keys) != len(cells):
+        raise TraceError(f"{name}, line 2: {len(cells)} fields instead of {len(keys)}")
+    about = dict(zip(keys, cells, strict=True))
+    latitude, longitude, offset, altitude = _place(
+        name, 2, [about.get(key, "") for key in ("Latitude", "Longitude", "Local Time Zone", "Elevation")]
     )
-    header = lines[2].split(",")
-    rows = _rows(name, lines, 3, len(header)).set_axis(header, axis=1)
-    unknown = {"Year", "Month", "Day", "Hour", "Minute", *_NSRDB.values()} - set(header)
-    if unknown:
-        raise TraceError(f"{name}, line 3: no column {sorted(unknown)[0]!r}")
-    values = {field: _numbers(name, rows[column], column, 3) for field, column in _NSRDB.items()}
-    clock = rows[["Year", "Month", "Day", "Hour", "Minute"]].apply(pd.to_numeric, errors="coerce")
-    stamps = pd.to_datetime(clock, errors="coerce")
+    table = _table(text, name, 2)
+    frame = table.read([*_CLOCK, *_NSRDB.values()])
+    values = {field: frame[column].to_numpy(np.float64) for field, column in _NSRDB.items()}
+    for field, column in _NSRDB.items():
+        table.check(column, values[field], _quantity(field))
+    stamps = _stamps(table, _clock(table, frame, _CLOCK))
     wind = _read_toolkit(*toolkit, hub_height)
-    if len(wind["Speed"]) != len(rows):
-        raise TraceError(f"{toolkit[0]}: has {len(wind['Speed'])} rows, but {name} has {len(rows)}")
+    if len(wind["Speed"]) != len(table):
+        raise TraceError(f"{toolkit[0]}: has {len(wind['Speed'])} rows, but {name} has {len(table)}")
     # NSRDB stamps the middle of the step where it can (minute 30 of hourly data); its sun is of that moment.
     return Weather(
-        middle=_localize(name, 3, stamps, place[2]),
+        middle=_localize(stamps, offset),
         **values,
         wind_speed=wind["Speed"],
         wind_height=float(wind["height"][0]),
-        density=_density(wind["Pressure"] * _ATMOSPHERE, wind["Temperature"]),
-        latitude=place[0],
-        longitude=place[1],
-        altitude=place[3],
+        density=_density(wind["Pressure"], wind["Temperature"]),
+        latitude=latitude,
+        longitude=longitude,
+        altitude=altitude,
     )
 
 
-def _read_toolkit(name: str, lines: list[str], hub_height: float) -> dict[str, NDArray[np.float64]]:
-    """Return temperature (°C), pressure (atm) and speed (m/s) at the height nearest to ``hub_height``."""
-    kinds, units, heights = (lines[row].split(",") for row in (2, 3, 4))
-    wanted = {"Temperature": "C", "Pressure": "atm", "Speed": "m/s"}
-    columns = list(zip(kinds, units, _floats(name, 5, heights, len(kinds)), strict=False))
-    height = min((h for kind, _, h in columns if kind == "Speed"), key=lambda h: abs(h - hub_height))
-    rows = _rows(name, lines, 5, len(kinds))
+def _read_toolkit(name: str, text: bytes, hub_height: float) -> dict[str, NDArray[np.float64]]:
+    """Return temperature (°C), pressure (Pa) and speed (m/s) at the height nearest to ``hub_height``."""
+    lines = _lines(text, _WIND_TOOLKIT_HEADER)
+    kinds, units, heights = (line.split(",") for line in lines[2:5])
+    for line, cells in ((4, units), (5, heights)):
+        if len(cells) != len(kinds):
+            raise TraceError(f"{name}, line {line}: {len(cells)} fields instead of {len(kinds)}")
+    names = [
+        f"{kind} in {unit} at {height:g} m"
+        for kind, unit, height in zip(kinds, units, _floats(name, 5, heights, "wind_height"), strict=True)
+    ]
+    for number, column in enumerate(names):
+        if column in names[:number]:
+            raise TraceError(f"{name}, lines 3 to 5: two columns of {column}")
+    known = [float(height) for kind, height in zip(kinds, heights, strict=True) if kind == "Speed"]
+    height = min(known, key=lambda h: abs(h - hub_height))
+    table = _table(text, name, _WIND_TOOLKIT_HEADER, names)
+    _check_length(table, lines[0])
+    wanted = {
+        "Temperature": ("C", "temperature", 1.0),
+        "Pressure": ("atm", "pressure", _ATMOSPHERE),
+        "Speed": ("m/s", "wind_speed", 1.0),
+    }
+    columns = {kind: f"{kind} in {unit} at {height:g} m" for kind, (unit, _, _) in wanted.items()}
+    for column in columns.values():
+        if column not in names:
+            raise TraceError(f"{name}: no {column}")
+    frame = table.read(columns.values())
     values = {"height": np.array([height])}
-    for kind, unit in wanted.items():
-        if (kind, unit, height) not in columns:
-            raise TraceError(f"{name}: no {kind} in {unit} at {height:g} m")
-        values[kind] = _numbers(name, rows[columns.index((kind, unit, height))], kind, 5)
+    for kind, (_, quantity, factor) in wanted.items():
+        cells_of_kind = frame[columns[kind]].to_numpy(np.float64)
+        values[kind] = table.check(kind, cells_of_kind, quantity, factor)
     return values
+
+
+def _check_length(table: Table, about: str) -> None:
+    """Refuse a file with fewer or more rows than its first line says, whose last cell is their number."""
+    rows = about.rpartition(",")[2].strip()
+    if rows.isdecimal() and int(rows) != len(table):
+        raise TraceError(f"{table.name}: has {len(table)} rows, but line 1 promises {rows}")
 
 
 def _density(pressure: NDArray[np.float64], temperature: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -182,38 +245,56 @@ def _density(pressure: NDArray[np.float64], temperature: NDArray[np.float64]) ->
     return pressure / (287.05 * (temperature + 273.15))
 
 
-def _rows(name: str, lines: list[str], header: int, columns: int) -> pd.DataFrame:
-    """Return the cells after the header as text, or say which line has not the right number of them."""
-    body = lines[header:]
-    for number, line in enumerate(body, start=header + 1):
-        if line.count(",") != columns - 1:
-            raise TraceError(f"{name}, line {number}: has {line.count(',') + 1} cells, not {columns}")
-    if not body:
+def _table(text: bytes, name: str, skip: int, columns: Sequence[str] | None = None) -> Table:
+    """Return the table behind a header of ``skip`` lines, or say that there is none."""
+    table = read_table(text, name, columns, skip=skip) if text.count(b"\n") > skip else None
+    if table is None or not len(table):
         raise TraceError(f"{name}: has no rows after its header")
-    return pd.read_csv(io.StringIO("\n".join(body)), header=None, dtype=str)
+    return table
 
 
-def _numbers(name: str, cells: pd.Series, field: str, header: int) -> NDArray[np.float64]:
-    values = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
-    _refuse(~np.isfinite(values), name, header, f"{field} must be a finite number")
-    return values
+def _quantity(field: str) -> str:
+    return "wind_speed" if field == "surface_wind" else field
 
 
-def _floats(name: str, line: int, cells: Sequence[str], count: int) -> list[float]:
-    try:
-        values = [float(cell) for cell in cells]
-    except ValueError:
-        values = []
-    if len(values) != count:
-        raise TraceError(f"{name}, line {line}: must hold {count} numbers, not {','.join(cells)[:60]!r}")
-    return values
+def _place(name: str, line: int, cells: Sequence[str]) -> list[float]:
+    """Return latitude, longitude, offset from UTC and altitude."""
+    return [
+        number
+        for cell, quantity in zip(cells, ("latitude", "longitude", "utc_offset", "altitude"), strict=True)
+        for number in _floats(name, line, [cell], quantity)
+    ]
 
 
-def _localize(name: str, header: int, stamps: pd.Series, hours: float) -> pd.DatetimeIndex:
-    _refuse(stamps.isna().to_numpy(), name, header, "the time must be a date and an hour")
-    return pd.DatetimeIndex(stamps).tz_localize(f"UTC{hours:+03.0f}:{round(abs(hours) % 1 * 60):02d}")
+def _floats(name: str, line: int, cells: Sequence[str], quantity: str) -> list[float]:
+    """Return numbers of a header, within the limits of their quantity."""
+    limit = LIMITS[quantity]
+    for cell in cells:
+        if not NUMBER.fullmatch(cell) or not limit.low <= float(cell) <= limit.high:
+            raise TraceError(f"{name}, line {line}: {quantity}={cell[:40]!r}: must be {limit}")
+    return [float(cell) for cell in cells]
 
 
-def _refuse(bad: NDArray[np.bool_], name: str, header: int, what: str) -> None:
-    if bad.any():
-        raise TraceError(f"{name}, line {header + 1 + int(np.argmax(bad))}: {what}")
+def _clock(table: Table, frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return year, month, day, hour and minute as whole numbers."""
+    clock = frame[list(columns)].rename(columns=columns)
+    whole = (clock % 1 == 0).all(axis=1) & (clock.abs() < 10_000).all(axis=1)
+    table.refuse(~whole.to_numpy(), "the time must be made of whole numbers")
+    table.check("year", clock["year"].to_numpy(np.float64), "year")
+    return clock.astype(np.int64)
+
+
+def _stamps(table: Table, clock: pd.DataFrame) -> pd.Series:
+    """Return times, each later than that of the row before."""
+    hours, minutes = clock["hour"], clock.get("minute", pd.Series(0, clock.index))
+    days = pd.to_datetime(clock[["year", "month", "day"]], errors="coerce")
+    bad = days.isna() | ~hours.between(0, 24) | ~minutes.between(0, 59)
+    table.refuse(bad.to_numpy(), "the time must be a date and an hour")
+    stamps = days + pd.to_timedelta(60 * hours + minutes, unit="min")
+    falling = np.diff(stamps.to_numpy("datetime64[s]").astype(np.int64), prepend=-(2**62)) <= 0
+    table.refuse(falling, "the time does not come after that of the row before")
+    return stamps
+
+
+def _localize(stamps: pd.Series, hours: float) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(stamps).tz_localize(timezone(timedelta(hours=hours)))

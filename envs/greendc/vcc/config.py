@@ -98,10 +98,11 @@ class VCCConfig:
         require(-12 <= self.utc_offset <= 14, "utc_offset", self.utc_offset, "whole hours from -12 to 14")
         require(1 <= self.days <= 30, "days", self.days, "from 1 to 30")
         require_one_of("forecast", self.forecast, FORECASTS)
-        require(self.forecast_noise >= 0, "forecast_noise", self.forecast_noise, "0 or more (kg CO2/kWh)")
+        finite = 0 <= self.forecast_noise < float("inf")
+        require(finite, "forecast_noise", self.forecast_noise, "finite and 0 or more (kg CO2/kWh)")
         require(0 < self.target_load <= 1, "target_load", self.target_load, "above 0 and at most 1")
         if self.capacity is not None:
-            require(0 < self.capacity < 1e6, "capacity", self.capacity, "positive (machine units)")
+            require(1e-6 <= self.capacity < 1e6, "capacity", self.capacity, "1e-6 to 1e6 (machine units)")
         for field in ("kw_per_unit", "carbon_weight", "slo_weight"):
             value = getattr(self, field)
             require(0 <= value < float("inf"), field, value, "finite and 0 or more")
@@ -115,8 +116,12 @@ class VCCConfig:
         )
         require_one_of("reward_baseline", self.reward_baseline, ("no_delay", "none"))
         require(
-            self.eviction_loss_hours >= 0, "eviction_loss_hours", self.eviction_loss_hours, "0 or more hours"
+            0 <= self.eviction_loss_hours < 10**6,
+            "eviction_loss_hours",
+            self.eviction_loss_hours,
+            "0 or more hours, below a million",
         )
         require_one_of("observation", self.observation, ("page", "extended"))
         if self.discrete_actions is not None:
-            require(self.discrete_actions >= 2, "discrete_actions", self.discrete_actions, "2 or more levels")
+            levels = self.discrete_actions
+            require(2 <= levels <= 10**6, "discrete_actions", levels, "from 2 to a million levels")

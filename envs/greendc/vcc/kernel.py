@@ -157,9 +157,10 @@ def step_batch(
     raws: Floats,
     out: NDArray[np.float32],
 ) -> int:
-    """Advance every environment by an hour; return the index of the first bad action, else -1.
+    """Advance every environment by an hour, or none of them.
 
-    Nothing is changed if an action is not a number from 0 to 1. Between the parameters below are the
+    Return 0; or i + 1 if the action of environment i is not a number from 0 to 1; or -i - 1 if its
+    episode is over or not begun. Between the parameters below are the
     fields of :class:`World`, :class:`State` and :class:`Report`: arrays in named tuples would take Numba
     2 us more to unpack, as long as an hour takes.
 
@@ -167,8 +168,10 @@ def step_batch(
     :param out: ``(n, size)`` observations, overwritten
     """
     for i in range(actions.shape[0]):
+        if all_counters[i, HOUR] >= switches[HOURS]:
+            return -i - 1
         if not 0.0 <= actions[i] <= 1.0:
-            return i
+            return i + 1
     for i in range(actions.shape[0]):
         places, keys, stack, fixed = all_places[i], all_keys[i], stacks[i], all_fixed[i]
         machines, waiting, calendar = all_machines[i], all_waiting[i], calendars[i]
@@ -214,7 +217,7 @@ def step_batch(
         for k in range(info.shape[0]):
             history[i, hour, k] = info[k]
         observe(forecast, scale, counters, lateness, switches, sums, raw, out[i])
-    return -1
+    return 0
 
 
 @compiled

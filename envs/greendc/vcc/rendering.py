@@ -87,12 +87,12 @@ def week_figure(
 
 def last_week(simulator: VCCSimulator, index: int) -> Figure:
     """Draw the last week, from a midnight on, of one environment."""
-    hour = int(simulator.state.counters[index, layout.HOUR])
+    hour = simulator.hour(index)
     first = max(0, (hour - WEEK + 23) // 24 * 24)
     history = simulator.report.history[index, first:hour]
     if hour == 0:  # nothing has run yet: an hour of nothing
         history = np.zeros((1, len(layout.INFO)))
-    month = simulator.months[int(simulator.state.counters[index, layout.MONTH])]
+    month = simulator.months[simulator.month(index)]
     return week_figure(
         history,
         simulator.world.no_delay[index, first : first + len(history)] / layout.MICRO,
@@ -125,7 +125,7 @@ def show(simulator: VCCSimulator, index: int) -> None:
 
 def summarize(simulator: VCCSimulator, index: int) -> str:
     """Return the last hour as a line of text."""
-    hour = int(simulator.state.counters[index, layout.HOUR])
+    hour = simulator.hour(index)
     if hour == 0:
         return f"hour 0 of {simulator.hours}: nothing has run yet"
     last = simulator.report.history[index, hour - 1]

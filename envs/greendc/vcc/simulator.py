@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import index as as_index
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
+from greendc.config import require
 from greendc.simulator import Observation, Simulator
 from greendc.traces.google import read_google_jobs
 from greendc.traces.google_like import generate
@@ -43,7 +45,10 @@ class VCCSimulator(Simulator):
     :raises ValueError: if the job trace or the emissions do not fit the configuration
     """
 
+    observation_space: spaces.Box
+
     def __init__(self, config: VCCConfig, num_envs: int = 1) -> None:
+        require(as_index(num_envs) >= 1, "num_envs", num_envs, "at least 1")
         self.config = config
         self.num_envs = num_envs
         self.hours = 24 * config.days
@@ -65,6 +70,7 @@ class VCCSimulator(Simulator):
                 f"days={config.days}: the job trace has {trace.days} days; "
                 "lower days or let resample_days=True draw them anew"
             )
+        require_countable(trace, self.hours)
         job_class = trace.job_class
         order = np.lexsort((job_class, trace.submit_hour))
         self._trace = np.zeros((len(trace), layout.TRACE_FIELDS), dtype=np.int32)
@@ -130,6 +136,8 @@ class VCCSimulator(Simulator):
             lateness=np.zeros((n, layout.LATE_ROWS, hours + 2 * layout.DAY + 1), dtype=np.int64),
             sums=np.zeros((n, layout.SUMS)),
         )
+        self.state.counters[:, layout.HOUR] = hours  # until the first reset, as if the episode were over
+        self._begun = np.zeros(n, dtype=np.bool_)
         self.report = kernel.Report(
             info=np.zeros((n, len(layout.INFO))),
             history=np.zeros((n, hours, len(layout.INFO))),
@@ -255,8 +263,10 @@ class VCCSimulator(Simulator):
         """Start a new episode: a month, its jobs and, for ``noisy``, its forecast errors, from ``rng``.
 
         :param options: ``{"month": "YYYY-MM"}`` picks one of the configuration's months
-        :raises ValueError: for an unknown option, or a month that the configuration does not have
+        :raises ValueError: for an index that is out of range, an unknown option, or a month that the
+            configuration does not have
         """
+        index = self._in_range(index)
         month = self._pick_month(rng, options or {})
         self.world.days[index] = self._pick_days(rng)
         kernel.begin(
@@ -275,6 +285,8 @@ class VCCSimulator(Simulator):
             noisy = np.clip(self._month_forecasts[month] + errors, 0.0, self._moer_bound)
             self._forecast[index] = forecast.with_features(noisy)
             counters[layout.FORECAST] = index
+        self.report.truncated[index] = False
+        self._begun[index] = True
 
     def _pick_month(self, rng: np.random.Generator, options: dict[str, Any]) -> int:
         unknown = set(options) - {"month"}
@@ -301,25 +313,58 @@ class VCCSimulator(Simulator):
         return weekdays + 7 * (draws * choices).astype(np.int64)
 
     def step(self, actions: NDArray[Any], out: Observation) -> None:
-        """Run one hour in every environment; see :class:`~greendc.simulator.Simulator`."""
-        assert isinstance(out, np.ndarray)
-        shape = (self.num_envs, self._observation_size)
-        if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise ValueError(f"out is {out.shape} {out.dtype}: must be {shape} float32, C-contiguous")
-        bad = self._step(self._fractions(actions), *self.world, *self.state, *self.report, out)
-        if bad >= 0:
-            raise ValueError(f"action[{bad}]={np.asarray(actions)[bad]}: must be {self._allowed_actions()}")
+        """Run one hour in every environment, or in none if it raises.
 
-    def _fractions(self, actions: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the actions as fractions of C, ``(num_envs,)``."""
+        :param actions: ``(num_envs, *action_space.shape)``
+        :param out: ``(num_envs, n)`` float32, as made by :meth:`empty_observations`, overwritten
+        :raises ValueError: if an action has the wrong shape or is not in the action space, or if ``out``
+            is another array
+        :raises RuntimeError: if an environment's episode is over or not begun
+        """
+        fractions = self._fractions(actions)
+        status = self._step(fractions, *self.world, *self.state, *self.report, self._writable(out))
+        if status > 0:
+            raise ValueError(f"action[{status - 1}]={actions[status - 1]}: must be {self._allowed_actions()}")
+        if status < 0:
+            raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+
+    def _writable(self, out: object) -> NDArray[np.float32]:
+        """Return a batch of observations, checked: the kernel, which writes into it, does not look."""
+        shape = (self.num_envs, self._observation_size)
+        if isinstance(out, np.ndarray):
+            if out.shape == shape and out.dtype == np.float32 and out.flags.carray:
+                return out
+            found = f"{out.shape} {out.dtype}"
+        else:
+            found = type(out).__name__
+        raise ValueError(f"out is {found}: must be {shape} float32, C-contiguous, aligned and writable")
+
+    def _in_range(self, index: int) -> int:
+        """Return the index of an environment."""
+        i = as_index(index)
+        require(0 <= i < self.num_envs, "index", index, f"an environment, from 0 to {self.num_envs - 1}")
+        return i
+
+    def _in_episode(self, index: int) -> int:
+        """Return the index of an environment that has been reset."""
+        i = self._in_range(index)
+        if not self._begun[i]:
+            raise RuntimeError(f"environment {i}: no episode has begun, call reset()")
+        return i
+
+    def _fractions(self, actions: object) -> NDArray[np.float64]:
+        """Return the actions as fractions of C, ``(num_envs,)`` and contiguous."""
         levels = self.config.discrete_actions
-        if actions.shape == (self.num_envs, 1) and levels is None:
-            return actions.astype(np.float64).reshape(self.num_envs)
-        if actions.shape == (self.num_envs,) and levels is not None and actions.dtype.kind in "iu":
-            return actions / (levels - 1)
+        if isinstance(actions, np.ndarray):
+            if levels is None and actions.shape == (self.num_envs, 1) and actions.dtype.kind in "fiu":
+                return actions.astype(np.float64, order="C").reshape(self.num_envs)
+            if levels is not None and actions.shape == (self.num_envs,) and actions.dtype.kind in "iu":
+                return np.divide(actions, levels - 1, dtype=np.float64, order="C")
+            found = f"of shape {actions.shape} and dtype {actions.dtype}"
+        else:
+            found = f"of type {type(actions).__name__}"
         raise ValueError(
-            f"actions of shape {actions.shape} and dtype {actions.dtype} for {self.num_envs} "
-            f"environment(s): each must be {self._allowed_actions()}"
+            f"actions {found} for {self.num_envs} environment(s): each must be {self._allowed_actions()}"
         )
 
     def _allowed_actions(self) -> str:
@@ -327,9 +372,13 @@ class VCCSimulator(Simulator):
         return "an array of shape (1,) in [0, 1]" if levels is None else f"an integer from 0 to {levels - 1}"
 
     def observe(self, out: Observation, index: int | None = None) -> None:
-        """Write present observations; see :class:`~greendc.simulator.Simulator`."""
-        assert isinstance(out, np.ndarray)
-        for i in range(self.num_envs) if index is None else (index,):
+        """Write present observations; see :class:`~greendc.simulator.Simulator`.
+
+        :raises ValueError: if the index is out of range, or ``out`` is not such a batch
+        :raises RuntimeError: if no episode has begun
+        """
+        out = self._writable(out)
+        for i in map(self._in_episode, range(self.num_envs) if index is None else (index,)):
             counters = self.state.counters[i]
             observe(
                 self.world.forecast,
@@ -344,6 +393,7 @@ class VCCSimulator(Simulator):
 
     def reset_info(self, index: int) -> dict[str, Any]:
         """Return the episode's month and the raw observation; call after :meth:`observe`."""
+        index = self._in_episode(index)
         return {
             "month": self.months[int(self.state.counters[index, layout.MONTH])],
             "observation": self.step_info["observation"][index].copy(),
@@ -352,17 +402,35 @@ class VCCSimulator(Simulator):
     # --- for planners and searches -----------------------------------------------------------------
 
     def hour(self, index: int) -> int:
-        """Return the hours of its episode that environment ``index`` has passed."""
-        return int(self.state.counters[index, layout.HOUR])
+        """Return the hours of its episode that environment ``index`` has passed.
+
+        :raises ValueError: if the index is out of range
+        :raises RuntimeError: if no episode has begun
+        """
+        return int(self.state.counters[self._in_episode(index), layout.HOUR])
+
+    def running_hour(self, index: int) -> int:
+        """Return :meth:`hour` for whoever decides on it.
+
+        :raises RuntimeError: also if the episode is over
+        """
+        hour = self.hour(index)
+        if hour == self.hours:
+            raise RuntimeError(f"environment {index}: the episode is over, call reset()")
+        return hour
+
+    def month(self, index: int) -> int:
+        """Return the index, in ``months``, of the month of environment ``index``; raises as :meth:`hour`."""
+        return int(self.state.counters[self._in_episode(index), layout.MONTH])
 
     @property
     def observation_scale(self) -> NDArray[np.float64]:
         """What the raw observation is multiplied by, ``(n,)``."""
-        return self._scale[: self.observation_space.shape[0]]  # type: ignore[index]
+        return self._scale[: self._observation_size]
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
-        return unfinished_jobs(self.state, index, self._first_places[:-1])
+        return unfinished_jobs(self.state, self._in_episode(index), self._first_places[:-1])
 
     def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
         """Make environments of this simulator exact copies of environment ``index`` of another.
@@ -371,10 +439,14 @@ class VCCSimulator(Simulator):
 
         :param source: a simulator of the same configuration; may be this one
         :param rows: the environments to overwrite
-        :raises ValueError: if the configurations differ
+        :raises ValueError: if the configurations differ, or an index is out of range
+        :raises RuntimeError: if no episode has begun in what is to be copied
         """
-        if source.config != self.config:
+        if not isinstance(source, VCCSimulator) or source.config != self.config:
             raise ValueError("copy_env: the simulators must have the same configuration")
+        if not self._has_jobs_of(source):
+            raise ValueError("copy_env: the simulators must have the same jobs, but their file has changed")
+        index, rows = source._in_episode(index), [self._in_range(row) for row in rows]
         copy_state(source.state, index, self.state, rows, self._first_places[:-1])
         for row in rows:
             self.world.days[row] = source.world.days[index]
@@ -384,9 +456,18 @@ class VCCSimulator(Simulator):
             if self.config.forecast == "noisy":
                 self._forecast[row] = source._forecast[index]
                 self.state.counters[row, layout.FORECAST] = row
+            self._begun[row] = True
+
+    def _has_jobs_of(self, other: VCCSimulator) -> bool:
+        """Return whether the other simulator, of the same configuration, has read the same jobs."""
+        if isinstance(self.config.workload, JobTrace) or self.config.workload == "google_like":
+            return True
+        pairs = (self._trace, other._trace), (self._hour_offsets, other._hour_offsets)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def episode_metrics(self, index: int) -> dict[str, float]:
-        """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`."""
+        """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`; raises as :meth:`hour`."""
+        index = self._in_episode(index)
         state, counters = self.state, self.state.counters[index]
         delays = state.lateness[index, layout.DELAYS].copy()
         unfinished = count_unfinished(
@@ -424,10 +505,27 @@ def load_trace(config: VCCConfig) -> JobTrace:
     return read_google_jobs(path)
 
 
+def require_countable(trace: JobTrace, hours: int) -> None:
+    """Raise a ``ValueError`` if hours, or the work of an episode, are too large for the kernel's integers."""
+    longest = int(trace.duration.max())
+    most = np.iinfo(np.int32).max - hours - layout.DAY
+    require(longest <= most, "workload", f"a job of {longest} hours", f"one of jobs of at most {most} hours")
+    work = np.bincount(trace.submit_hour // layout.DAY, trace.cpu.astype(np.float64) * trace.duration)
+    most_work = float(work.max()) * (hours // layout.DAY + 1)
+    most = 2**62 // layout.MICRO
+    found = f"up to {most_work / layout.MICRO:.3g} machine-unit-hours an episode"
+    require(most_work / layout.MICRO < most, "workload", found, f"below {most:.3g}")
+
+
 def capacity_of(config: VCCConfig, trace: JobTrace) -> int:
-    """Return C in millionths of a machine unit; warn above a target load of 0.8."""
+    """Return C in millionths of a machine unit; warn above a target load of 0.8.
+
+    :raises ValueError: if so small a ``target_load`` needs a million machines
+    """
     if config.capacity is not None:
         return round(config.capacity * layout.MICRO)
+    needed = trace.mean_load / config.target_load
+    require(needed < 1e6, "target_load", config.target_load, f"at least {trace.mean_load / 1e6:.3g} here")
     if config.target_load > 0.8:
         warnings.warn(
             f"target_load={config.target_load}: above 0.8 the work of some days exceeds the capacity",

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sb3_greendc.bc.distill import distill, resize
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners.common import (
     ENV_ID,

@@ -103,7 +103,7 @@ def test_bad_options_are_named(name, options):
         ("rollout", {"floor": float("nan")}, "floor=nan: must be at least 0"),
         ("rollout", {"floor": True}, "rollout: floor=True: must be a number"),
         ("rollout", {"base": 7}, "rollout: base=7: must be text"),
-        ("rollout", {"prior": 3}, "prior=3: must be the path of a model"),
+        ("rollout", {"prior": "a/path"}, "prior='a/path': must be a function of observations"),
         ("plan", {"threshold": "x"}, "plan: threshold='x': must be a number"),
     ],
 )

@@ -270,7 +270,7 @@ def test_what_cannot_be_solved_says_why(monkeypatch):
     pool.step(np.array([11]), out)
     with pytest.raises(ValueError, match="beginning of an episode"):
         clairvoyant_optimum(pool)
-    with pytest.raises(ValueError, match="has begun"):
+    with pytest.raises(RuntimeError, match="has begun"):
         recorded_instance(ResourcePoolSimulator(ResourcePoolConfig()))
     pool = ResourcePoolSimulator(ResourcePoolConfig())
     pool.reset_env(0, np.random.default_rng(0))

@@ -347,7 +347,7 @@ def test_paths_logs_and_objects(tmp_path):
     path = tmp_path / "log.swf"
     path.write_text(
         "; MaxProcs: 100\n"
-        + "\n".join(f"{n} {60 * n} -1 60 10 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1" for n in range(50))
+        + "".join(f"{n} {60 * n} -1 60 10 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n" for n in range(50))
     )
     expected = sample(make_workload(read_swf(path), **POOL), 100)
     for spec in (path, str(path)):

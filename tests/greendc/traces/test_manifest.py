@@ -8,7 +8,7 @@ import pytest
 
 from greendc.traces import manifest
 from greendc.traces.manifest import Entry, data_folder, format_manifest, load_checked, read_manifest
-from greendc.traces.tables import TraceError
+from greendc.traces.trace_files import TraceError
 
 ENTRY = Entry(
     file="moer/x.csv",

@@ -19,7 +19,7 @@ NSRDB_HEADER = (
     "Year,Month,Day,Hour,Minute,GHI,DHI,DNI,Wind Speed,Temperature",
 )
 SRW_HEADER = (
-    "1,city,TX,country,2012,33.6,-101.9,Not Available,1,48",
+    "1,city,TX,country,2012,33.6,-101.9,Not Available,1,{rows}",
     "WIND Toolkit data",
     "Temperature,Pressure,Speed,Direction,Temperature,Pressure,Speed,Direction",
     "C,atm,m/s,Degrees,C,atm,m/s,Degrees",
@@ -52,7 +52,7 @@ def toolkit(speeds, **cells):
         ",".join(str(cells.get(f"r{r}c{c}", value)) for c, value in enumerate(row))
         for r, row in enumerate(rows)
     ]
-    return [*SRW_HEADER, *lines]
+    return [SRW_HEADER[0].format(rows=len(lines)), *SRW_HEADER[1:], *lines]
 
 
 def epw(stamps=None, **cells):
@@ -158,10 +158,10 @@ def test_other_jumps_of_the_clock_are_refused(tmp_path):
     [
         (epw(r3c13=9999), "a.txt, line 12: ghi is missing"),
         (epw(r3c21=999), "a.txt, line 12: wind_speed is missing"),
-        (epw(r3c6="warm"), "a.txt, line 12: temperature must be a finite number"),
+        (epw(r3c6="warm"), "a.txt, line 12: 6='warm': must be a finite number"),
         (epw(r0c1=13), "a.txt, line 9: the time must be a date and an hour"),
-        ([*epw(), "1,2"], f"a.txt, line {8 + HOURS + 1}: has 2 cells, not 35"),
-        (["LOCATION,here", *epw()[1:]], "a.txt, line 1: must hold 4 numbers"),
+        ([*epw(), "1,2"], f"a.txt, line {8 + HOURS + 1}: 2 fields instead of 35"),
+        (["LOCATION,here", *epw()[1:]], "a.txt, line 1: 2 fields instead of 10"),
         (epw()[:8], "a.txt: has no rows after its header"),
         (["some", "text"], "a.txt: neither EPW, nor NSRDB"),
         (nsrdb(), "weather files of kind NSRDB: needed are one EPW file, or one NSRDB file and"),
@@ -176,14 +176,18 @@ def test_bad_weather_files(tmp_path, lines, message):
 @pytest.mark.parametrize(
     ("sun_lines", "wind_lines", "message"),
     [
-        (nsrdb(r2c7=""), toolkit(np.ones(HOURS)), "sun.csv, line 6: DNI must be a finite number"),
+        (nsrdb(r2c7=""), toolkit(np.ones(HOURS)), "sun.csv, line 6: DNI is missing"),
         (nsrdb(r2c1=0), toolkit(np.ones(HOURS)), "sun.csv, line 6: the time must be a date"),
-        (nsrdb(), toolkit(np.ones(HOURS), r1c2="gust"), "wind.srw, line 7: Speed must be a finite number"),
+        (
+            nsrdb(),
+            toolkit(np.ones(HOURS), r1c2="gust"),
+            "wind.srw, line 7: Speed in m/s at 80 m='gust': must be a finite",
+        ),
         (nsrdb(), toolkit(np.ones(HOURS - 1)), "wind.srw: has 47 rows, but .*sun.csv has 48"),
         (
             [*NSRDB_HEADER[:2], NSRDB_HEADER[2].replace("DNI", "XXX"), *nsrdb()[3:]],
             toolkit(np.ones(HOURS)),
-            "sun.csv, line 3: no column 'DNI'",
+            "sun.csv: no column 'DNI'",
         ),
         (nsrdb(), nsrdb(), "wind.srw: the second NSRDB file"),
     ],

@@ -235,16 +235,28 @@ def test_discrete_levels_are_tenths():
         ({"region": "LADWP"}, "region='LADWP'"),
         ({"days": 31}, "days=31.*1 to 30"),
         ({"target_load": 0.0}, "target_load=0.0"),
+        ({"target_load": 1e-9}, "target_load=1e-09: must be at least"),
         ({"capacity": -1.0}, "capacity=-1.0"),
+        ({"capacity": 1e-9}, "capacity=1e-09: must be 1e-6 to 1e6"),
+        ({"eviction_loss_hours": 2**63}, "eviction_loss_hours=9223372036854775808.*below a million"),
+        ({"eviction_loss_hours": -1}, "eviction_loss_hours=-1"),
+        ({"forecast_noise": float("inf")}, "forecast_noise=inf: must be finite"),
         ({"slo": "page"}, "charge='incurred'.*day_end"),
         ({"workload": "no/such/folder"}, "workload='no/such/folder'"),
         ({"discrete_actions": 1}, "discrete_actions=1"),
+        ({"discrete_actions": 2**63}, "discrete_actions=9223372036854775808: must be from 2 to a million"),
         ({"kw_per_unit": float("nan")}, "kw_per_unit=nan"),
     ],
 )
 def test_bad_options_name_the_culprit(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         VCCEnv(**options)
+
+
+@pytest.mark.parametrize("num_envs", [0, -1])
+def test_a_batch_has_an_environment(num_envs):
+    with pytest.raises(ValueError, match=f"num_envs={num_envs}: must be at least 1"):
+        VCCVectorEnv(num_envs)
 
 
 def test_unknown_ids_and_reset_options():

@@ -10,10 +10,10 @@ import pytest
 import torch as th
 
 from greendc.baselines import make_policy
-from sb3_greendc.bc import agreement, agreement_scores, tie_sets
-from sb3_greendc.bc.driving import MEASURES
+from sb3_greendc.bc import agreement_scores, tie_sets
 from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.agreement import MEASURES, agreement
 
 SHARED = Path(os.environ.get("GREENDC_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 VECTORS = SHARED.parent / "vectors" / "vectors.json"

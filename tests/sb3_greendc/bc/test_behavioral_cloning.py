@@ -14,12 +14,14 @@ from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
-from sb3_greendc.bc import Cloning, agreement, behavioral_clone
+from sb3_greendc.bc import Cloning, behavioral_clone
 from sb3_greendc.bc.batches import Batches, split_episodes
 from sb3_greendc.bc.loss import MaskedLoss, most_likely_actions
 from sb3_greendc.bc.models import make_model
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset, collect
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.evaluation.agreement import agreement
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.extractors import JobSetPolicy, MaskedActorCriticPolicy
 

@@ -11,7 +11,7 @@ import torch as th
 from greendc.baselines import make_policy
 from sb3_greendc.bc.distill import Distillation, distill, regression_loss, resize
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.runs.models import load_model
 

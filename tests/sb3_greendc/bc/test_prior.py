@@ -7,10 +7,10 @@ import pytest
 
 from greendc.baselines import make_policy
 from sb3_greendc.bc.distill import distill
-from sb3_greendc.bc.prior import NetworkPrior, read_prior
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.prior import NetworkPrior, read_prior
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
 
 PROBLEM = {"mask": "now_on_time", "skip_forced": True, "offered_load": 1.0, "episode_steps": 60}
@@ -51,7 +51,7 @@ def test_rollouts_with_it_can_be_judged_and_recorded(path):
     env.seed(0)
     observations = env.reset()
     masks = observations["action_mask"].astype(bool)
-    sure = make_policy("rollout", env, futures=2, prior=path, trust=10**9)
+    sure = make_policy("rollout", env, futures=2, prior=read_prior(path, env.simulator), trust=10**9)
     prior = centered(read_prior(path, env.simulator)(observations), masks)
     judged = masks.sum(axis=1) > 1
     np.testing.assert_allclose(sure.advantages(observations)[judged], prior[judged], atol=1e-4)
@@ -63,7 +63,7 @@ def test_rollouts_with_it_can_be_judged_and_recorded(path):
 def test_what_ships_is_a_prior(name):
     release = release_for(name)
     env = make_vec_env(release.env_id, 1, **release.env_kwargs)
-    shipped = make_policy("rollout", env, prior=f"pretrained:{name}").prior
+    shipped = read_prior(f"pretrained:{name}", env.simulator)
     assert shipped.logit_scale == release.logit_scale > 0
     model = load_pretrained(name)
     for name, weights in shipped.model.policy.state_dict().items():
@@ -73,19 +73,19 @@ def test_what_ships_is_a_prior(name):
 def test_what_no_planner_has_taught_is_no_prior():
     env = make_vec_env("ResourcePool-10", 1)
     with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner has taught it"):
-        make_policy("rollout", env, prior="pretrained:DiscreteVCC")
+        read_prior("pretrained:DiscreteVCC", env.simulator)
 
 
 def test_another_mask_than_in_training_is_refused(path):
     env = make_vec_env("ResourcePool-10", 1)
     with pytest.raises(ValueError, match=r"trained with mask='now_on_time'; the environment has 'valid'"):
-        make_policy("rollout", env, prior=path)
+        read_prior(path, env.simulator)
 
 
 def test_another_outlook_than_in_training_is_refused(path):
     env = make_vec_env("ResourcePool-10", 1, **PROBLEM, outlook=12)
     with pytest.raises(ValueError, match="trained with outlook=0; the environment has 12"):
-        make_policy("rollout", env, prior=path)
+        read_prior(path, env.simulator)
 
 
 def test_a_scale_of_zero_is_refused(path):

@@ -10,7 +10,7 @@ from sb3_greendc import PIDLagrangianPPO
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.extractors import JobSetExtractor
 
 PROBLEM = {"mask": "now", "offered_load": 1.0, "episode_steps": 40}

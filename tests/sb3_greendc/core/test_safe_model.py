@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import zipfile
@@ -45,7 +46,7 @@ def trained(name: str) -> BaseAlgorithm:
     masked = name == "maskable_ppo"
     env = toy_vec_env("masked" if masked else "box", "discrete" if name in DISCRETE else "box")
     policy = "MultiInputPolicy" if masked else "MlpLstmPolicy" if "recurrent" in name else "MlpPolicy"
-    kwargs = KWARGS.get(name, {**REPLAY, **SMALL})
+    kwargs = KWARGS.get(name, {**REPLAY, **copy.deepcopy(SMALL)})
     return algorithm_class(name)(policy, env, seed=0, device="cpu", **kwargs).learn(40)
 
 
@@ -234,7 +235,9 @@ def test_a_bomb_is_refused_unread(tmp_path: Path) -> None:
 
 
 def test_learned_temperatures_and_targets_are_kept() -> None:
-    model = SAC("MlpPolicy", toy_vec_env("box", "box"), seed=0, device="cpu", **REPLAY, **SMALL).learn(40)
+    model = SAC(
+        "MlpPolicy", toy_vec_env("box", "box"), seed=0, device="cpu", **REPLAY, **copy.deepcopy(SMALL)
+    ).learn(40)
     loaded = read(file_of(model), SAC, device="cpu")
     assert th.equal(loaded.log_ent_coef, model.log_ent_coef)
     assert loaded.log_ent_coef != 0

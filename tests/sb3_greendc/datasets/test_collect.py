@@ -16,7 +16,8 @@ import greendc
 from greendc.baselines import make_policy
 from sb3_greendc.cli.collect import main
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset, collect
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.models import save_model
 
 POOL = {"units": 4, "horizon": 8, "ready_pool_size": 3, "episode_steps": 20, "resource_types": 1}

@@ -17,11 +17,11 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_greendc.bc.prior import read_prior
 from sb3_greendc.cli import calibrate_cost_limit, collect, evaluate, planners, release
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.prior import read_prior
 from sb3_greendc.runs.models import (
     MODEL_FILE,
     NORMALIZER_FILE,

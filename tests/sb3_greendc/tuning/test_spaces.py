@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.tuning import SPACES, Problem, make_problem, search_space, to_settings
 from sb3_greendc.tuning.spaces import Setting

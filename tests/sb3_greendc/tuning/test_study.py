@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 from tuning_cases import counted, journal, results, search, small_problem
 
 from sb3_greendc.core.engine import TaskError
-from sb3_greendc.datasets import collect
+from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.tuning import (
     Order,
     Search,

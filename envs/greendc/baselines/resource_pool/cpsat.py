@@ -103,7 +103,7 @@ def clairvoyant_optimum(
     require(time_limit > 0.0, "time_limit", time_limit, "above 0 seconds")
     require(workers >= 1, "workers", workers, "at least 1")
     began = time.perf_counter()
-    now = int(simulator.state[2][index, at.NOW])
+    now = simulator.view(index).now
     require(now == 0, "index", index, f"an environment at the beginning of an episode, not in step {now}")
     instance = recorded_instance(simulator, index)
     for reason, holds in (
@@ -141,7 +141,13 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
     :param index: the environment, at the beginning of an episode
     :param job: ids of the jobs to start
     :param start: the step in which each should start
+    :raises ValueError: for a job that there is not, or if not every job has a start
     """
+    simulator.view(index)  # raises where there is no episode
+    jobs_there = int(simulator.state[2][index, at.N_JOBS])
+    require(job.shape == start.shape, "start", start.shape, f"of shape {job.shape}, as job")
+    known = not len(job) or (job.min() >= 0 and job.max() < jobs_there)
+    require(bool(known), "job", job, f"ids in 0 .. {jobs_there - 1}")
     pool = _copy(simulator)
     config, table = pool.config, pool.state[4][index]
     out, idle = pool.empty_observations(), np.full(pool.num_envs, config.ready_pool_size + 1)

@@ -36,6 +36,7 @@ class FutureBank(Futures):
     :param order: code of the order that sorts the jobs (:mod:`greendc.resource_pool.orders`)
     :param rng: fixes the futures
     :param floor: jobs of a lesser QoS value get an infinite key
+    :raises ValueError: if the workload draws a job that can never fit
     """
 
     duration: NDArray[np.int64]
@@ -57,7 +58,9 @@ class FutureBank(Futures):
         brown_above = np.inf
         if config.power == "trace" and config.site_config.grid_qos_above is not None:
             brown_above = config.site_config.grid_qos_above
-        drawn = [simulator.workload.sample(rng, steps + self.day_steps) for _ in range(size)]
+        drawn = [
+            simulator.fitting(simulator.workload.sample(rng, steps + self.day_steps)) for _ in range(size)
+        ]
         arrival, self.duration, self.qos = (
             np.concatenate([getattr(jobs, name) for jobs in drawn]) for name in ("arrival", "duration", "qos")
         )

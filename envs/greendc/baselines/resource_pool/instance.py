@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import require
 from greendc.energy.kernel import (
     BATTERY_MIN_KWH,
     CRITICAL_KW,
@@ -105,21 +104,16 @@ class Instance:
 def recorded_instance(simulator: ResourcePoolSimulator, index: int = 0) -> Instance:
     """Return the episode that environment ``index`` is in, future and all.
 
-    :raises ValueError: if no episode has begun there
+    :raises ValueError: if there is no such environment
+    :raises RuntimeError: if no episode has begun there
     """
+    series, _ = simulator.power_series(index)
     config, (_, config_f, env, _, jobs, jobs_f, *_) = simulator.config, simulator.state
     n_jobs, types = int(env[index, at.N_JOBS]), config.resource_types
-    require(
-        int(env[index, at.DECISIONS]) > 0 or int(env[index, at.NOW]) == 0,
-        "index",
-        index,
-        "an environment in which an episode has begun",
-    )
     table = jobs[index, :n_jobs]
     length = table[:, at.DURATION] + config.start_delay + config.end_delay
     due = np.minimum(table[:, at.LATEST], config.episode_steps)
     kept = np.flatnonzero(table[:, at.ARRIVAL] + length <= due)
-    series, _ = simulator.power_series(index)
     if config.power == "trace":
         level, site = _site_power(simulator, series)
     else:

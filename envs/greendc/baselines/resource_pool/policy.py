@@ -18,7 +18,19 @@ from greendc.resource_pool.observation import dict_space
 from greendc.simulator import Observation
 
 SCOPES = ("ready", "queue")
+CELLS = {np.dtype(np.uint8): 1.0, np.dtype(np.float32): 1.0 / 255.0}
+"""What a cell of the image counts for, by the dtype of the image."""
 NO_DRAWS = np.zeros((0, 0))
+
+
+def require_pool(simulator: object) -> ResourcePoolSimulator:
+    """Return the simulator if it is one of this family.
+
+    :raises TypeError: for anything else
+    """
+    if not isinstance(simulator, ResourcePoolSimulator):
+        raise TypeError(f"simulator: must be a ResourcePoolSimulator, not {type(simulator).__name__}")
+    return simulator
 
 
 class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
@@ -54,6 +66,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
     :raises ValueError: for another dispatch or scope, for ``scope="queue"`` where ``skip_forced`` passes
         over steps in which only jobs outside the ready pool could start, or for ``preempt`` where jobs
         cannot be suspended
+    :raises TypeError: for the simulator of another family
     """
 
     order: ClassVar[int]
@@ -66,7 +79,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         scope: str = "ready",
         preempt: bool = False,
     ) -> None:
-        super().__init__(simulator)
+        super().__init__(require_pool(simulator))
         require_one_of("dispatch", dispatch, orders.DISPATCHES)
         require_one_of("scope", scope, SCOPES)
         config = simulator.config
@@ -80,6 +93,8 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         brown = config.power == "trace" and config.site_config.grid == "qos_above"
         self._runs = np.zeros((1 + brown, config.horizon, config.resource_types * config.units), np.int64)
         self._widest = np.zeros((1 + brown, config.resource_types, config.horizon), np.int64)
+        parts = dict_space(config)
+        self._shapes = tuple(parts["resources"].shape or ()), tuple(parts["jobs"].shape or ())
         self._make_room(config.ready_pool_size)
 
     def _make_room(self, jobs: int) -> None:
@@ -89,7 +104,13 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         self._table = np.zeros((jobs, NEEDS + self.simulator.config.resource_types), np.int64)
 
     def act(self, observations: Observation) -> NDArray[Any]:
-        """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`.
+
+        :raises ValueError: if the observations are not those of the simulator's configuration
+        :raises RuntimeError: if it reads the simulator's state, and an episode has not begun
+        """
+        if self.reads_state:
+            self.simulator.require_begun()
         actions = self._start_jobs(observations)
         if self.preempt:
             config, _, env, _, jobs, jobs_f, lists, _, _ = self.simulator.state
@@ -112,7 +133,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
             self._dispatch,
             config,
             config_f,
-            1.0 if image.dtype == np.uint8 else 1.0 / 255.0,
+            CELLS[image.dtype],
             image,
             jobs,
             self._draws(rows, jobs.shape[1]),
@@ -123,15 +144,30 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         return actions
 
     def _read(self, observations: Observation, rows: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Return images and job tables, from observations as dicts or flat."""
+        """Return images and job tables, from observations as dicts or flat, checked: the kernel does not."""
         if isinstance(observations, dict):
-            return observations["resources"], observations["jobs"]
-        config = self.simulator.config
-        parts = dict_space(config)
-        cells, features = (int(np.prod(parts[key].shape or ())) for key in ("resources", "jobs"))
-        image = observations[:, :cells].reshape(rows, config.horizon, -1)
-        jobs = observations[:, cells : cells + features].reshape(rows, config.ready_pool_size, -1)
-        return np.ascontiguousarray(image), np.ascontiguousarray(jobs)
+            image, jobs = observations["resources"], observations["jobs"]
+        else:
+            cells, features = (int(np.prod(shape)) for shape in self._shapes)
+            if observations.ndim != 2 or observations.shape[1] < cells + features:
+                raise ValueError(
+                    f"observations of shape {observations.shape}: must be {rows} rows of at least "
+                    f"{cells + features} numbers"
+                )
+            image = observations[:, :cells].reshape(rows, *self._shapes[0])
+            jobs = observations[:, cells : cells + features].reshape(rows, *self._shapes[1])
+        if (image.shape, jobs.shape) != ((rows, *self._shapes[0]), (rows, *self._shapes[1])):
+            raise ValueError(
+                f"observations: resources {image.shape}, jobs {jobs.shape}: must be {rows} of {self._shapes}"
+            )
+        if image.dtype not in CELLS or jobs.dtype != np.float32:
+            raise ValueError(
+                f"observations: resources {image.dtype}, jobs {jobs.dtype}: must be uint8 or float32, "
+                "and float32"
+            )
+        if not (image.flags.c_contiguous and jobs.flags.c_contiguous):
+            return np.ascontiguousarray(image), np.ascontiguousarray(jobs)
+        return image, jobs
 
     def _place_jobs(self) -> None:
         """Do all placements of this step."""

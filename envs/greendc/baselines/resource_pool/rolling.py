@@ -12,6 +12,7 @@ from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank
 from greendc.baselines.resource_pool.instance import Floats, Instance, Ints
 from greendc.baselines.resource_pool.lp_bound import starts_programme
+from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool import kernel_plan as kp
@@ -74,7 +75,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         threshold: float = 0.25,
         seed: int = 0,
     ) -> None:
-        super().__init__(simulator)
+        super().__init__(require_pool(simulator))
         horizon = simulator.config.horizon
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
@@ -89,6 +90,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Plan where it is time to, and return the next start of each plan, or ``no_op``."""
+        self.simulator.require_begun()
         return np.array([self._choose(i) for i in range(self.simulator.num_envs)])
 
     def _choose(self, index: int) -> int:

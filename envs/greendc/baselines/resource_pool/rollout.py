@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
+from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
 from greendc.resource_pool import kernel_plan as kp
@@ -71,11 +72,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
         them earns more, and rollouts with it
     :param seed: fixes the futures
-    :param prior: the path of a distilled model, ``"pretrained"``, ``"pretrained:NAME"``, or a function; a
-        model judges under the mask that it was trained with alone
+    :param prior: a function of observations; ``sb3_greendc.evaluation.prior.read_prior`` makes one of a
+        distilled model, and commands take its path, ``pretrained`` or ``pretrained:NAME``
     :param trust: how many futures the prior counts as
     :raises ValueError: for a number below 1, another base, or a prior that does not fit
-    :raises ImportError: for a model without torch
     """
 
     reads_state = True
@@ -89,10 +89,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         seed: int = 0,
         dispatch: str = "skip",
         floor: float = 0.0,
-        prior: str | Prior | None = None,
+        prior: Prior | None = None,
         trust: int = 32,
     ) -> None:
-        super().__init__(simulator)
+        super().__init__(require_pool(simulator))
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
         require(seed >= 0, "seed", seed, "at least 0")
@@ -100,11 +100,10 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
         require_one_of("dispatch", dispatch, DISPATCHES)
-        known = prior is None or isinstance(prior, str) or callable(prior)
-        require(known, "prior", prior, "the path of a model, 'pretrained', or a function of observations")
+        require(prior is None or callable(prior), "prior", prior, "a function of observations")
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
         self.floor, self.trust = float(floor), trust
-        self.prior = _read(prior, simulator) if isinstance(prior, str) else prior
+        self.prior = prior
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
         self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
@@ -149,11 +148,14 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
 
     def _judge(self, actions: NDArray[np.bool_], observations: Observation) -> NDArray[np.float64]:
         """Return the values of actions; those of candidates averaged with the prior's, if there is one."""
+        self.simulator.require_begun()
         values = self._values(actions)
         if self.prior is None:
             return values
         judged = self._candidates() & np.isfinite(values)
-        surplus = np.where(judged, self.prior(observations) * self.simulator.mean_value - values, 0.0)
+        prior = np.asarray(self.prior(observations))
+        require(prior.shape == values.shape, "prior", prior.shape, f"a function that returns {values.shape}")
+        surplus = np.where(judged, prior * self.simulator.mean_value - values, 0.0)
         # Only differences between actions matter: the means of both valuations are made the same.
         surplus -= surplus.sum(axis=1, keepdims=True) / judged.sum(axis=1, keepdims=True)
         return np.where(judged, values + self.trust / (self.trust + self.futures) * surplus, values)
@@ -201,12 +203,3 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         chosen[:, :, 0] = (first[:, None] + np.arange(self.futures)) % size
         chosen[:, :, 1] = self._bank.next_step(env[:, at.NOW])[:, None]
         return chosen
-
-
-def _read(source: str, simulator: ResourcePoolSimulator) -> Prior:
-    """Load a network: the one place at which this package, which runs without torch, may need it."""
-    try:
-        from sb3_greendc.bc.prior import read_prior
-    except ImportError as error:
-        raise ImportError(f"prior={source!r} needs torch and SB3: pip install sb3-greendc") from error
-    return read_prior(source, simulator)

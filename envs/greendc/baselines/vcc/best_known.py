@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
-from greendc.baselines.vcc.policy import VCCPolicy, lowest_level_not_below
+from greendc.baselines.vcc.policy import VCCPolicy, lowest_level_not_below, require_simulator
 from greendc.baselines.vcc.rolling import Rolling
 from greendc.config import require
 from greendc.registration import make_simulator
@@ -89,7 +89,7 @@ class BestKnown(VCCPolicy):
         """Search where an episode begins; follow the curve elsewhere."""
         chosen = np.empty(len(observations))
         for i in range(len(observations)):
-            hour = self.simulator.hour(i)
+            hour = self.simulator.running_hour(i)
             if hour == 0:
                 starts = [start[i] for start in self.starts]
                 self._curves[i] = CurveSearch(self.simulator, i).run(starts, self.budget)
@@ -113,10 +113,10 @@ class CurveSearch:
     """
 
     def __init__(self, simulator: VCCSimulator, index: int) -> None:
+        require_simulator(simulator)
         require(simulator.hour(index) == 0, "hour", simulator.hour(index), "0, the beginning of an episode")
         self.config, self.hours = simulator.config, simulator.hours
-        month = simulator.state.counters[index, layout.MONTH]
-        self._moer = simulator.world.moer[month]
+        self._moer = simulator.world.moer[simulator.month(index)]
         self._trials = VCCSimulator(self.config, ROWS)
         self._runner = VCCSimulator(self.config, 1)
         self._midnights = VCCSimulator(
@@ -151,7 +151,8 @@ class CurveSearch:
         return best
 
     def metrics(self, curve: Floats) -> dict[str, float]:
-        """Return the metrics of the episode under a curve."""
+        """Return the metrics of the episode under a curve ``(hours,)``."""
+        require(np.shape(curve) == (self.hours,), "curve", np.shape(curve), f"a curve of {self.hours} hours")
         self._runner.copy_env(self._midnights, 0, [0])
         for hour in range(self.hours):
             self._step(self._runner, curve[hour : hour + 1], self._out[1])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from greendc.baselines.linear import Bound, NoBoundError, Programme
+from greendc.baselines.vcc.policy import require_simulator
 from greendc.vcc import VCCSimulator, layout
 
 Floats = NDArray[np.float64]
@@ -45,14 +46,15 @@ def cost_bound(simulator: VCCSimulator, index: int = 0, time_limit: float = 120.
     :raises NoBoundError: if evictions lose work (work done is then no longer what was executed), or if the
         solver does not finish
     """
+    require_simulator(simulator)
     began = time.perf_counter()
     config, hours = simulator.config, simulator.hours
     if config.eviction_loss_hours > 0:
         raise NoBoundError(
             f"eviction_loss_hours={config.eviction_loss_hours}: the bound holds only where it is 0"
         )
+    moer = simulator.world.moer[simulator.month(index)][:hours]
     hour, duration, cpu, flexible = _jobs_of(simulator, index)
-    moer = simulator.world.moer[simulator.state.counters[index, layout.MONTH]][:hours]
     price = config.carbon_weight * config.kw_per_unit * moer
     load = _load(hour[~flexible], duration[~flexible], cpu[~flexible], hours)[DAY:]
     room = np.maximum(simulator.capacity / layout.MICRO - load, 0.0)
@@ -77,8 +79,9 @@ def cost_bound(simulator: VCCSimulator, index: int = 0, time_limit: float = 120.
 
 def digest(simulator: VCCSimulator, index: int = 0) -> str:
     """Return a hash of all that the bound of an episode depends on."""
+    require_simulator(simulator)
     config = simulator.config
-    moer = simulator.world.moer[simulator.state.counters[index, layout.MONTH]]
+    moer = simulator.world.moer[simulator.month(index)]
     numbers = (
         *(config.carbon_weight, config.slo_weight, config.kw_per_unit),
         *(config.evict, config.eviction_loss_hours, simulator.capacity),

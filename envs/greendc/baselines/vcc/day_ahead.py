@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.vcc.fluid import Floats, FluidModel
-from greendc.baselines.vcc.policy import FORECAST, VCCPolicy
+from greendc.baselines.vcc.policy import FORECAST, VCCPolicy, require_forecast
 from greendc.config import require
 from greendc.vcc import VCCSimulator
 
@@ -42,7 +42,7 @@ class DayAhead(VCCPolicy):
         forecasts = observations[:, FORECAST] / self.simulator.observation_scale[FORECAST]
         chosen = np.empty(len(observations))
         for i, forecast in enumerate(forecasts):
-            hour = self.simulator.hour(i)
+            hour = self.simulator.running_hour(i)
             if hour % 24 == 0 or not 0 <= hour - self._planned[i] <= hour % 24:
                 self._curves[i, hour % 24 :] = self.curve(i, forecast)
                 self._planned[i] = hour
@@ -50,9 +50,14 @@ class DayAhead(VCCPolicy):
         return chosen
 
     def curve(self, index: int, forecast: Floats) -> Floats:
-        """Return the VCC of environment ``index`` from now to midnight for a forecast in kg CO2/kWh."""
+        """Return the VCC of environment ``index`` from now to midnight.
+
+        :param forecast: ``(24,)`` from this hour on, kg CO2/kWh
+        :raises RuntimeError: if no episode has begun, or it is over
+        """
+        require_forecast(forecast)
         simulator, model = self.simulator, self._model
-        config, hour = simulator.config, simulator.hour(index) % 24
+        config, hour = simulator.config, simulator.running_hour(index) % 24
         jobs, hours = simulator.unfinished_jobs(index), 24 - hour
         outlook = model.outlook(jobs, hour, hours, np.full(int(jobs.flexible.sum()), hours))
         outlook.lower[:, -1] = outlook.upper[:, -1]

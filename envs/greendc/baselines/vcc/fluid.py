@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from greendc.baselines.vcc.arrivals import CLASSES, ExpectedArrivals, duration_class
+from greendc.baselines.vcc.policy import require_simulator
 from greendc.vcc import VCCSimulator, layout
 from greendc.vcc.snapshot import UnfinishedJobs
 
@@ -56,6 +57,7 @@ class FluidModel:
     """
 
     def __init__(self, simulator: VCCSimulator, hours: int = 24) -> None:
+        require_simulator(simulator)
         self.hours = hours
         self.capacity = simulator.capacity / layout.MICRO
         self._arrivals = ExpectedArrivals(simulator.trace, hours)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
+from greendc.config import require
 from greendc.simulator import Observation
 from greendc.vcc import VCCSimulator
 
@@ -21,7 +22,14 @@ class VCCPolicy(BaselinePolicy[VCCSimulator]):
 
     In ``DiscreteVCC-*`` it takes the lowest level that is not below the fraction it chose, so that it
     never delays more than it means to.
+
+    :param simulator: the simulator to act on
+    :raises ValueError: for a simulator of another family
     """
+
+    def __init__(self, simulator: VCCSimulator) -> None:
+        require_simulator(simulator)
+        super().__init__(simulator)
 
     @abc.abstractmethod
     def fractions(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -35,6 +43,18 @@ class VCCPolicy(BaselinePolicy[VCCSimulator]):
         if levels is None:
             return fractions.astype(np.float32)[:, None]
         return lowest_level_not_below(fractions, levels)
+
+
+def require_simulator(simulator: object) -> None:
+    """Raise a ``ValueError`` for a simulator of another family."""
+    known = isinstance(simulator, VCCSimulator)
+    require(known, "simulator", type(simulator).__name__, "a VCCSimulator")
+
+
+def require_forecast(forecast: NDArray[np.float64]) -> None:
+    """Raise a ``ValueError`` unless a forecast is one of 24 finite numbers."""
+    require(np.shape(forecast) == (24,), "forecast", f"of shape {np.shape(forecast)}", "of shape (24,)")
+    require(bool(np.isfinite(forecast).all()), "forecast", forecast, "finite")
 
 
 def lowest_level_not_below(fractions: NDArray[np.float64], levels: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from greendc.baselines.vcc.arrivals import SHORTEST
 from greendc.baselines.vcc.fluid import Floats, FluidModel
-from greendc.baselines.vcc.policy import FORECAST, VCCPolicy
+from greendc.baselines.vcc.policy import FORECAST, VCCPolicy, require_forecast
 from greendc.config import require
 from greendc.vcc import VCCSimulator, layout
 from greendc.vcc.snapshot import UnfinishedJobs
@@ -60,9 +60,14 @@ class Rolling(VCCPolicy):
         return np.array([self.fraction(i, forecast) for i, forecast in enumerate(forecasts)])
 
     def fraction(self, index: int, forecast: Floats) -> float:
-        """Return the VCC of environment ``index`` for a forecast of 24 hours, kg CO2/kWh."""
+        """Return the VCC of environment ``index``.
+
+        :param forecast: ``(24,)`` from this hour on, kg CO2/kWh
+        :raises RuntimeError: if no episode has begun, or it is over
+        """
+        require_forecast(forecast)
         simulator = self.simulator
-        jobs, hour = simulator.unfinished_jobs(index), simulator.hour(index)
+        hour, jobs = simulator.running_hour(index), simulator.unfinished_jobs(index)
         hours_left = simulator.hours - hour
         delay = jobs.delay[jobs.flexible]
         slack = usable_slack(jobs.left[jobs.flexible], delay) - self.margin

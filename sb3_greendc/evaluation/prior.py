@@ -12,10 +12,10 @@ from stable_baselines3 import PPO
 
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
-from greendc.simulator import Observation
+from greendc.simulator import Observation, Simulator
 from sb3_greendc.bc.distill import LOGIT_SCALE, resize
 from sb3_greendc.bc.loss import action_logits
-from sb3_greendc.evaluation.policy_sources import same_kind
+from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.runs.models import UntrustedError, load_model
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
@@ -45,7 +45,7 @@ class NetworkPrior:
         return values
 
 
-def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
+def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
     """Load a distilled network, for a pool of any size if it scores jobs one by one.
 
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
@@ -53,6 +53,8 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
     :raises ValueError: if there is no such model, no planner has taught it, it does not fit, or it was
         trained with another mask or outlook
     """
+    if not isinstance(simulator, ResourcePoolSimulator):
+        raise ValueError(f"prior={source!r}: there are rollouts only for resource pools")
     name, _, release = source.partition(":")
     if name == PRETRAINED:
         found = release_for(release or "ResourcePool")
@@ -65,8 +67,8 @@ def read_prior(source: str, simulator: ResourcePoolSimulator) -> NetworkPrior:
             saved = load_model(source)
         except UntrustedError as error:
             raise ValueError(
-                f"prior={source!r}: {error}; a prior is loaded from JSON and tensors only: load the model so and "
-                "save it anew with sb3_greendc.runs.models.save_model"
+                f"prior={source!r}: {error}; as a prior only JSON and tensors are loaded: load the model with "
+                "sb3_greendc.runs.models.load_model and save it anew with save_model"
             ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})

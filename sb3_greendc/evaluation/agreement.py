@@ -32,7 +32,7 @@ _RATIOS = {  # measure: column of the numerator, of the denominator, in `state_s
     "chance_free": (5, 7),
 }
 MEASURES = tuple(_RATIOS)
-"""What is measured; :class:`~sb3_greendc.bc.AgreementScores` explains each."""
+"""What is measured; :class:`~sb3_greendc.bc.scores.AgreementScores` explains each."""
 
 
 def agreement(

@@ -1,0 +1,66 @@
+"""Time stamps of tables: read by one rule, and kept within two centuries before room is made for them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from greendc.traces.limits import LIMITS
+from greendc.traces.table_reader import Table
+
+HOUR = 3_600_000_000
+"""Microseconds."""
+
+_OFFSET = re.compile(r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
+_SHOWN = 40
+
+
+def read_stamps(table: Table, column: str, cells: pd.Series) -> NDArray[np.int64]:
+    """Return microseconds since 1970 (UTC) of each row.
+
+    :param table: for errors
+    :param column: the name of the column
+    :param cells: ISO 8601 texts, or the dates and times of a Parquet file; without an offset they are UTC
+    :raises TraceError: for a cell that is no date and time or beyond all reason, and for rows with and
+        without an offset from UTC in one column
+    """
+
+    def refuse(bad: NDArray[np.bool_], must: str) -> None:
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise table.error(row, f"{column}={str(cells.iloc[row])[:_SHOWN]!r}: must be {must}")
+
+    # UTC tells rows with different offsets (a clock that changes in summer) apart; it does not move others.
+    parsed = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
+    refuse(parsed.isna().to_numpy(), "a date and time (ISO 8601, as in 2019-05-01 00:00:00+00:00)")
+    years = parsed.dt.year.to_numpy().astype(np.float64)
+    refuse(LIMITS["year"].outside(years), f"of the years {LIMITS['year']}")
+    if cells.dtype == object or isinstance(cells.dtype, pd.StringDtype):
+        lengths = np.array([len(str(cell)) for cell in cells])
+        if len(lengths) and (lengths != lengths[0]).any():
+            aware = np.array([_OFFSET.search(str(cell)) is not None for cell in cells])
+            unlike = aware != aware[0]
+            refuse(unlike, f"{'with' if aware[0] else 'without'} an offset from UTC, as in the first row")
+    return parsed.to_numpy("datetime64[us]").astype(np.int64)
+
+
+def regular_times(table: Table, column: str, cells: pd.Series, minutes: int) -> NDArray[np.datetime64]:
+    """Return time stamps as UTC seconds, after checking that each follows the last in one step.
+
+    :param table: for errors
+    :param column: the name of the column
+    :param cells: as for :func:`read_stamps`
+    :param minutes: the step; the first stamp must be a multiple of it past midnight
+    :raises TraceError: for a stamp that is no time, is doubled, goes back, or leaves a gap
+    """
+    stamps = read_stamps(table, column, cells)
+    step = minutes * 60_000_000
+    table.refuse(stamps % step != 0, f"{column} must be a multiple of {minutes} minutes")
+    late = np.diff(stamps, prepend=stamps[:1] - step)
+    table.refuse(late == 0, f"{column} is that of the line before")
+    table.refuse(late < 0, f"{column} goes back")
+    table.refuse(late != step, f"{column} must be {minutes} minutes after the line before: rows are missing")
+    return (stamps // 1_000_000).astype("datetime64[s]")

@@ -1,0 +1,1 @@
+"""The parts of ``tools/golden.py``: what each records, and what they share."""
