@@ -67,7 +67,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
             saved = load_model(source)
         except UntrustedError as error:
             raise ValueError(
-                f"prior={source!r}: {error}; as a prior only JSON and tensors are loaded: load the model with "
+                f"prior={source!r}: {error}; a prior is loaded from JSON and tensors only: load it with "
                 "sb3_greendc.runs.models.load_model and save it anew with save_model"
             ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))

@@ -58,7 +58,9 @@ class SavedModel:
     run: Mapping[str, Any]
 
 
-def save_model(model: BaseAlgorithm, folder: Path, run: Mapping[str, Any]) -> Path:
+def save_model(
+    model: BaseAlgorithm, folder: Path, run: Mapping[str, Any], normalizer: VecNormalize | None = None
+) -> Path:
     """Save a model, its normaliser and its record, each file whole or not at all; return the model's path.
 
     What cannot be kept as JSON and tensors, such as a policy of one's own class, is saved in SB3's form, with
@@ -67,8 +69,9 @@ def save_model(model: BaseAlgorithm, folder: Path, run: Mapping[str, Any]) -> Pa
     :param model: a model; its environment tells whether observations are normalised
     :param folder: created if missing
     :param run: the record; files in SB3's form need ``run["algorithm"]``
+    :param normalizer: what the model was trained under; default: that of its environment
     """
-    normalizer = model.get_vec_normalize_env()
+    normalizer = normalizer or model.get_vec_normalize_env()
     _write_normalizer(normalizer, folder)
     try:
         safe = express(model)

@@ -174,6 +174,24 @@ def test_a_normalizer_that_the_record_denies_is_not_opened(tmp_path: Path, marke
     assert not marker.exists()
 
 
+def test_an_older_run_is_converted(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    trained = model(normalize=True).learn(16)
+    save_model(trained, old, RECORD)
+    trained.save(old / MODEL_FILE)
+    (old / PICKLED_NORMALIZER_FILE).write_bytes(pickle.dumps(trained.get_vec_normalize_env()))
+    (old / NORMALIZER_FILE).unlink()
+    with pytest.raises(UntrustedError):
+        load_model(old)
+    trusted = load_model(old, trust=True)
+    save_model(trusted.model, new, trusted.run, trusted.normalizer)
+    converted = load_model(new)
+    assert trusted.normalizer is not None and converted.normalizer is not None
+    assert vars(converted.normalizer.ret_rms) == vars(trusted.normalizer.ret_rms)
+    wanted = trained.policy.state_dict()
+    assert all((value == wanted[key]).all() for key, value in converted.model.policy.state_dict().items())
+
+
 def test_a_normalizer_comes_back_exactly(tmp_path: Path) -> None:
     trained = model(normalize=True)
     trained.learn(16)
