@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_values_come_back(value: Any, inline: bool) -> None:
 
 
 def test_a_tensor_that_two_share_is_kept_once() -> None:
-    tensor = th.arange(6.0).reshape(2, 3)
+    tensor = th.arange(9.0).reshape(3, 3)
     encoder = Encoder()
     encoded = encoder.encode({"a": tensor, "b": [tensor], "turned": tensor.T}, "x")
     assert sorted(encoder.tensors) == ["x/a", "x/turned"]
@@ -164,6 +165,7 @@ def test_a_class_of_ones_own_is_known_once_registered(monkeypatch: pytest.Monkey
         "stable_baselines3.common.buffers:ABC",
         "stable_baselines3.common.utils:get_latest_run_id",
         "pickle:Unpickler",
+        "sb3_greendc.discrete_sac.buffers:NStepSamples",
         7,
     ],
 )
@@ -171,6 +173,15 @@ def test_a_class_outside_the_list_is_refused_and_not_imported(name: Any) -> None
     for tag in ("class", "record", "enum"):
         with pytest.raises(ValueError, match="none that a saved model may name"):
             Decoder({}).decode({"$": tag, "class": name, "name": name, "state": {}, "items": []})
+
+
+def test_a_module_outside_the_list_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import pathlib\nfrom torch import nn\npathlib.Path(__file__).with_name('ran').mkdir()\n"
+    (tmp_path / "hostile_module.py").write_text(code + "class Net(nn.Module): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="none that a saved model may name"):
+        Decoder({}).decode({"$": "class", "name": "hostile_module:Net"})
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
