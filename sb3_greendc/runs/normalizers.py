@@ -37,9 +37,8 @@ def normalizer_to_json(normalizer: VecNormalize) -> dict[str, Any]:
         raise NotExpressibleError(
             f"{type(normalizer).__qualname__}: only VecNormalize itself is kept as JSON"
         )
-    names = [*_SETTINGS, *(name for name in _STATISTICS if hasattr(normalizer, name))]
-    encoder = Encoder(inline=True)
-    return {name: encoder.encode(getattr(normalizer, name), name) for name in names}
+    state, encoder = vars(normalizer), Encoder(inline=True)  # of one without an environment, too
+    return {name: encoder.encode(state[name], name) for name in (*_SETTINGS, *_STATISTICS) if name in state}
 
 
 def normalizer_from_json(text: bytes) -> VecNormalize:
