@@ -3,7 +3,8 @@
 SB3's own zip files hold pickles, which can run any code when they are loaded. A file of this form cannot:
 it names its algorithm, policy, networks, optimizers and buffers, which must be classes of
 :mod:`~sb3_greendc.core.safe_classes`, and holds numbers besides. What is read is what was written, to the
-last bit: predictions, and the training that follows.
+last bit: predictions, and the training that follows. Whoever writes such a file may add JSON files of their own,
+as checkpoints do; they are not read here.
 """
 
 from __future__ import annotations
@@ -157,10 +158,12 @@ def read_safe_model(file: File) -> SafeModel | None:
         with zipfile.ZipFile(opened) as archive:
             if MODEL_ENTRY not in archive.namelist():
                 return None
-            entries = sorted(archive.namelist())
-            if entries != sorted((MODEL_ENTRY, TENSORS_ENTRY)):
+            names = archive.namelist()
+            others = [name for name in names if name != TENSORS_ENTRY and not name.endswith(".json")]
+            if others or names.count(MODEL_ENTRY) != 1 or names.count(TENSORS_ENTRY) != 1:
                 raise ValueError(
-                    f"holds {', '.join(entries)[:200]}: must be {MODEL_ENTRY} and {TENSORS_ENTRY}"
+                    f"holds {', '.join(sorted(names))[:200]}: must be one {MODEL_ENTRY}, one {TENSORS_ENTRY}, and "
+                    "further .json files at most"
                 )
             text, tensors = archive.getinfo(MODEL_ENTRY), archive.getinfo(TENSORS_ENTRY)
             if text.file_size > LARGEST_JSON:

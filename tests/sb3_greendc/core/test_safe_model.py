@@ -210,6 +210,8 @@ def test_damage_is_one_value_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a file of tensors"):
         PIDLagrangianPPO.load(path)
     path.write_bytes(whole)
+    rewrite(path, **{"state.json": b"{}"})
+    PIDLagrangianPPO.load(path)
     rewrite(path, data=b"{}")
     with pytest.raises(ValueError, match=r"holds data, model\.json"):
         PIDLagrangianPPO.load(path)
