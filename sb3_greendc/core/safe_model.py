@@ -3,8 +3,8 @@
 SB3's own zip files hold pickles, which can run any code when they are loaded. A file of this form cannot:
 it names its algorithm, policy, networks, optimizers and buffers, which must be classes of
 :mod:`~sb3_greendc.core.safe_classes`, and holds numbers besides. What is read is what was written, to the
-last bit: predictions, and the training that follows. Whoever writes such a file may add JSON files of their own,
-as checkpoints do; they are not read here.
+last bit: predictions, and the training that follows. Whoever writes such a file may add JSON files of their
+own, as checkpoints do; they are not read here.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class SafeModel:
         given = {key: value for key, value in self.content["data"].items() if key not in custom}
         data = {**Decoder(self.tensors, device).decode(given), **custom}
         _check_attributes(cls, data)
-        parameters = Decoder(self.tensors).decode(self.content["parameters"])
+        parameters = parameters_of(self)
         variables = Decoder(self.tensors, device).decode(self.content["variables"])
         if "policy_kwargs" in kwargs and kwargs["policy_kwargs"] != data["policy_kwargs"]:
             raise ValueError(
@@ -124,6 +124,15 @@ class SafeModel:
         except _REBUILT as error:
             reason = " ".join(str(error).split())[:300]
             raise ValueError(f"no model can be built from it: {type(error).__name__}: {reason}") from error
+
+
+def parameters_of(saved: SafeModel) -> dict[str, Any]:
+    """Return the states of networks and optimizers by name, as SB3's ``set_parameters`` takes them.
+
+    :raises ValueError: if they are none
+    """
+    parameters: dict[str, Any] = Decoder(saved.tensors).decode(saved.content["parameters"])
+    return parameters
 
 
 def express(model: BaseAlgorithm) -> SafeModel:
@@ -162,8 +171,8 @@ def read_safe_model(file: File) -> SafeModel | None:
             others = [name for name in names if name != TENSORS_ENTRY and not name.endswith(".json")]
             if others or names.count(MODEL_ENTRY) != 1 or names.count(TENSORS_ENTRY) != 1:
                 raise ValueError(
-                    f"holds {', '.join(sorted(names))[:200]}: must be one {MODEL_ENTRY}, one {TENSORS_ENTRY}, and "
-                    "further .json files at most"
+                    f"holds {', '.join(sorted(names))[:200]}: must be one {MODEL_ENTRY} and {TENSORS_ENTRY}, "
+                    "and further .json files at most"
                 )
             text, tensors = archive.getinfo(MODEL_ENTRY), archive.getinfo(TENSORS_ENTRY)
             if text.file_size > LARGEST_JSON:

@@ -21,7 +21,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import open_path
 from stable_baselines3.common.type_aliases import GymEnv
 
-from sb3_greendc.core.safe_model import express, read_safe_model
+from sb3_greendc.core.safe_model import express, parameters_of, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 
 SelfSafelySaved = TypeVar("SelfSafelySaved", bound="SafelySaved")
@@ -86,6 +86,27 @@ class SafelySaved(BaseAlgorithm):
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         return super().load(path, env, device, custom_objects, print_system_info, force_reset, **kwargs)
+
+    def set_parameters(
+        self,
+        load_path_or_dict: Any,
+        exact_match: bool = True,
+        device: th.device | str = "auto",
+    ) -> None:
+        """Take the parameters of a saved model, of either form, or of a dict; see SB3.
+
+        :param load_path_or_dict: a path, an open file, or what ``get_parameters`` returned
+        :param exact_match: whether all parameters must be there
+        :param device: of parameters in SB3's form
+        :raises ValueError: if the file is damaged, or the parameters are of another model
+        """
+        if not isinstance(load_path_or_dict, dict):
+            try:
+                saved = read_safe_model(load_path_or_dict)
+                load_path_or_dict = load_path_or_dict if saved is None else parameters_of(saved)
+            except ValueError as error:
+                raise ValueError(f"{load_path_or_dict}: {error}") from error
+        super().set_parameters(load_path_or_dict, exact_match, device)
 
 
 def check_saved_algorithm(path: str | pathlib.Path | io.BufferedIOBase, expected: str) -> None:
