@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs clean
+.PHONY: venv demo test test-all lint bench docs fuzz clean
 
 venv: $(VENV)/.installed
 
@@ -31,6 +31,10 @@ lint: venv
 
 bench: venv
 	$(BIN)/python scripts/benchmark.py envs
+
+# Damaged files for every reader; COUNT=100000 takes an hour and a half.
+fuzz: venv
+	$(BIN)/python tools/fuzz_readers.py --count $(or $(COUNT),10000) --out runs/fuzz
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

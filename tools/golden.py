@@ -28,14 +28,14 @@ The parts, each a file of ``tools/golden_parts``:
 All parts take two minutes on one core once the simulators are compiled, and three more where they are not.
 
 Where modules, options or words have other names than in the recorded tree, ``tools/golden_parts/names.py``
-says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case that
-cannot run is a difference, too; its traceback goes to standard error.
+says which; a new name is added there. An option, key or word that is only renamed changes no hash. A case
+that cannot run is a difference, too; its traceback goes to standard error.
 
 Hashes of ``episodes`` and of heuristics hold on any machine with the same NumPy. Those of networks and
 solvers hold on one machine with one set of versions: record both trees there.
 
-``record --compact`` writes hashes alone, shortened. ``tests/golden`` keeps such a record, and
-``tests/test_golden.py`` compares a part of it in the test suite.
+``record --compact`` writes hashes alone, shortened, and some logits of shipped policies. ``tests/golden``
+keeps such a record, and ``tests/test_golden.py`` compares a part of it in the test suite.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ from golden_parts.digest import Value, digest_of
 PARTS = ("episodes", "baselines", "datasets", "training", "policies", "experiments")
 TORCH = ("datasets", "training", "policies", "experiments")
 """Those that need torch, on one thread, since sums differ with their number."""
-SHORT_HASH = 16
+SHORT_HASH = 12
 """Hexadecimal digits of a compact record."""
 ERROR = "error"
 """The component of a case that could not run."""
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("record", help="write a record of this tree")
     record.add_argument("out", type=Path, metavar="OUT.json")
-    record.add_argument("--compact", action="store_true", help="hashes alone, shortened")
+    record.add_argument("--compact", action="store_true", help="hashes alone, shortened, and some logits")
     compare = commands.add_parser("compare", help="compare this tree with a record")
     compare.add_argument("before", type=Path, metavar="BEFORE.json")
     compare.add_argument("--after", type=Path, metavar="AFTER.json", help="a record in place of this tree")
@@ -140,25 +140,33 @@ def flat(record: Record) -> dict[str, Value]:
 
 
 def write_record(path: Path, record: Record, compact: bool = False) -> None:
-    """Write a record as JSON.
+    """Write a record as JSON, a line a case.
 
     :param path: of the file
     :param record: what to write
-    :param compact: hashes alone, shortened
+    :param compact: hashes alone, shortened, and with the part ``policies`` some of the logits
     """
 
     def plain(value: Value) -> Any:
         return value.hash[:SHORT_HASH] if compact else vars(value)
 
+    packages = ("numpy", "numba", "scipy", "gymnasium", "stable-baselines3", "sb3-contrib", "torch")
+    versions = {name: metadata.version(name) for name in packages}
+    made = {"python": platform.python_version(), "machine": platform.machine(), **versions}
     parts = {
         part: {case: {name: plain(value) for name, value in values.items()} for case, values in cases.items()}
         for part, cases in record.items()
     }
-    packages = ("numpy", "numba", "scipy", "gymnasium", "stable-baselines3", "sb3-contrib", "torch")
-    versions = {name: metadata.version(name) for name in packages}
-    made = {"python": platform.python_version(), "machine": platform.machine(), **versions}
+    sections = [f'"made_with": {json.dumps(made)}', f'"parts": {_lines(parts, _lines)}']
+    if compact and "policies" in record:
+        sections.append(f'"logits": {_lines(importlib.import_module("golden_parts.policies").last_logits())}')
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"made_with": made, "parts": parts}, indent=1) + "\n", encoding="utf-8")
+    path.write_text("{" + ",\n".join(sections) + "}\n", encoding="utf-8")
+
+
+def _lines(values: Mapping[str, Any], write: Callable[[Any], str] = json.dumps) -> str:
+    """Return a JSON object with a line a key."""
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {write(value)}" for key, value in values.items()) + "}"
 
 
 def read_record(path: Path) -> Record:

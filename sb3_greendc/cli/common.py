@@ -7,6 +7,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
+from sb3_greendc.core.secrets import without_secrets
+
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
 
@@ -33,7 +35,7 @@ def one_line_errors(command: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, TypeError, ValueError) as error:
-        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{command}: error: {without_secrets(' '.join(str(error).split()))}", file=sys.stderr)
         raise BadInput from error
 
 

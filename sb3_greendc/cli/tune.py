@@ -17,6 +17,7 @@ from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_lin
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file
 from sb3_greendc.tuning import leases
@@ -26,7 +27,7 @@ from sb3_greendc.tuning.problem import PRUNERS, Problem
 from sb3_greendc.tuning.report import provenance_comments, report
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES
-from sb3_greendc.tuning.storage import JOURNAL, absolute, without_password
+from sb3_greendc.tuning.storage import JOURNAL, absolute
 from sb3_greendc.tuning.study import Search, create_or_load
 from sb3_greendc.tuning.worker import Order, Outcome
 from sb3_greendc.tuning.zoo_block import write_block
@@ -163,7 +164,7 @@ def _describe(search: Search, url: str, trials: int, engine: str, jobs: int) -> 
         f"judged by the mean return of {problem.episodes} validation episodes{where}, "
         f"{problem.evaluations} times a trial; pruner: {problem.pruner}\n"
         f"{len(search.space)} parameters: {', '.join(search.space)}\n"
-        f"study {search.study.study_name!r} in {without_password(url)}",
+        f"study {search.study.study_name!r} in {without_secrets(url)}",
         flush=True,
     )
 

@@ -11,6 +11,7 @@ its checksum, and mapped from there; the folder appears when it is complete.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -236,6 +237,10 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
         LookupError,
     ) as error:
         raise _damaged(error) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise _damaged(error) from error  # it sends zipfile to a place before its beginning
 
 
 def _damaged(error: Exception) -> ValueError:

@@ -310,3 +310,13 @@ def test_the_script_runs_without_torch(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "CREATE OR REPLACE TABLE" in done.stdout
+
+
+def test_a_member_of_an_archive_that_is_too_large_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "package.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("SGIP_CAISO_PGE_2020-01.csv", bytes(65 << 20))
+    assert main(["moer", "--archive", str(path), "--out", str(tmp_path)]) == 2
+    assert "package.zip/SGIP_CAISO_PGE_2020-01.csv: larger than 64 MiB" in error_of(capsys)

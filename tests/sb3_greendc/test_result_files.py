@@ -70,3 +70,60 @@ def test_damaged_parquet_and_record(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("{")
     with pytest.raises(ValueError, match=r"results\.json: not valid JSON"):
         read_results(tmp_path / "results.csv")
+
+
+EPISODES = "policy,env_id,seed,cost,return,label\n" + "".join(f"ppo,A-v0,{n},5,{n}.25,x\n" for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        # A field that is missing would move the cost under the seed, and the return under the cost.
+        ("ppo,A-v0,1,5", "ppo,A-v0,5", "line 3: 5 fields instead of 6"),
+        ("ppo,A-v0,1,5", "ppo,A-v0,1,5,5", "line 3: 7 fields instead of 6"),
+        ("2,5,2.25,x\n", "2,5,2.2", "line 4: the file is truncated"),
+        ("1.25", "l.25", "line 3: return='l.25': must be a finite number"),
+        ("1.25", "nan", "line 3: return='nan': must be a finite number"),
+        ("A-v0,1", "A-v0,1.5", "line 3: seed must be a whole number"),
+        ("A-v0,1", "A-v0,", "line 3: seed must be a whole number"),
+        ("ppo,A-v0,1", ",A-v0,1", "line 3: policy is missing"),
+        ("cost,return", "cost,cost", "line 1: two columns are named 'cost'"),
+        ("1.25", "1\0.25", "line 3: control character 0x00"),
+    ],
+)
+def test_a_damaged_row_is_named_not_shifted(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(EPISODES)
+    assert read_results(path)[0]["return"].tolist() == [0.25, 1.25, 2.25]
+    assert EPISODES.count(old) == 1
+    path.write_text(EPISODES.replace(old, new))
+    with pytest.raises(ValueError, match=rf"results\.csv, {message}"):
+        read_results(path)
+
+
+def test_columns_keep_their_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(
+        'policy,env_id,seed,big,flag,text,real\n"a, b",A-v0,0,9007199254740993,True,x,\n'
+        "1.5,A-v0,1,2,False,,inf\n"
+    )
+    table, _ = read_results(path)
+    assert table["policy"].tolist() == ["a, b", "1.5"]
+    assert table["big"].tolist() == [9_007_199_254_740_993, 2]
+    assert table["flag"].tolist() == [True, False]
+    assert table["text"].isna().tolist() == [False, True]
+    assert np.isnan(table["real"][0]) and np.isinf(table["real"][1])
+
+
+def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal(2000) * 10.0 ** np.arange(-1000, 1000).clip(-300, 300)
+    table = pd.DataFrame({"policy": "a", "run": 0, "env_id": "A-v0", "seed": range(2000), "return": values})
+    write_results(tmp_path / "results.csv", table, RECORD)
+    np.testing.assert_array_equal(read_results(tmp_path / "results.csv")[0]["return"], values)
+
+
+def test_records_nested_too_deep_are_one_error(tmp_path: Path) -> None:
+    TABLE.to_csv(tmp_path / "results.csv", index=False)
+    (tmp_path / "results.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"results\.json: not valid JSON"):
+        read_results(tmp_path / "results.csv")

@@ -150,3 +150,58 @@ def test_atomic_write_leaves_the_old_file_when_interrupted(tmp_path: Path) -> No
         write_half()
     assert path.read_text() == '{\n  "a": 1\n}\n'
     assert list(tmp_path.iterdir()) == [path]
+
+
+STRANGE = (r"$\foo$", "[/red]", r"a\[b]", "$", "a_{b}", "[bold]x[/bold]", "x\\")
+
+
+def test_names_are_printed_as_they_are() -> None:
+    """Square brackets are rich's markup: a policy named ``[/red]`` ended the program, ``[red]`` was lost."""
+    frames = results()[lambda table: table["policy"] == "first"]
+    table = pd.concat([frames.assign(policy=name) for name in STRANGE])
+    summary = summarize(table, ["metric_0"], reference="[/red]")
+    text = "\n".join(printed(summary[summary["env_id"] == "A-v0"], 120))
+    for name in STRANGE:
+        assert name in text
+    assert "Δ: less [/red] on the same episode" in " ".join(text.split())
+
+
+def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    r"""Dollar signs begin a formula of Matplotlib's: ``$\foo$`` ended the program when saved."""
+    frames = results(1)[lambda table: table["policy"] == "first"]
+    table = pd.concat([frames.assign(policy=name) for name in STRANGE]).replace("A-v0", r"$\env$")
+    summary = summarize(table.rename(columns={"metric_0": r"$\m$"}), [r"$\m$"], reference=STRANGE[0])
+    for draw in (bars, intervals):
+        figure = draw(summary)
+        save_figure(figure, tmp_path / "x.svg")
+        ticks = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert [tick.replace(r"\$", "$") for tick in ticks] == list(STRANGE)
+        shown = (tmp_path / "x.svg").read_text()
+        assert r"$\foo$" in shown and r"$\env$" in shown
+
+
+def test_figures_that_compare_draw_names_as_they_are(tmp_path: Path) -> None:
+    from sb3_greendc.evaluation.comparisons import improvements, profiles
+    from sb3_greendc.evaluation.plots_comparison import draw_improvements, draw_profiles, draw_trade_off
+
+    frames = results(2)[lambda table: table["policy"] == "first"]
+    table = pd.concat([frames.assign(policy=name, run=0) for name in STRANGE]).replace("A-v0", r"$\env$")
+    table = table.rename(columns={"metric_0": r"$\m$", "metric_1": r"$\n$"})
+    summary = summarize(table, [r"$\m$", r"$\n$"])
+    for figure in (
+        draw_profiles(profiles(table, [r"$\m$"])),
+        draw_improvements(improvements(table, [r"$\m$"], reference=STRANGE[0]), STRANGE[0]),
+        draw_trade_off(summary, r"$\m$", r"$\n$"),
+    ):
+        save_figure(figure, tmp_path / "x.svg")
+        assert r"$\foo$" in (tmp_path / "x.svg").read_text()
+
+
+def test_names_of_training_runs_are_drawn_as_they_are(tmp_path: Path) -> None:
+    from sb3_greendc.evaluation.plots_training import draw_learning_curves
+    from sb3_greendc.evaluation.progress import REWARD, STEPS, read_runs
+
+    (tmp_path / "progress.csv").write_text(f"{STEPS},{REWARD},$\\c$\n100,1.5,1\n200,2.5,2\n")
+    runs = read_runs(str(tmp_path))
+    save_figure(draw_learning_curves({r"$\foo$": runs}, [REWARD, r"$\c$"]), tmp_path / "x.svg")
+    assert r"$\foo$" in (tmp_path / "x.svg").read_text()

@@ -11,7 +11,8 @@ from golden_parts.names import call, find
 
 SEED = 50
 EPISODES = 4
-POOL = {"episode_steps": 60}
+POOL = {"episode_steps": 100, "offered_load": 1.4}
+"""More jobs than the pool can do, so that every order and dispatch differs from the others."""
 PLANNED = {"episode_steps": 24}
 """Shorter episodes for planners, which search in every step."""
 MONTH = {"days": 3}

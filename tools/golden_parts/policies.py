@@ -78,6 +78,16 @@ def judge(name: str) -> dict[str, Value]:
     }
 
 
+def last_logits() -> dict[str, list[float]]:
+    """Return each release's logits for the last of the fixed observations, to six digits."""
+    found = {}
+    for name in find("releases")():
+        model = find("load_pretrained")(name)
+        logits, _ = opinions(model, *observations_of(model))
+        found[name] = [float(f"{logit:.6g}") for logit in logits[-1]]
+    return found
+
+
 def observations_of(model: Any, count: int = OBSERVATIONS) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return observations, one after the other, of a model's own environment under random actions.
 

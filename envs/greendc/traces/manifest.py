@@ -96,7 +96,7 @@ def read_manifest(folder: str | Path) -> dict[str, Entry]:
     """
     path = Path(folder) / MANIFEST
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -79,8 +79,8 @@ def read_parquet(path: str | Path, most: int = MOST_BYTES) -> ParquetTable:
             frame = file.read().to_pandas().reset_index()
     except TraceError:
         raise
-    except OSError as error:
-        raise TraceError(f"{name}: cannot be read ({error.strerror or error})") from None
+    except FileNotFoundError:
+        raise TraceError(f"{name}: cannot be read (there is no such file)") from None
     except Exception as error:  # whatever PyArrow and pandas find wrong with damaged pages
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TraceError(f"{name}: not a Parquet table ({reason})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ _MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237}
 _ENERGIES = {"kwh": 1.0, "mwh": 1e3}
 _INTENSITY = re.compile(r"(kg|g|t|lb)(?:co2(?:e|eq)?)?/([km]wh)")
 
+_ALIKE = 0.75  # how much of a word must be there to take it for another one, misspelled
 _DEFAULT_START = datetime(2021, 1, 1)
 
 
@@ -203,6 +205,12 @@ def _choose(
         raise UnclearTraceError(
             f"{table.name}: {len(found)} columns of {what} ({', '.join(map(repr, found))})", option or what
         )
+    if not found and option is None:
+        for name in table.columns:  # misspelled, it would be taken for a site without any
+            if difflib.get_close_matches(what, _words(name), cutoff=_ALIKE):
+                raise UnclearTraceError(
+                    f"{table.name}: no column of {what}, but {name!r} is nearly one", option or what
+                )
     return found[0] if found else None
 
 

@@ -84,6 +84,8 @@ def test_units_of_power(tmp_path, column, unit, factor):
         ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
         ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
         ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
+        ("time,solar_kw,wnid_kw", {}, "no column of wind, but 'wnid_kw' is nearly one: say wind=...$"),
+        ("time,soler_kw,wind_kw", {}, "no column of solar, but 'soler_kw' is nearly one: say solar=...$"),
         ("time,a,b", {}, "no column of .* among 'time', 'a', 'b': say solar=... or wind=...$"),
         ("time,solar_kw,wind_kw", {"solar": "solr_kw"}, "no column 'solr_kw'; did you mean 'solar_kw'"),
         ("hour,solar_kw,wind_kw", {}, "no column of time stamps .*: say time=...$"),

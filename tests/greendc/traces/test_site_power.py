@@ -190,6 +190,31 @@ def test_bad_weather_files(tmp_path, lines, message):
             "sun.csv: no column 'DNI'",
         ),
         (nsrdb(), nsrdb(), "wind.srw: the second NSRDB file"),
+        (nsrdb(), toolkit(np.ones(HOURS))[:-1], "wind.srw: has 47 rows, but line 1 promises 48"),
+        # A cell that is lost from the line of values would move the longitude under the latitude.
+        (
+            [NSRDB_HEADER[0], NSRDB_HEADER[1].replace("33.6,", ""), *nsrdb()[2:]],
+            toolkit(np.ones(HOURS)),
+            "sun.csv, line 2: 9 fields instead of 10",
+        ),
+        (nsrdb(r2c5=-500), toolkit(np.ones(HOURS)), "sun.csv, line 6: GHI=-500: must be from 0 to 2000 W/m²"),
+        (nsrdb(r2c2=20), toolkit(np.ones(HOURS), r3c2=-20), "wind.srw, line 9: Speed=-20: must be from 0 to"),
+        (
+            nsrdb(),
+            toolkit(np.ones(HOURS), r3c1=900),
+            "line 9: Pressure=900 is 9.11925e\\+07 Pa: must be from",
+        ),
+        (nsrdb(r2c3=1), toolkit(np.ones(HOURS)), "sun.csv, line 6: the time does not come after"),
+        (
+            nsrdb(),
+            [*SRW_HEADER[:4], "80,80,80,80,80,100,100,100", *toolkit(np.ones(HOURS))[5:]],
+            "wind.srw, lines 3 to 5: two columns of Temperature in C at 80 m",
+        ),
+        (
+            nsrdb(),
+            [*SRW_HEADER[:4], "80,80,80,80,100,100,100", *toolkit(np.ones(HOURS))[5:]],
+            "wind.srw, line 5: 7 fields instead of 8",
+        ),
     ],
 )
 def test_bad_pairs_of_weather_files(tmp_path, sun_lines, wind_lines, message):

@@ -191,3 +191,135 @@ def test_data_larger_than_memory_train_from_disk(tmp_path: Path) -> None:
         "trained on 1 epoch",
         "20 updates",
     ], done.stderr
+
+
+def npy(array: np.ndarray, shape: tuple[int, ...] | None = None) -> bytes:
+    """The bytes of a ``.npy`` file, whose header may lie about the shape."""
+    import io
+
+    file = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape or array.shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + array.tobytes()
+
+
+def signed(path: Path, members: dict[str, bytes], header: bytes) -> None:
+    """Write members as a file of ours with the right checksum: anybody can compute one."""
+    import hashlib
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = npz._SIGNATURE + b"0" * npz._DIGEST
+        archive.writestr(npz.HEADER, header)
+        for name, content in members.items():
+            archive.writestr(name, content)
+    content = path.read_bytes()[: -npz._DIGEST]
+    path.write_bytes(content + hashlib.sha256(content).hexdigest().encode())
+
+
+def own_members(path: Path) -> tuple[dict[str, bytes], bytes]:
+    with zipfile.ZipFile(path) as archive:
+        header = archive.read(npz.HEADER)
+        return {name: archive.read(name) for name in archive.namelist() if name != npz.HEADER}, header
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    ["../evil.npy", "/evil.npy", "a/../../evil.npy", "labels/../../x.npy", "..\\evil.npy", "c:evil.npy"],
+)
+def test_a_member_that_leads_out_of_the_folder_is_refused(
+    tmp_path: Path, cache: Path, mmap: bool, name: str
+) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    members, header = own_members(tmp_path / "x.npz")
+    signed(tmp_path / "x.npz", members, header)
+    assert_same(masked_dataset(), OfflineDataset.load(tmp_path / "x.npz", mmap=mmap))
+    signed(tmp_path / "x.npz", {name: npy(np.zeros(8)), **members}, header)
+    before = sorted(tmp_path.rglob("*.npy"))
+    with pytest.raises(ValueError, match=r"x\.npz: member '.*': must be NAME\.npy within this file"):
+        OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+    assert sorted(tmp_path.rglob("*.npy")) == before
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize(
+    ("member", "content", "message"),
+    [
+        ("rewards.npy", npy(np.zeros(8), (1 << 40,)), "64 bytes where 8,796,093,022,208 should be"),
+        ("rewards.npy", npy(np.zeros(1 << 20)), "rewards: 1,048,576 rows, but there are 8 actions"),
+        ("other.npy", npy(np.zeros(1 << 20)), "unknown array 'other'"),
+        ("rewards.npy", b"\x93NUMPY\x01\x00\x02\x00{}", r"member 'rewards\.npy': no array"),
+        ("rewards.npy", npy(np.array(1.0)), "rewards: a single value"),
+        ("a.txt", b"x", r"member 'a\.txt': must be NAME\.npy"),
+    ],
+)
+def test_sizes_are_checked_before_anything_is_unpacked(
+    tmp_path: Path, cache: Path, mmap: bool, member: str, content: bytes, message: str
+) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    members, header = own_members(tmp_path / "x.npz")
+    signed(tmp_path / "x.npz", {**members, member: content}, header)
+    with pytest.raises(ValueError, match=rf"x\.npz: .*{message}"):
+        OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+    assert not list(tmp_path.rglob("*.npy"))
+
+
+BOMB = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+from sb3_greendc.datasets import OfflineDataset
+try:
+    OfflineDataset.load(sys.argv[1])
+except ValueError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_member_of_two_gibibytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """A file of 2 MB: nothing but zeros."""
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, **{name: array for name, array in masked_arrays().items() if name != "costs"})
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("costs.npy", "w", force_zip64=True) as file,
+    ):
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (1 << 28,)}
+        )
+        for _ in range(128):
+            file.write(bytes(1 << 24))
+    assert path.stat().st_size < 3 << 20
+    child = subprocess.run(
+        [sys.executable, "-c", BOMB, str(path)], capture_output=True, text=True, check=True
+    )
+    message, peak = child.stdout.splitlines()
+    assert "costs: 268,435,456 rows, but there are 8 actions" in message
+    assert int(peak) < 1 << 20  # KiB
+
+
+def test_arrays_larger_than_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "x.npz", **masked_arrays())
+    masked_dataset().save(tmp_path / "y.npz")
+    monkeypatch.setattr(npz, "_memory", lambda: 100)
+    for name in ("x", "y"):
+        with pytest.raises(ValueError, match=rf"{name}\.npz: unpacks to .* bytes, but this machine has 100"):
+            OfflineDataset.load(tmp_path / f"{name}.npz")
+
+
+def test_headers_that_lie_are_one_error(tmp_path: Path) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    members, _ = own_members(tmp_path / "x.npz")
+    for header in (
+        b"{}",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff",
+        b'{"format": 1}',
+        b'{"format": 1, "action_space": 3}',
+    ):
+        signed(tmp_path / "x.npz", members, header)
+        with pytest.raises(ValueError, match=r"x\.npz: "):
+            OfflineDataset.load(tmp_path / "x.npz")

@@ -10,7 +10,8 @@ import optuna
 import pytest
 from tuning_cases import journal
 
-from sb3_greendc.tuning.storage import absolute, open_storage, without_password
+from sb3_greendc.core.secrets import without_secrets
+from sb3_greendc.tuning.storage import absolute, open_storage
 
 
 def free_port() -> int:
@@ -104,4 +105,4 @@ def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_passwords_are_not_shown() -> None:
-    assert without_password("postgresql://tuner:secret@host/tuning") == "postgresql://tuner:***@host/tuning"
+    assert without_secrets("postgresql://tuner:secret@host/tuning") == "postgresql://tuner:***@host/tuning"

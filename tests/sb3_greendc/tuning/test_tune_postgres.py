@@ -21,6 +21,7 @@ from tuning_cases import OPTIONS, counted, find, results
 
 from sb3_greendc.tuning.leases import LEASE
 
+PASSWORD = "s3cret"
 pytestmark = pytest.mark.default_row
 
 
@@ -62,7 +63,7 @@ def database() -> Iterator[str]:
     server = subprocess.Popen(serve, user=user, cwd=folder, stdout=log, stderr=log)
     try:
         _wait_until_ready(port, server)
-        yield f"postgresql://tuner@127.0.0.1:{port}/postgres"
+        yield f"postgresql://tuner:{PASSWORD}@127.0.0.1:{port}/postgres"  # which the server does not ask for
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(30)
@@ -88,6 +89,9 @@ def test_two_commands_share_a_study(database: str, tmp_path: Path) -> None:
     assert len(set(tried)) == len(tried)
     reports = [(tmp_path / f"out-{i}" / "history.png").is_file() for i in range(2)]
     assert reports == [True, True]
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"report.json", "run.json"} <= {path.name for path in written}
+    assert not [path for path in written if PASSWORD.encode() in path.read_bytes()]
 
 
 def _wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
