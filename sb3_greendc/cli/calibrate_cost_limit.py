@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, one_line_errors
+from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--episodes", type=whole_number, default=100)
     parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
     add_environment_options(parser)
+    add_trust_option(parser)
     parser.add_argument(
         "--fractions",
         nargs="+",
@@ -71,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = yaml.parse_assignments(options.set, "--set")
         # A limit is a setting of training: months of the test split have no say in it.
         env_kwargs = {**training_split(env_id, chosen), **chosen}
-        evaluation = Evaluation(options.policies, env_id, options.episodes, options.seed, env_kwargs)
+        evaluation = Evaluation(
+            options.policies, env_id, options.episodes, options.seed, env_kwargs, trust=options.trust
+        )
     episodes = evaluation.run(not options.no_progress)
     with one_line_errors("calibrate_cost_limit"):
         distribution = cost_distribution(episodes)

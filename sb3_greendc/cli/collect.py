@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, one_line_errors
+from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--n-envs", type=whole_number, default=16, help="environments side by side")
     add_environment_options(parser)
+    add_trust_option(parser)
     parser.add_argument(
         "--label", nargs="+", default=[], choices=LABELS, help="keep what planners value each action at"
     )
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             not options.stochastic,
             options.label,
             options.scratch,
+            options.trust,
         )
     started = time.perf_counter()
     data = collection.run(not options.no_progress)

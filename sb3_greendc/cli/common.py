@@ -39,6 +39,16 @@ def one_line_errors(command: str) -> Iterator[None]:
         raise BadInput from error
 
 
+def add_trust_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust``, which lets saved models hold pickled code."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="load models in SB3's own form, too: they hold pickled code, which is run. Only for files that "
+        "you made yourself",
+    )
+
+
 def add_environment_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--set key=value ...``, the keyword arguments of the environment."""
     parser.add_argument(

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import greendc
 from greendc.config import nearest
-from sb3_greendc.cli.common import add_environment_options, one_line_errors
+from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES
@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--episodes", type=whole_number, default=10, help="of each run (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
     add_environment_options(parser)
+    add_trust_option(parser)
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
     parser.add_argument("--metrics", nargs="+", metavar="METRIC", help="columns of the table and the figure")
     parser.add_argument("--statistic", choices=STATISTICS, default="mean", help="iqm: interquartile mean")
@@ -92,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 env_kwargs,
                 not options.stochastic,
                 options.batch_size,
+                options.trust,
             )
             for env_id in dict.fromkeys(map(greendc.resolve_env_id, options.env))
         ]

@@ -11,16 +11,17 @@ from typing import Any
 import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
-from sb3_greendc.cli.common import BAD_INPUT, one_line_errors
+from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure
-from sb3_greendc.evaluation.policy_sources import contestants
+from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, contestants
 from sb3_greendc.experiments.episodes import HEURISTICS
 from sb3_greendc.experiments.planners import distilled, figure, forecasts, foresight, loads, optimum
 from sb3_greendc.experiments.planners.common import ENV_ID
+from sb3_greendc.runs.models import load_model
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         study.add_argument("--loads", type=float, nargs="+", default=list(loads.LOADS))
         study.add_argument("--episodes", type=whole_number, default=20, help="of each load")
         study.add_argument("--model", help="distilled networks: a folder, or a pattern in quotes")
+        add_trust_option(study)
     by_load.add_argument("--policies", nargs="+", default=list(loads.POLICIES), metavar="POLICY")
     exact.add_argument("--steps", type=whole_number, default=100, help="of an episode")
     exact.add_argument("--time-limit", type=float, default=120.0, help="seconds for each optimum")
@@ -103,10 +105,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what cannot be read before anything runs."""
+    named: list[Contestant] = []
     if getattr(options, "policies", None):
-        contestants(options.policies, ENV_ID)
+        named += contestants(options.policies, ENV_ID, options.trust)
     if getattr(options, "model", None):
-        contestants({loads.LEARNED: options.model}, ENV_ID)
+        named += contestants({loads.LEARNED: options.model}, ENV_ID, options.trust)
+    for one in named:
+        if isinstance(one, ModelContestant):
+            load_model(one.path, trust=one.trust)
     for load in getattr(options, "loads", ()):
         if not load >= 0:
             raise ValueError(f"--loads {load}: must be 0 or more")
@@ -122,13 +128,14 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _loads(options: argparse.Namespace) -> str:
-    table = loads.study(options.loads, options.policies, options.episodes, options.model)
+    table = loads.study(options.loads, options.policies, options.episodes, options.model, options.trust)
     return _keep(table, options.out, loads.describe)
 
 
 def _optimum(options: argparse.Namespace) -> str:
     numbers = (options.episodes, options.steps, options.time_limit, options.workers)
-    return _keep(optimum.study(options.loads, *numbers, options.model), options.out, optimum.describe)
+    table = optimum.study(options.loads, *numbers, options.model, options.trust)
+    return _keep(table, options.out, optimum.describe)
 
 
 def _large(options: argparse.Namespace) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import TaskError
@@ -33,7 +33,12 @@ from sb3_greendc.experiments.tasks import Item, Problem
 from sb3_greendc.experiments.teaching import FLOORS, Teaching, require_same_spaces
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import SavedModel, load_model
-from sb3_greendc.runs.pretrained import Release, pretrained_directory, write_release
+from sb3_greendc.runs.pretrained import (
+    Release,
+    pretrained_directory,
+    require_release_name,
+    write_release,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -75,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--scales", action="store_true", help="the network's weights fit environments of other sizes, too"
     )
     add_environment_options(parser)
+    add_trust_option(parser)
     parser.add_argument("--baselines", nargs="+", default=[], metavar="POLICY", help="to stand beside it")
     parser.add_argument("--episodes", type=whole_number, default=64)
     parser.add_argument(
@@ -97,16 +103,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = build_parser().parse_args(arguments)
     with one_line_errors("release"):
+        require_release_name(options.name)
         if options.lessons and not options.teach:
             raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
-        own = load_model(options.model) if options.model else None
+        own = load_model(options.model, trust=options.trust) if options.model else None
         own_env = describe(own, options.name, options.serves).env_id if own else None
         cases = judged_in(options, env_kwargs, own_env)
         for env_id, settings in cases:  # what is wrong with them shows before hours of teaching, not after
             make_vec_env(env_id, 1, **settings).close()
             if options.baselines:
-                Evaluation(options.baselines, env_id, options.episodes, options.seed, settings)
+                Evaluation(
+                    options.baselines, env_id, options.episodes, options.seed, settings, trust=options.trust
+                )
         teaching = teaching_of(options, env_kwargs) if options.teach else None
     console = Console()
     try:
@@ -217,7 +226,7 @@ def judge(
     for env_id, settings in cases:
         fits = release.scales and release.serves_id(env_id)
         policies[-1] = f"{options.name}={PRETRAINED}:{env_id if fits else options.name}"
-        one = Evaluation(policies, env_id, options.episodes, options.seed, settings)
+        one = Evaluation(policies, env_id, options.episodes, options.seed, settings, trust=options.trust)
         method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
         progress = not options.no_progress
         part = add_share_of_bound(one.run(progress), method, settings, progress=progress)

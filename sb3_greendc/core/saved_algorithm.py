@@ -1,8 +1,8 @@
-"""Which algorithm saved a zip file: checked before anything in it is unpickled.
+"""How our algorithms are saved and loaded: as JSON and tensors, or in SB3's own form.
 
 SB3's zip files do not say which algorithm they are of, and loading one with another fails somewhere
 inside, or does not fail. Our algorithms keep their name under ``algorithm_name`` and call
-:func:`check_saved_algorithm` first thing in ``load``.
+:func:`check_saved_algorithm` before anything in such a file is unpickled.
 """
 
 from __future__ import annotations
@@ -10,10 +10,103 @@ from __future__ import annotations
 import io
 import json
 import pathlib
+import warnings
 import zipfile
-from typing import Any
+import zlib
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
+import torch as th
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import open_path
+from stable_baselines3.common.type_aliases import GymEnv
+
+from sb3_greendc.core.safe_model import express, parameters_of, read_safe_model
+from sb3_greendc.core.safe_values import NotExpressibleError
+
+SelfSafelySaved = TypeVar("SelfSafelySaved", bound="SafelySaved")
+
+
+class SafelySaved(BaseAlgorithm):
+    """An algorithm that is saved as JSON and tensors, which run no code when they are loaded."""
+
+    def save(
+        self,
+        path: str | pathlib.Path | io.BufferedIOBase,
+        exclude: Iterable[str] | None = None,
+        include: Iterable[str] | None = None,
+    ) -> None:
+        """Save the model as JSON and tensors, see :mod:`~sb3_greendc.core.safe_model`.
+
+        A model with something that cannot be kept so, such as a class or a schedule of one's own, is saved
+        in SB3's form, with a warning. So it is with ``exclude`` or ``include``, even empty ones.
+
+        :param path: a path, to which ``.zip`` is added where it lacks, or an open file
+        :param exclude: as for SB3's ``save``
+        :param include: as for SB3's ``save``
+        """
+        if exclude is None and include is None:
+            try:
+                express(self).write(path)
+            except NotExpressibleError as error:
+                warnings.warn(f"saved in SB3's form, with pickled code: {error}", stacklevel=2)
+            else:
+                return
+        super().save(path, exclude, include)
+
+    @classmethod
+    def load(
+        cls: type[SelfSafelySaved],
+        path: str | pathlib.Path | io.BufferedIOBase,
+        env: GymEnv | None = None,
+        device: th.device | str = "auto",
+        custom_objects: dict[str, Any] | None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        **kwargs: Any,
+    ) -> SelfSafelySaved:
+        """Load a model from a zip file: of JSON and tensors, or in SB3's form.
+
+        A file in SB3's form holds pickled code, which runs when it is loaded: load only what you made
+        yourself.
+
+        :param path: the file
+        :param env: environment with the model's spaces; ``None``: for predictions
+        :param device: of the model
+        :param custom_objects: attributes to take in place of those of the file
+        :param print_system_info: of files in SB3's form, as for SB3's ``load``
+        :param force_reset: reset the environment before training
+        :param kwargs: attributes to set
+        :raises ValueError: if the file is damaged, another algorithm saved it, or ``env`` has other spaces
+        """
+        try:
+            saved = read_safe_model(path)
+            if saved is not None:
+                return saved.build(cls, env, device, custom_objects, force_reset, **kwargs)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        return super().load(path, env, device, custom_objects, print_system_info, force_reset, **kwargs)
+
+    def set_parameters(
+        self,
+        load_path_or_dict: Any,
+        exact_match: bool = True,
+        device: th.device | str = "auto",
+    ) -> None:
+        """Take the parameters of a saved model, of either form, or of a dict; see SB3.
+
+        :param load_path_or_dict: a path, an open file, or what ``get_parameters`` returned
+        :param exact_match: whether all parameters must be there
+        :param device: of parameters in SB3's form
+        :raises ValueError: if the file is damaged, or the parameters are of another model
+        """
+        if not isinstance(load_path_or_dict, dict):
+            try:
+                saved = read_safe_model(load_path_or_dict)
+                load_path_or_dict = load_path_or_dict if saved is None else parameters_of(saved)
+            except ValueError as error:
+                raise ValueError(f"{load_path_or_dict}: {error}") from error
+        super().set_parameters(load_path_or_dict, exact_match, device)
 
 
 def check_saved_algorithm(path: str | pathlib.Path | io.BufferedIOBase, expected: str) -> None:
@@ -43,7 +136,7 @@ def _read_data(path: str | pathlib.Path | io.BufferedIOBase) -> dict[str, Any] |
                 return None
             data: dict[str, Any] = json.loads(archive.read("data"))
             return data
-    except (zipfile.BadZipFile, ValueError):
+    except (zipfile.BadZipFile, zlib.error, RecursionError, ValueError):
         return None
     finally:
         if isinstance(path, (str, pathlib.Path)):

@@ -24,7 +24,7 @@ from stable_baselines3.common.type_aliases import (
 from stable_baselines3.common.utils import check_for_correct_spaces, safe_mean
 
 from sb3_greendc.core.presets import apply_preset
-from sb3_greendc.core.saved_algorithm import check_saved_algorithm
+from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
@@ -45,7 +45,7 @@ NO_NORMALIZATION = "env: CRR takes no VecNormalize: its data hold observations a
 ONE_STEP = TrainFreq(1, TrainFrequencyUnit.STEP)
 
 
-class CRR(OfflineAlgorithm):
+class CRR(SafelySaved, OfflineAlgorithm):
     """Critic-regularized regression: learning from data alone, better than what made them.
 
     Offline: it imitates the actions of a data set, but only those (``"binary"``), or the more those

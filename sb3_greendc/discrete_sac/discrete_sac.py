@@ -20,7 +20,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
-from sb3_greendc.core.saved_algorithm import check_saved_algorithm
+from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
 from sb3_greendc.discrete_sac.buffers import (
     POLICY_ENTROPY,
@@ -69,7 +69,7 @@ class Losses(NamedTuple):
     target: th.Tensor
 
 
-class DiscreteSAC(OffPolicyAlgorithm):
+class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
     """Soft actor-critic for discrete actions, with action masks and ``Dict`` observations.
 
     Off-policy and stochastic: it reuses every transition many times and keeps exploring as far as its

@@ -43,6 +43,7 @@ class Collection:
         then take the action of the greatest one (the lowest of equals)
     :param folder: keep observations in files in this folder while recording, for data that memory does not
         hold; they are gone when the data set is
+    :param trust: load saved models that hold pickled code, too, and run it
     :raises ValueError: for an unknown id, policy, label or keyword value, or models of other spaces
     :raises TypeError: for an unknown keyword argument of the environment
     """
@@ -56,6 +57,7 @@ class Collection:
     deterministic: bool = True
     labels: Sequence[str] = ()
     folder: Path | None = None
+    trust: bool = False
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
@@ -83,7 +85,7 @@ class Collection:
         """Return the policies, each with its name."""
         if not self.policies:
             raise ValueError("policies: none given")
-        found = contestants(self.policies, self.env_id)
+        found = contestants(self.policies, self.env_id, self.trust)
         names = [actor.name for actor in found]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -36,6 +36,7 @@ def evaluate(
     engine: str = "serial",
     jobs: int | None = None,
     ray_address: str | None = None,
+    trust: bool = False,
 ) -> pd.DataFrame:
     """Run every policy on the same episodes.
 
@@ -58,6 +59,7 @@ def evaluate(
         depend on it. Processes and machines load saved models themselves, by their paths
     :param jobs: batches that run at once
     :param ray_address: of a running Ray cluster
+    :param trust: load saved models that hold pickled code, such as SB3's zip files, and run it
     :return: columns ``policy``, ``run``, ``env_id``, ``episode``, ``seed``, ``return``, ``length``, ``cost``
         (the sum of ``info["cost"]``, NaN where an environment has none), and every episode metric
     :raises ValueError: for an unknown id, policy or keyword value, a model of other spaces, a policy
@@ -65,7 +67,7 @@ def evaluate(
     :raises TypeError: for an unknown keyword argument of the environment, or option of a baseline
     :raises sb3_greendc.core.engine.TaskError: if a policy or the environment raises in an episode
     """
-    checked = Evaluation(policies, env_id, n_episodes, seed, env_kwargs, deterministic, batch_size)
+    checked = Evaluation(policies, env_id, n_episodes, seed, env_kwargs, deterministic, batch_size, trust)
     return checked.run(progress, engine, jobs, ray_address)
 
 
@@ -84,6 +86,7 @@ class Evaluation:
         env_kwargs: Mapping[str, Any] | None = None,
         deterministic: bool = True,
         batch_size: int = 128,
+        trust: bool = False,
     ) -> None:
         require(n_episodes >= 1, "n_episodes", n_episodes, "1 or more")
         require(seed >= 0, "seed", seed, "0 or more")
@@ -92,7 +95,7 @@ class Evaluation:
         self.env_kwargs = dict(env_kwargs or {})
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
-        self.contestants = contestants(policies, self.env_id)
+        self.contestants = contestants(policies, self.env_id, trust)
         with contextlib.closing(make_vec_env(self.env_id, 1, **self.env_kwargs)) as env:
             self.metrics = _metrics_of(env)
         self._considers = [self._check(one) for one in self.contestants]

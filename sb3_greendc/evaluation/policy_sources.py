@@ -154,9 +154,11 @@ class ModelContestant(Contestant):
     """A saved model. Other processes are sent its path, and load it themselves.
 
     :param path: of its zip file or its run's folder
+    :param trust: load it although it holds pickled code
     """
 
     path: str
+    trust: bool = False
 
     @cached_property
     def saved(self) -> SavedModel:
@@ -164,7 +166,7 @@ class ModelContestant(Contestant):
 
         :raises ValueError: if it cannot be read
         """
-        return load_model(self.path)
+        return load_model(self.path, trust=self.trust)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the loaded model behind."""
@@ -228,7 +230,7 @@ class PretrainedContestant(Contestant):
 
 
 def contestants(
-    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy], env_id: str
+    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy], env_id: str, trust: bool = False
 ) -> list[Contestant]:
     """Return each policy with its name, and each run of those that have several.
 
@@ -238,6 +240,7 @@ def contestants(
     :param policies: policies, or a mapping that names them; a list in a mapping is several runs of one
         policy, and so is a pattern that several saved models fit
     :param env_id: the environment they are for, with its version
+    :param trust: load saved models that hold pickled code, too, and run it
     :raises ValueError: for an unknown policy, or a name given twice
     """
     named: Mapping[str, Policy | Sequence[Policy]]
@@ -254,7 +257,7 @@ def contestants(
                 f"policies: {', '.join(map(repr, twice))} given twice; NAME=POLICY names them apart"
             )
         named = dict(pairs)
-    return [one for name, policy in named.items() for one in _contestants(name, policy, env_id)]
+    return [one for name, policy in named.items() for one in _contestants(name, policy, env_id, trust)]
 
 
 def takes_masks(policy: Predictor) -> bool:
@@ -280,20 +283,20 @@ def _name(policy: Policy) -> tuple[str, Policy]:
     return (str(policy) if isinstance(policy, Path) else type(policy).__name__), policy
 
 
-def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str) -> list[Contestant]:
+def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str, trust: bool) -> list[Contestant]:
     """Return the runs of one policy, numbered from 0."""
     runs = list(policy) if isinstance(policy, list | tuple) else [policy]
     found: list[Contestant] = []
     for one in runs:
-        found += _runs(name, one, env_id, len(found))
+        found += _runs(name, one, env_id, len(found), trust)
     if not found:
         raise ValueError(f"policy {name!r}: an empty list of runs")
     return found
 
 
-def _runs(name: str, policy: Any, env_id: str, first: int) -> list[Contestant]:
+def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[Contestant]:
     if isinstance(policy, Path):
-        return [ModelContestant(name, first, str(policy))]
+        return [ModelContestant(name, first, str(policy), trust)]
     if isinstance(policy, str):
         family = greendc.family(env_id)
         known = baselines.names(family, hindsight=True) if family is not None else ()
@@ -302,7 +305,7 @@ def _runs(name: str, policy: Any, env_id: str, first: int) -> list[Contestant]:
             return [BaselineContestant(name, first, spec)]
         if isinstance(spec, PretrainedSpec):
             return [PretrainedContestant(name, first, _known_release(spec.name))]
-        return [ModelContestant(name, run, path) for run, path in enumerate(spec.paths, first)]
+        return [ModelContestant(name, run, path, trust) for run, path in enumerate(spec.paths, first)]
     if not isinstance(policy, Predictor):
         raise ValueError(f"policy {name!r} of {type(policy).__name__} has no predict method")
     return [ObjectContestant(name, first, policy)]

@@ -17,7 +17,7 @@ from sb3_greendc.bc.distill import LOGIT_SCALE, resize
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
-from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.models import UntrustedError, load_model
 from sb3_greendc.runs.pretrained import load_pretrained, release_for
 
 
@@ -63,7 +63,13 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
             raise ValueError(f"prior={source!r}: no planner has taught it, so its logits are no values")
         scale, env_kwargs = found.logit_scale, found.env_kwargs
     else:
-        saved = load_model(source)
+        try:
+            saved = load_model(source)
+        except UntrustedError as error:
+            raise ValueError(
+                f"prior={source!r}: {error}; a prior is loaded from JSON and tensors only: load it with "
+                "sb3_greendc.runs.models.load_model and save it anew with save_model"
+            ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})
     for option in ("mask", "outlook"):

@@ -29,6 +29,7 @@ from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.pages import markdown
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE
 
 NAME = "my-site"
 SHOWN = {
@@ -278,7 +279,7 @@ def _keep_model(model: Path, folder: Path) -> str:
     target = folder / "model"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name in ("model.zip", "run.json", "vecnormalize.pkl"):
+    for name in (MODEL_FILE, RUN_FILE, NORMALIZER_FILE):
         if (model / name).is_file():
             shutil.copyfile(model / name, target / name)
     return (

@@ -27,6 +27,7 @@ from torch.nn import functional
 from greendc.config import require, require_one_of
 from sb3_greendc.core.costs import EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
 from sb3_greendc.pid_ppo.controller import PRESETS, PIDController
@@ -42,7 +43,7 @@ CHUNK = 1024
 """Observations per forward pass when the cost critic evaluates a rollout: bounds the memory for images."""
 
 
-class PIDLagrangian(OnPolicyAlgorithm):
+class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
     """The difference between PPO and its constrained form; mixed in before ``PPO`` or ``RecurrentPPO``.
 
     The rollout loop is the parent's. Costs enter through :meth:`_update_info_buffer`, which it calls with the

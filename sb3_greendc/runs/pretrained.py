@@ -2,7 +2,7 @@
 
 A release is a folder ``pretrained/<name>``:
 
-- ``policy.npz``: the policy's tensors by name, as float32;
+- ``policy.safetensors``: the policy's tensors by name, as float32 (``policy.npz`` in older releases);
 - ``config.json``: algorithm, hyperparameters, environment and its keywords, from which the model is built
   anew, the ids that it serves, and the checksum of the tensors;
 - ``CARD.md``: data, budget, seeds, scores beside baselines, limits of use.
@@ -19,11 +19,14 @@ import io
 import json
 import math
 import os
+import re
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch as th
@@ -31,16 +34,30 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 import greendc
 from greendc.config import nearest, require
+from sb3_greendc.core.algorithms import algorithm_class
 from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.tensor_files import (
+    LARGEST_HEADER,
+    TensorInfo,
+    info_of,
+    read_header,
+    tensors_from_bytes,
+    tensors_to_bytes,
+)
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
-TENSORS_FILE = "policy.npz"
+TENSORS_FILE = "policy.safetensors"
+ARRAYS_FILE = "policy.npz"
+"""In place of the tensors' file, in older releases."""
 CONFIG_FILE = "config.json"
 CARD_FILE = "CARD.md"
 
 CHOICE = ("mask", "skip_forced", "ready_pool_size", "outlook")
 """Keywords of an environment that say what a policy chooses from and sees, and nothing of jobs and power."""
+
+LARGEST_CONFIG = 2**20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,7 @@ class Release:
     :param logit_scale: how far apart its logits are, for actions that differ by a mean job value; of
         networks that a planner taught
     :param sha256: of the tensors' file
+    :raises ValueError: if a value is not what it must be
     """
 
     name: str
@@ -69,6 +87,22 @@ class Release:
     scales: bool = False
     logit_scale: float | None = None
     sha256: str = field(default="")
+
+    def __post_init__(self) -> None:
+        require_release_name(self.name)
+        require(isinstance(self.algorithm, str), "algorithm", self.algorithm, "the name of an algorithm")
+        algorithm_class(self.algorithm)
+        require(isinstance(self.env_id, str), "env_id", self.env_id, "an environment id")
+        for name in ("hyperparameters", "env_kwargs"):
+            value = getattr(self, name)
+            require(isinstance(value, Mapping), name, value, "a mapping of names to values")
+        ids = isinstance(self.serves, tuple) and all(isinstance(one, str) for one in self.serves)
+        require(ids and bool(self.serves), "serves", self.serves, "a list of environment ids")
+        require(isinstance(self.scales, bool), "scales", self.scales, "true or false")
+        scale = self.logit_scale
+        is_scale = scale is None or (type(scale) in (int, float) and 0 < scale < math.inf)
+        require(is_scale, "logit_scale", scale, "a finite number above 0, or null")
+        require(isinstance(self.sha256, str), "sha256", self.sha256, "a checksum")
 
     @property
     def choice(self) -> dict[str, Any]:
@@ -96,6 +130,12 @@ class Release:
             return settings.build(env, device=device)
 
 
+def require_release_name(name: Any) -> None:
+    """Raise ``ValueError`` unless a release may have this name, which is that of its folder, too."""
+    plain = isinstance(name, str) and _NAME.fullmatch(name) is not None
+    require(plain, "name", name, "letters, digits, '_', '.' and '-', the first a letter or digit")
+
+
 def pretrained_directory() -> Path:
     """Return the folder of releases: ``GREENDC_PRETRAINED``, or the package's, or the checkout's."""
     package = Path(__file__).resolve().parents[1]
@@ -107,49 +147,60 @@ def pretrained_directory() -> Path:
 
 
 def releases() -> dict[str, Release]:
-    """Return every release by name."""
-    found = sorted(pretrained_directory().glob(f"*/{CONFIG_FILE}"))
-    return {path.parent.name: read_release(path.parent) for path in found}
+    """Return every release by name. A broken one is left out, with a warning that says what is wrong."""
+    known, broken = _read_all()
+    for reason in broken.values():
+        warnings.warn(f"left out: {reason}", stacklevel=2)
+    return known
 
 
 def release_for(name: str) -> Release:
     """Return the release of this name, or the one that serves an environment id (with or without version).
 
-    :raises ValueError: if there is none; names those that there are
+    :raises ValueError: if there is none, and names those that there are; or if the one of this name is broken
     """
-    known = releases()
+    known, broken = _read_all()
     if name in known:
         return known[name]
+    if name in broken:
+        raise ValueError(broken[name])
     for release in known.values():
         if release.serves_id(name):
             return release
     served = ", ".join(sorted({pattern for release in known.values() for pattern in release.serves}))
+    left_out = f"; left out: {'; '.join(broken.values())}" if broken else ""
     raise ValueError(
         f"pretrained {name!r}: no such policy{nearest(name, list(known))}; there are some for {served}"
+        f"{left_out}"
     )
 
 
 def load_pretrained(name: str, device: str = "cpu") -> BaseAlgorithm:
-    """Load a trained policy that ships with the package.
+    """Load a trained policy that ships with the package. Nothing in it is unpickled.
 
     :param name: name of a release, or an environment id with or without a version
     :param device: of the model
     :return: a Stable-Baselines3 model; its environment is one of those that it was trained in
-    :raises ValueError: for an unknown name, or damaged files
+    :raises ValueError: for an unknown name, or a release that is damaged, or not what it says: its tensors
+        must be those of the policy that ``config.json`` describes, by names, dtypes and shapes, which are
+        compared before any tensor is read, and finite
     """
     release = release_for(name)
-    path = pretrained_directory() / release.name / TENSORS_FILE
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != release.sha256:
-        raise ValueError(f"{path}: damaged, its checksum differs from {CONFIG_FILE}'s")
+    folder = pretrained_directory() / release.name
     asked = release.scales and name != release.name and release.serves_id(name)
-    model = release.build(name if asked else None, device)
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        tensors = {key: th.as_tensor(arrays[key], device=device) for key in arrays.files}
-    try:
-        model.policy.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ValueError(f"{path}: not the policy that {CONFIG_FILE} describes: {error}") from error
+    with _one_error(folder / CONFIG_FILE):
+        model = release.build(name if asked else None, device)
+    path = folder / TENSORS_FILE if (folder / TENSORS_FILE).is_file() else folder / ARRAYS_FILE
+    with _one_error(path):
+        if not path.is_file():
+            raise ValueError("no such file")
+        wanted = {key: info_of(tensor) for key, tensor in model.policy.state_dict().items()}
+        read = _read_tensors if path.name == TENSORS_FILE else _read_arrays
+        tensors = read(path, wanted, release.sha256)
+        for key, tensor in tensors.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise ValueError(f"tensor {key!r}: has values that are not finite")
+        model.policy.load_state_dict({key: tensor.to(device) for key, tensor in tensors.items()})
     return model
 
 
@@ -160,13 +211,14 @@ def write_release(folder: Path, model: BaseAlgorithm, release: Release, card: st
     :param model: whose policy is kept
     :param release: its description; the checksum is filled in
     :param card: text of ``CARD.md``
-    :raises ValueError: if the folder has another name than the release
+    :raises ValueError: if the folder has another name than the release, or a tensor is not finite
     """
     require(folder.name == release.name, "folder", folder.name, f"named like the release, {release.name!r}")
-    tensors = {key: tensor.cpu().numpy() for key, tensor in model.policy.state_dict().items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **tensors)
-    data = buffer.getvalue()
+    tensors = {key: tensor.cpu().contiguous().clone() for key, tensor in model.policy.state_dict().items()}
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"tensor {key!r}: has values that are not finite")
+    data = tensors_to_bytes(tensors)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / TENSORS_FILE) as file:
         file.write(data)
@@ -181,16 +233,88 @@ def read_release(folder: Path) -> Release:
     :raises ValueError: if it is not what a release's configuration is
     """
     path = folder / CONFIG_FILE
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+    with _one_error(path):
+        with path.open("rb") as file:
+            text = file.read(LARGEST_CONFIG + 1)
+        if len(text) > LARGEST_CONFIG:
+            raise ValueError(f"must be of {LARGEST_CONFIG:,} bytes at most")
+        values = json.loads(text)
         known = {one.name for one in fields(Release)}
-        if set(values) != known:
+        if not isinstance(values, dict) or set(values) != known:
             raise ValueError(f"keys {sorted(values)}: must be {sorted(known)}")
-        release = Release(**{**values, "serves": tuple(values["serves"])})
-        scale = release.logit_scale
-        is_scale = scale is None or (type(scale) in (int, float) and 0 < scale < math.inf)
-        require(is_scale, "logit_scale", scale, "a finite number above 0, or null")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-    greendc.resolve_env_id(release.env_id)
+        serves = values["serves"]
+        release = Release(**{**values, "serves": tuple(serves) if isinstance(serves, list) else serves})
+        require(release.name == folder.name, "name", release.name, f"that of its folder, {folder.name!r}")
+        greendc.resolve_env_id(release.env_id)
     return release
+
+
+@contextmanager
+def _one_error(path: Path) -> Iterator[None]:
+    """Turn whatever is found wrong with a file into a ``ValueError`` that names it."""
+    try:
+        yield
+    except Exception as error:  # of json, zipfile, NumPy, torch, environments and algorithms
+        reason = " ".join(str(error).split())[:500]
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"{path}: {kind}{reason}") from error
+
+
+def _read_all() -> tuple[dict[str, Release], dict[str, str]]:
+    """Return the releases by name, and what is wrong with those that are broken."""
+    known: dict[str, Release] = {}
+    broken: dict[str, str] = {}
+    for path in sorted(pretrained_directory().glob(f"*/{CONFIG_FILE}")):
+        try:
+            known[path.parent.name] = read_release(path.parent)
+        except ValueError as error:
+            broken[path.parent.name] = str(error)
+    return known, broken
+
+
+def _read_tensors(path: Path, wanted: Mapping[str, TensorInfo], sha256: str) -> dict[str, th.Tensor]:
+    with path.open("rb") as file:
+        found, size = read_header(file)
+        _compare(found, wanted)
+        if path.stat().st_size != size:
+            raise ValueError(f"damaged: of {path.stat().st_size:,} bytes, its header says {size:,}")
+        file.seek(0)
+        data = _checked(file, size, sha256)
+    return tensors_from_bytes(data)
+
+
+def _read_arrays(path: Path, wanted: Mapping[str, TensorInfo], sha256: str) -> dict[str, th.Tensor]:
+    """Read an older release's arrays; what each is, its own header says."""
+    found: dict[str, TensorInfo] = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.namelist():
+            with archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                if version != (1, 0):
+                    raise ValueError(f"array {entry!r}: of version {version}")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            if dtype.kind not in "biuf":
+                raise ValueError(f"array {entry!r}: of {dtype}")
+            tensor = th.from_numpy(np.empty(0, dtype))
+            found[entry.removesuffix(".npy")] = TensorInfo(info_of(tensor).dtype, tuple(shape))
+    _compare(found, wanted)
+    bytes_at_most = LARGEST_HEADER + sum(8 * math.prod(info.shape) for info in wanted.values())
+    with path.open("rb") as file:
+        data = _checked(file, bytes_at_most, sha256)
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {key: th.as_tensor(arrays[key]) for key in arrays.files}
+
+
+def _compare(found: Mapping[str, TensorInfo], wanted: Mapping[str, TensorInfo]) -> None:
+    """Raise ``ValueError`` unless a file holds what the policy does."""
+    for key in sorted({*found, *wanted}):
+        if found.get(key) != wanted.get(key):
+            has, needs = found.get(key, "missing"), wanted.get(key, "no such tensor in the policy")
+            raise ValueError(f"tensor {key[:80]!r}: {has}; {CONFIG_FILE} describes {needs}")
+
+
+def _checked(file: BinaryIO, size: int, sha256: str) -> bytes:
+    data = file.read(size)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ValueError(f"damaged, its checksum differs from {CONFIG_FILE}'s")
+    return data

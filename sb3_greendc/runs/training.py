@@ -156,7 +156,7 @@ def train(
 
     :param run: what :func:`prepare` returns
     :param out: folder of ``model.zip``, ``run.json``, ``progress.csv`` and, for models trained under
-        ``VecNormalize``, ``vecnormalize.pkl``
+        ``VecNormalize``, ``normalizer.json``
     :param progress: show a progress bar
     :param formats: SB3's logger formats: ``csv``, ``stdout``, ``tensorboard``
     :param checkpointing: what :func:`open_checkpoints` returns

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from sb3_greendc.cli import release as command
 from sb3_greendc.cli.common import INTERRUPTED
@@ -212,8 +213,8 @@ def test_a_saved_model_is_released_only_where_it_can_be_judged(folder, capsys):
 def test_no_code_is_pickled(folder):
     names = {path.name for path in (folder / "pretrained" / "vcc-test").iterdir()}
     assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE}
-    with np.load(folder / "pretrained" / "vcc-test" / TENSORS_FILE, allow_pickle=False) as arrays:
-        assert all(arrays[key].dtype == np.float32 for key in arrays.files)
+    tensors = safetensors.numpy.load_file(folder / "pretrained" / "vcc-test" / TENSORS_FILE)
+    assert all(array.dtype == np.float32 for array in tensors.values())
 
 
 def test_an_unknown_name_lists_what_there_is(folder):
@@ -230,7 +231,7 @@ def test_damaged_tensors_are_refused(folder, tmp_path, monkeypatch):
             data[len(data) // 2] ^= 1
         (copy / path.name).write_bytes(data)
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
-    with pytest.raises(ValueError, match=r"policy.npz: damaged"):
+    with pytest.raises(ValueError, match=r"policy.safetensors: damaged"):
         load_pretrained("vcc-test")
     config = json.loads((copy / CONFIG_FILE).read_text())
     for scale in (0.0, float("nan"), float("inf"), True, "four"):

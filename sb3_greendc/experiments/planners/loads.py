@@ -29,7 +29,9 @@ BOUND = "bound (lp)"
 LEARNED = "distilled"
 
 
-def study(loads: Sequence[float], policies: Sequence[str], episodes: int, model: str | None) -> pd.DataFrame:
+def study(
+    loads: Sequence[float], policies: Sequence[str], episodes: int, model: str | None, trust: bool = False
+) -> pd.DataFrame:
     """Return a row for each load and policy, and one for the bound.
 
     Columns: ``load``, ``policy``, ``mean`` (value of jobs on time over that of all jobs), ``low``, ``high``,
@@ -40,19 +42,24 @@ def study(loads: Sequence[float], policies: Sequence[str], episodes: int, model:
     :param policies: baselines
     :param episodes: of each policy and load, seeded from 0 on
     :param model: saved models of learned policies (a path or a pattern), or None
+    :param trust: load models that hold pickled code, too, and run it
     """
-    return pd.concat([_of_load(load, policies, episodes, model) for load in loads], ignore_index=True)
+    parts = [_of_load(load, policies, episodes, model, trust) for load in loads]
+    return pd.concat(parts, ignore_index=True)
 
 
-def _of_load(load: float, policies: Sequence[str], episodes: int, model: str | None) -> pd.DataFrame:
+def _of_load(
+    load: float, policies: Sequence[str], episodes: int, model: str | None, trust: bool
+) -> pd.DataFrame:
     problem: dict[str, Any] = {"offered_load": load}
     named = list(dict.fromkeys([*policies, REFERENCE]))
-    results = evaluate(named, ENV_ID, episodes, env_kwargs=problem)
-    acting = contestants(named, ENV_ID)
+    results = evaluate(named, ENV_ID, episodes, env_kwargs=problem, trust=trust)
+    acting = contestants(named, ENV_ID, trust)
     if model is not None:
-        student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs={**problem, **STUDENT})
+        view = {**problem, **STUDENT}
+        student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
         results = pd.concat([results, student], ignore_index=True)
-        acting += contestants({LEARNED: model}, ENV_ID)[:1]
+        acting += contestants({LEARNED: model}, ENV_ID, trust)[:1]
     results = add_share_of_bound(results, "lp", problem)
     best = results[results["policy"] == REFERENCE].copy()
     best["policy"], best[RATIO], best[SHARE] = BOUND, best["bound"] * best[RATIO] / best[VALUE], 1.0

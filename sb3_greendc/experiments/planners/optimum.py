@@ -22,7 +22,13 @@ LARGE: dict[str, Any] = {"units": 300, "horizon": 72, "ready_pool_size": 25}
 
 
 def study(
-    loads: Sequence[float], episodes: int, steps: int, time_limit: float, workers: int, model: str | None
+    loads: Sequence[float],
+    episodes: int,
+    steps: int,
+    time_limit: float,
+    workers: int,
+    model: str | None,
+    trust: bool = False,
 ) -> pd.DataFrame:
     """Return a row for each load and episode, seeded from 0 on.
 
@@ -36,6 +42,7 @@ def study(
     :param time_limit: seconds for each optimum
     :param workers: threads of the solver
     :param model: saved models of learned policies (a path or a pattern), or None
+    :param trust: load models that hold pickled code, too, and run it
     """
     parts = []
     for load in loads:
@@ -47,7 +54,8 @@ def study(
             rows.append({"load": load, "seed": seed, **_solve(pool, time_limit, workers)})
         results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=problem)
         if model is not None:
-            student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs={**problem, **STUDENT})
+            view = {**problem, **STUDENT}
+            student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
             results = pd.concat([results, student], ignore_index=True)
         values = results.pivot_table(VALUE, "seed", "policy", sort=False)  # the mean over runs
         parts.append(pd.DataFrame(rows).merge(values, on="seed"))

@@ -24,6 +24,7 @@ from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.extractors import JobSetPolicy, MaskedActorCriticPolicy
+from sb3_greendc.runs.models import load_model
 
 POOL = {"units": 4, "horizon": 12, "ready_pool_size": 4, "episode_steps": 40}
 
@@ -153,7 +154,8 @@ def test_maskable_ppo_goes_on_training_and_evaluate_reads_it(data: OfflineDatase
     path = clone.save(tmp_path / "run", note="kept")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["note"] == "kept"
     env = make_vec_env("ResourcePool-10", 2, 0, **POOL)
-    loaded = MaskablePPO.load(path, env, device="cpu", n_steps=16, batch_size=16)
+    load_model(path).model.save(tmp_path / "own")  # SB3's form
+    loaded = MaskablePPO.load(tmp_path / "own", env, device="cpu", n_steps=16, batch_size=16)
     before = {key: value.clone() for key, value in loaded.policy.state_dict().items()}
     for key, value in clone.model.policy.state_dict().items():
         assert th.equal(value, before[key])
