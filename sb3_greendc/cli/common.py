@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from sb3_greendc.core import yaml
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.runs.hyperparameters import positive_integer
 
 BAD_INPUT = 2
@@ -36,7 +37,7 @@ def one_line_errors(command: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, TypeError, ValueError) as error:
-        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{command}: error: {' '.join(without_secrets(str(error)).split())}", file=sys.stderr)
         raise BadInput from error
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
@@ -16,6 +17,7 @@ from rich.console import Console
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors, whole_number
 from sb3_greendc.core import yaml
 from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file
 from sb3_greendc.tuning import leases
@@ -25,7 +27,7 @@ from sb3_greendc.tuning.problem import PRUNERS, Problem
 from sb3_greendc.tuning.report import provenance_comments, report
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES
-from sb3_greendc.tuning.storage import JOURNAL, absolute, without_password
+from sb3_greendc.tuning.storage import JOURNAL, absolute
 from sb3_greendc.tuning.study import Search, create_or_load
 from sb3_greendc.tuning.worker import Order, Outcome
 from sb3_greendc.tuning.zoo_block import write_block
@@ -37,9 +39,17 @@ DEFAULT_TRIALS = 30
 _FOLDER = Path("runs") / "tuning"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command; see :class:`argparse.ArgumentParser`."""
+        super().error(without_secrets(message))
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tune",
         description="Search for hyperparameters. Killed at any time, the same command goes on where it was.",
     )
@@ -129,7 +139,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.reason if isinstance(error, TaskError) else str(error)
         if isinstance(error, TaskError) and not reason.startswith(_NOT_OURS):
             raise
-        print(f"tune: error: {' '.join(reason.split())}; the same command goes on", file=sys.stderr)
+        said = " ".join(without_secrets(reason, options.storage or "").split())
+        print(
+            f"tune: error: {said}; the same command goes on",
+            file=sys.stderr,
+        )
         return FAILED
     return 0
 
@@ -162,7 +176,7 @@ def _describe(search: Search, url: str, trials: int, engine: str, jobs: int) -> 
         f"judged by the mean return of {problem.episodes} validation episodes{where}, "
         f"{problem.evaluations} times a trial; pruner: {problem.pruner}\n"
         f"{len(search.space)} parameters: {', '.join(search.space)}\n"
-        f"study {search.study.study_name!r} in {without_password(url)}",
+        f"study {search.study.study_name!r} in {without_secrets(url)}",
         flush=True,
     )
 

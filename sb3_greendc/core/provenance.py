@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sb3_greendc.core.secrets import arguments_without_secrets
+
 _PACKAGES = (
     "sb3-greendc",
     "stable-baselines3",
@@ -24,9 +26,12 @@ _PACKAGES = (
 
 
 def provenance() -> dict[str, Any]:
-    """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit."""
+    """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit.
+
+    Passwords in the command are left out.
+    """
     return {
-        "command": shlex.join(sys.argv),
+        "command": shlex.join(arguments_without_secrets(sys.argv)),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "python": platform.python_version(),

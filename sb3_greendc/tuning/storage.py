@@ -11,6 +11,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from sqlalchemy.engine import URL, make_url
 
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning.journal_lock import JournalLock
 
 JOURNAL = "journal:///"
@@ -37,8 +38,8 @@ def open_storage(url: str) -> BaseStorage:
             return _open_proxy(url.removeprefix(GRPC))
         return _open_database(_database_url(url))
     except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ConnectionError(f"storage {without_password(url)}: cannot be reached: {reason}") from error
+        reason = without_secrets(" ".join(str(error.__cause__ or error).split()), url)
+        raise ConnectionError(f"storage {without_secrets(url)}: cannot be reached: {reason}") from error
 
 
 def absolute(url: str) -> str:
@@ -51,13 +52,6 @@ def absolute(url: str) -> str:
         if parsed.database and parsed.database != ":memory:":
             return str(parsed.set(database=str(Path(parsed.database).absolute())))
     return url
-
-
-def without_password(url: str) -> str:
-    """Return a URL that may be printed."""
-    if url.startswith((JOURNAL, GRPC)):
-        return url
-    return make_url(url).render_as_string(hide_password=True)
 
 
 def _open_journal(path: Path) -> BaseStorage:
@@ -74,7 +68,7 @@ def _open_journal(path: Path) -> BaseStorage:
 def _open_proxy(address: str) -> BaseStorage:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise ValueError(f"storage {GRPC}{address}: must be {GRPC}HOST:PORT")
+        raise ValueError(f"storage {without_secrets(GRPC + address)}: must be {GRPC}HOST:PORT")
     try:
         from optuna.storages import GrpcStorageProxy
 
@@ -82,22 +76,22 @@ def _open_proxy(address: str) -> BaseStorage:
         proxy.wait_server_ready(timeout=_TIMEOUT)
     except ImportError as error:
         install = "pip install 'optuna>=4.2' grpcio protobuf"
-        raise ImportError(f"storage {GRPC}{address} needs gRPC: {install}") from error
+        raise ImportError(f"storage {without_secrets(GRPC + address)} needs gRPC: {install}") from error
     return proxy
 
 
 def _database_url(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except sqlalchemy.exc.ArgumentError as error:
-        raise ValueError(f"storage {url!r}: must be {_FORMS}") from error
+    except (sqlalchemy.exc.ArgumentError, ValueError) as error:  # the latter of a port that is none
+        raise ValueError(f"storage {without_secrets(url)!r}: must be {_FORMS}") from error
     if parsed.drivername in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     return parsed
 
 
 def _open_database(url: URL) -> BaseStorage:
-    shown = url.render_as_string(hide_password=True)
+    shown = without_secrets(url.render_as_string(hide_password=False))
     connect_args = {"connect_timeout": _TIMEOUT} if url.drivername.startswith("postgresql") else {}
     engine = {"connect_args": connect_args, "pool_pre_ping": True}
     for attempts_left in reversed(range(5)):

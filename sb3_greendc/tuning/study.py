@@ -15,10 +15,11 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning.problem import Problem
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.spaces import Space
-from sb3_greendc.tuning.storage import open_storage, without_password
+from sb3_greendc.tuning.storage import open_storage
 
 EXCESS_COST = "excess_cost"
 """User attribute of a trial: mean cost above the limit, for algorithms with a limit."""
@@ -163,7 +164,7 @@ def load(name: str, url: str) -> Search:
     try:
         study = optuna.load_study(storage=storage, study_name=name)
     except KeyError as error:
-        where = without_password(url)
+        where = without_secrets(url)
         raise ValueError(
             f"study {name!r}: not in {where}, which every worker must be able to reach"
         ) from error
