@@ -25,6 +25,7 @@ from sb3_greendc.bc.loss import MaskedLoss, log_prob_and_entropy, most_likely_ac
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
 from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.runs.folder import transaction
 from sb3_greendc.runs.models import save_model
 
 
@@ -67,7 +68,10 @@ class Clone:
         :param folder: created if missing
         :param record: JSON values to add to the record
         """
-        return save_model(self.model, Path(folder), {"algorithm": self.algorithm, **self.record, **record})
+        with transaction(Path(folder)):
+            return save_model(
+                self.model, Path(folder), {"algorithm": self.algorithm, **self.record, **record}
+            )
 
 
 def behavioral_clone(

@@ -13,6 +13,7 @@ import greendc
 from sb3_greendc.cli.common import add_environment_options, one_line_errors, whole_number
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
+from sb3_greendc.core.files import sweep
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.minari_format import import_minari
 from sb3_greendc.evaluation.collection import LABELS, Collection
@@ -80,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with one_line_errors("collect"):
             data.to_minari(options.out)
     else:
+        sweep(Path(options.out).parent)
         data.save(options.out)
     print(f"wrote {options.out}")
     return 0

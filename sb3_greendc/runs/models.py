@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
 from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.runs.folder import check_manifest
 
 MODEL_FILE = "model.zip"
 RUN_FILE = "run.json"
@@ -63,13 +64,15 @@ def load_model(source: str | Path, device: str = "cpu") -> SavedModel:
     SB3's zips do not say which algorithm they are of: the ``run.json`` beside one does, or a prefix,
     as in ``"ppo:model.zip"``.
 
-    :raises ValueError: if there is no such file, it is damaged, or its algorithm is unknown
+    :raises ValueError: if there is no such file, it is damaged, its algorithm is unknown, or it lies in the
+        folder of a run whose files do not belong together
     """
     algorithm, path = _split(str(source))
     if path.is_dir():
         path = path / MODEL_FILE
     if not path.is_file():
         raise ValueError(f"model {path}: no such file")
+    check_manifest(path.parent, path.name)
     run = read_run(path.parent)
     algorithm = algorithm or run.get("algorithm")
     if algorithm is None:

@@ -31,7 +31,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 import greendc
 from greendc.config import nearest, require
-from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.files import atomic_write, sweep, write_json
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
@@ -168,6 +168,7 @@ def write_release(folder: Path, model: BaseAlgorithm, release: Release, card: st
     np.savez_compressed(buffer, **tensors)
     data = buffer.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
     with atomic_write(folder / TENSORS_FILE) as file:
         file.write(data)
     with atomic_write(folder / CARD_FILE) as file:

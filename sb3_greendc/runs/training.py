@@ -16,6 +16,7 @@ import greendc
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
 from sb3_greendc.core.provenance import package_versions, provenance
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.runs.folder import transaction
 from sb3_greendc.runs.hyperparameters import Hyperparameters, learns_from_data, load_hyperparameters
 from sb3_greendc.runs.models import save_model
 from sb3_greendc.runs.resume import Checkpointing, learn
@@ -155,8 +156,8 @@ def train(
     """Train and save the model; after Ctrl-C the model so far is saved.
 
     :param run: what :func:`prepare` returns
-    :param out: folder of ``model.zip``, ``run.json``, ``progress.csv`` and, for models trained under
-        ``VecNormalize``, ``vecnormalize.pkl``
+    :param out: folder of ``model.zip``, ``run.json``, ``MANIFEST.json``, ``progress.csv`` and, for models
+        trained under ``VecNormalize``, ``vecnormalize.pkl``
     :param progress: show a progress bar
     :param formats: SB3's logger formats: ``csv``, ``stdout``, ``tensorboard``
     :param checkpointing: what :func:`open_checkpoints` returns
@@ -183,5 +184,6 @@ def train(
         model.logger.close()
     seconds = round((time.time_ns() - model.start_time) / 1e9, 1)
     trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
-    save_model(model, out, {**run.record(), **trained})
+    with transaction(out):
+        save_model(model, out, {**run.record(), **trained})
     return completed

@@ -18,6 +18,7 @@ from sb3_greendc.evaluation.metrics import main_metrics
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.policy_sources import Policy
 from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.runs.folder import transaction
 from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import save_model
 from sb3_greendc.tuning.problem import TEST_SEED, VALIDATION_SEED, Problem
@@ -122,7 +123,8 @@ def _train_finals(task: _Finals) -> tuple[Score, Score | None, list[dict[str, An
         "hyperparameters": dict(hyperparameters.settings),
         **provenance(),
     }
-    save_model(best.model, task.folder, run)
+    with transaction(task.folder):
+        save_model(best.model, task.folder, run)
     base = _train(problem, problem.hyperparameters({}))
     policies: dict[str, Policy] = {"best trial": best.model}
     if base.score is not None:
