@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+from sb3_greendc.experiments.distilled import NAME, SEARCHED
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.figures import color_of
 from sb3_greendc.experiments.sc20.fig6 import learners
 from sb3_greendc.experiments.sweep import BEST, ROLLOUTS
-from sb3_greendc.experiments.taught import NAME, SEARCHED
 
 
 def test_no_two_policies_of_a_figure_share_a_color():
