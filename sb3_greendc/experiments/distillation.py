@@ -128,8 +128,8 @@ def teach(
 ) -> Clone:
     """Return a network that has learned what rollouts think of every action.
 
-    :param training_tasks: scenarios as the network acts in them, with the same spaces; each has an equal share of
-        the decisions
+    :param training_tasks: scenarios as the network acts in them, with the same spaces; each has an equal
+        share of the decisions
     :param labels: decisions of the rollouts, recorded in 32 environments
     :param futures: of each rollout
     :param epochs: passes over the data
