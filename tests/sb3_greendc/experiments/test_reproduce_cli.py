@@ -153,11 +153,11 @@ def test_margins_show_a_form_once_at_each_point():
     rows = [
         {
             **common,
-            **{"x": x, "against": against, "budget": budget, "percent_of_bound": 70.0},
+            **{"x": x, "against": against, "form": form, "percent_of_bound": 70.0},
             "printed_percent": 18.0 if (x, against) == (10, "hvf") else float("nan"),
         }
         for x in (10, 20)
-        for against, budget in rivals.items()
+        for against, form in rivals.items()
     ]
     table = pages.margins(pd.DataFrame(rows))
     shown = list(zip(table["point"], table["against"], strict=True))
