@@ -1,8 +1,8 @@
 """Train sb3-contrib's MaskablePPO on a pool of ten units, where most actions are invalid most of the time.
 
-Prints the share of the jobs' value that each policy earns, and how many invalid actions it chose: none, since
-the masks reach both the rollouts and the evaluation. `hvf` (highest value first) is the best of the papers'
-four heuristics. About two minutes.
+Prints the share of the jobs' value that each policy earns, and how many invalid actions it chose: none,
+since the masks reach both the rollouts and the evaluation. `hvf` (highest value first) is the best of the
+papers' four heuristics. About two minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Save carbon under a limit on overdue work: PPO with a PID-controlled Lagrange multiplier.
 
-The environment's reward is carbon alone; its cost is the work that becomes overdue. Prints the price that the
-controller found for a unit of cost, then carbon saved and cost per month for the constrained policy and for PPO
-that knows no limit, which saves more and lets work pile up. About two minutes.
+The environment's reward is carbon alone; its cost is the work that becomes overdue. Prints the price that
+the controller found for a unit of cost, then carbon saved and cost per month for the constrained policy and
+for PPO that knows no limit, which saves more and lets work pile up. About two minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Learn a scheduler from the log of a heuristic, without an environment to try things in.
 
-Writes the log to a file, reads it back, and lets CRR learn from it. Prints the share of the jobs' value that
-the heuristic in the log earns and that the learned policy earns in new episodes: it earns more than the policy
-that it learned from. About two minutes.
+Writes the log to a file, reads it back, and lets CRR learn from it. Prints the share of the jobs' value
+that the heuristic in the log earns and that the learned policy earns in new episodes: it earns more than
+the policy that it learned from. About two minutes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from sb3_greendc import CRR, OfflineDataset, collect, evaluate
+from sb3_greendc.extractors import JobSetExtractor
 
 
 def main(transitions: int = 60_000, updates: int = 2_000, episodes: int = 20) -> None:
@@ -30,7 +31,7 @@ def main(transitions: int = 60_000, updates: int = 2_000, episodes: int = 20) ->
         tau=0.02,
         value_mode="max_sample",
         n_value_samples=8,
-        policy_kwargs={"features_extractor": "job_set", "net_arch": [64]},
+        policy_kwargs={"features_extractor_class": JobSetExtractor, "net_arch": [64]},
         seed=0,
         device="cpu",
     )

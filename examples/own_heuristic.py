@@ -1,8 +1,8 @@
 """Write a heuristic and judge it beside the ones that ship, on the same jobs.
 
-A policy is anything with `predict`. This one starts, of the jobs that can start now and finish on time, the one
-of greatest value for the units and time that it takes. Prints the share of the jobs' value that each earns, with
-the difference from `hvf` episode by episode. Seconds.
+A policy is anything with `predict`. This one starts, of the jobs that can start now and finish on time, the
+one of greatest value for the units and time that it takes. Prints the share of the jobs' value that each
+earns, with the difference from `hvf` episode by episode. Seconds.
 """
 
 from __future__ import annotations

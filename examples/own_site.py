@@ -1,9 +1,9 @@
 """Put your own datacenter in: a job log, measured power and the grid's carbon intensity, from three files.
 
 `main` writes a made-up site of four weeks so that the script runs as it is; give it your own files instead
-(jobs in Standard Workload Format, hourly power and carbon as CSV). Prints a row per policy: share of the jobs'
-value, energy from the grid and its carbon. Seconds. `scripts/reproduce.py my-site` trains a policy on top and
-writes a report.
+(jobs in Standard Workload Format, hourly power and carbon as CSV). Prints a row per policy: share of the
+jobs' value, energy from the grid and its carbon. Seconds. `scripts/reproduce.py my-site` trains a policy on
+top and writes a report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def write_made_up_site(folder: Path, hours: int = 28 * 24) -> None:
     time = pd.date_range("2024-06-01", periods=hours, freq="h")
     power = {"time": time, "solar_kw": 150 * sun, "wind_kw": rng.weibull(2, hours).clip(0, 3) * 100}
     pd.DataFrame(power).to_csv(folder / "power.csv", index=False)
-    pd.DataFrame({"time": time, "carbon_kg_per_kwh": 0.45 - 0.2 * sun}).to_csv(folder / "carbon.csv", index=False)
+    pd.DataFrame({"time": time, "carbon_kg_per_kwh": 0.45 - 0.2 * sun}).to_csv(
+        folder / "carbon.csv", index=False
+    )
 
 
 def main(folder: Path | None = None, episodes: int = 20) -> None:
@@ -49,7 +51,13 @@ def main(folder: Path | None = None, episodes: int = 20) -> None:
             "power": "trace",
             "trace": folder / "power.csv",
             "carbon": folder / "carbon.csv",
-            "site": {"total_kw": 200.0, "critical_kw": 40.0, "battery": {"energy_kwh": 400.0}},
+            "site": {
+                "total_kw": 200.0,
+                "critical_kw": 40.0,  # cooling and network, served first
+                "battery": {"energy_kwh": 400.0},
+                "grid": "capped",  # the grid helps out, up to
+                "grid_cap_kw": 60.0,
+            },
             "episode_steps": 168,
         }
         policies = ["fcfs", "hvf", "deadline_never", "deadline_never:dispatch=easy,scope=queue"]

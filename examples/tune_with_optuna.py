@@ -1,8 +1,8 @@
 """Tune hyperparameters with Optuna in a few lines of one's own.
 
-Trials are judged on validation months, and the best one once on test months, which no trial has seen. Prints a
-line per trial, the best parameters, and both returns. About three minutes. `scripts/tune.py` does the same with
-pruning, many workers, recovery after a crash, and a search space for each algorithm.
+Trials are judged on validation months, and the best one once on test months, which no trial has seen.
+Prints a line per trial, the best parameters, and both returns. About three minutes. `scripts/tune.py` does
+the same with pruning, many workers, recovery after a crash, and a search space for each algorithm.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main(trials: int = 12, timesteps: int = 200_000, episodes: int = 8) -> None:
     study.optimize(objective, n_trials=trials)
     best = study.best_trial.user_attrs["parameters"]
     print("best:", {name: round(value, 5) for name, value in best.items()})
-    print(f"validation {study.best_value:.2f}, test {mean_return(train(best, timesteps), 'test', episodes):.2f}")
+    test = mean_return(train(best, timesteps), "test", episodes)
+    print(f"validation {study.best_value:.2f}, test {test:.2f}")
 
 
 if __name__ == "__main__":
