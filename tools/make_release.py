@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from sb3_greendc.experiments.teaching import MIN_QOS_CHOICES, Teaching, require_same_spaces
 
 import greendc
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
@@ -31,7 +32,6 @@ from sb3_greendc.experiments.experiment import taught_view
 from sb3_greendc.experiments.runner import run_tasks
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Problem
-from sb3_greendc.experiments.teaching import FLOORS, Teaching, require_same_spaces
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import SavedModel, load_model
 from sb3_greendc.runs.pretrained import (
@@ -54,10 +54,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--futures", type=whole_number, default=16, help="of the rollouts that teach")
     parser.add_argument(
-        "--floors",
+        "--min-qos",
         type=float,
         nargs="+",
-        default=list(FLOORS),
+        default=list(MIN_QOS_CHOICES),
         help="of those rollouts: QoS values below which their heuristic starts no job; the best one is taken",
     )
     parser.add_argument(
@@ -93,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         default=Path("runs/release"),
-        help="where taught networks are kept: the same command judges them without teaching them again "
+        help="where distilled policies are kept: the same command judges them without teaching them again "
         "(default: %(default)s)",
     )
     return parser
@@ -175,7 +175,12 @@ def teaching_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> T
     lessons = [problem.with_kwargs(**view, **one) for one in read_lessons(options) or [{}]]
     require_same_spaces(lessons)
     return Teaching(
-        tuple(lessons), options.teach, options.futures, epochs=10, seed=0, floors=tuple(options.floors)
+        tuple(lessons),
+        options.teach,
+        options.futures,
+        epochs=10,
+        seed=0,
+        min_qos_choices=tuple(options.min_qos),
     )
 
 
@@ -320,8 +325,8 @@ def _usage(release: Release) -> list[str]:
 
 
 def _training(run: Mapping[str, Any]) -> str:
-    if "taught" in run:
-        return f"taught {run['taught']}"
+    if "distilled" in run:
+        return f"taught {run['distilled']}"
     return f"trained for {run.get('trained_timesteps', run.get('timesteps', 0)):,} steps"
 
 
