@@ -1,8 +1,11 @@
-"""Measure speeds; see ``--help`` and :mod:`sb3_greendc.cli.benchmark`."""
+"""Measure speeds; see ``--help`` and :mod:`benchmarks.command`."""
 
 import sys
+from pathlib import Path
 
-from sb3_greendc.cli.benchmark import main
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

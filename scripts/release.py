@@ -1,8 +1,11 @@
-"""Make a release of a trained model; see ``--help`` and :mod:`sb3_greendc.cli.release`."""
+"""Make a release of a trained model; see ``--help`` and ``tools/make_release.py``."""
 
 import sys
+from pathlib import Path
 
-from sb3_greendc.cli.release import main
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from make_release import main
 
 if __name__ == "__main__":
     sys.exit(main())

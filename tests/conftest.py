@@ -1,6 +1,6 @@
 """One thread for each test process: several, on two cores, would wait for each other most of the time.
 
-Tests of maintainers' commands import them from ``tools/``.
+Maintainers' commands are imported from ``tools/``, what measures speed from ``benchmarks/``.
 """
 
 import os
@@ -8,4 +8,5 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT), str(ROOT / "tools")]

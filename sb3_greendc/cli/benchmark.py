@@ -1,16 +1,16 @@
-"""``scripts/benchmark.py``: how fast environments and algorithms are, as ratios within one process.
+"""``benchmark envs``: how fast the environments are, as multiples of CartPole in the same process.
 
-Environments are compared with CartPole here, algorithms with their relatives in
-:mod:`sb3_greendc.cli.benchmark_train`.
+``scripts/benchmark.py`` adds ``train``, which compares the algorithms with their relatives; it is in
+``benchmarks/`` of the repository.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +20,6 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
-from sb3_greendc.cli import benchmark_train
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.core.arguments import whole_number
@@ -28,6 +27,9 @@ from sb3_greendc.core.files import write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 FAMILIES = {"vcc": "VCC-2021", "resource_pool": "ResourcePool"}
 """The environment that stands for each family."""
@@ -138,30 +140,47 @@ def ppo_share(env_id: str, rollouts: int = 4, plain: bool = False) -> float:
     return env.seconds / (time.perf_counter() - started)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
+def new_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
+    """Return the command without options, and where its parts go."""
     parser = argparse.ArgumentParser(prog="benchmark", description="Measure how fast things are.")
-    what = parser.add_subparsers(dest="what", required=True)
-    envs = what.add_parser("envs", help="steps per second of the environments, against CartPole-v1")
+    return parser, parser.add_subparsers(dest="what", required=True)
+
+
+def add_envs(parts: Subparsers) -> None:
+    """Add the part ``envs``."""
+    envs = parts.add_parser("envs", help="steps per second of the environments, against CartPole-v1")
     envs.add_argument("--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES))
     envs.add_argument("--num-envs", type=whole_number, default=64, help="environments in a batch")
     envs.add_argument("--rounds", type=whole_number, default=7, help="repeats, of which medians are shown")
     envs.add_argument("--seconds", type=float, default=0.4, help="length of one measurement")
     envs.add_argument("--no-ppo", action="store_true", help="leave out the share of PPO's training time")
     envs.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    train = what.add_parser("train", help="updates per second and training time, against other algorithms")
-    benchmark_train.add_options(train)
+    envs.set_defaults(run=run_envs)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser, parts = new_parser()
+    add_envs(parts)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    options = build_parser().parse_args(argv)
+    return run(build_parser().parse_args(argv))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check what all parts share, run the part that was asked for, and return the exit code."""
     with one_line_errors("benchmark"):
         if not options.seconds > 0:
             raise ValueError(f"--seconds {options.seconds}: must be above 0")
-    if options.what == "train":
-        return benchmark_train.main(options)
+    part: Callable[[argparse.Namespace], int] = options.run
+    return part(options)
+
+
+def run_envs(options: argparse.Namespace) -> int:
+    """Time the environments and print a table."""
     with one_line_errors("benchmark"):
         cases = cases_of(options.families, options.num_envs)
     rates = measure(cases, options.rounds, options.seconds, time.process_time)

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
@@ -44,6 +44,9 @@ from sb3_greendc.datasets import OfflineDataset, from_replay_buffer
 from sb3_greendc.discrete_sac import DiscreteSAC
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
+
+if TYPE_CHECKING:
+    from sb3_greendc.cli.benchmark import Subparsers
 
 BATCH = 256
 _BUFFERED = 20_000  # transitions in a replay buffer, or in a data set
@@ -284,20 +287,22 @@ PARTS: dict[str, Callable[[], Part]] = {
 ALL_PARTS = (*PARTS, "collection", "decisions")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``benchmark.py train``."""
-    parser.add_argument("--parts", nargs="+", choices=ALL_PARTS, default=list(ALL_PARTS), help="what to time")
-    parser.add_argument("--rounds", type=whole_number, default=7, help="repeats, of which medians are shown")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement, about")
-    parser.add_argument("--transitions", type=whole_number, default=100_000, help="of a collection")
-    parser.add_argument(
+def add_train(parts: Subparsers) -> None:
+    """Add the part ``train`` to the command."""
+    train = parts.add_parser("train", help="updates per second and training time, against other algorithms")
+    train.add_argument("--parts", nargs="+", choices=ALL_PARTS, default=list(ALL_PARTS), help="what to time")
+    train.add_argument("--rounds", type=whole_number, default=7, help="repeats, of which medians are shown")
+    train.add_argument("--seconds", type=float, default=1.0, help="length of one measurement, about")
+    train.add_argument("--transitions", type=whole_number, default=100_000, help="of a collection")
+    train.add_argument(
         "--decisions", type=whole_number, default=16_000, help="timed, of which a million are extrapolated"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    train.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    train.set_defaults(run=run_train)
 
 
-def main(options: argparse.Namespace) -> int:
-    """Run ``benchmark.py train`` and return its exit code."""
+def run_train(options: argparse.Namespace) -> int:
+    """Time the algorithms and print a table."""
     figures = Figures()
     for name in options.parts:
         if name in PARTS:

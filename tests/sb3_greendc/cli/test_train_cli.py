@@ -282,7 +282,7 @@ class TestBadInput:
 
 
 def test_script_without_traceback(tmp_path: Path) -> None:
-    script = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
+    script = Path(__file__).resolve().parents[3] / "scripts" / "train.py"
     arguments = ["--algo", "ppo", "--env", "CartPole-v2000", "--out", str(tmp_path)]
     result = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
     assert result.returncode == 2

@@ -6,11 +6,11 @@ import json
 import shutil
 import warnings
 
+import make_release as command
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from sb3_greendc.cli import release as command
 from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.vec_env import make_vec_env

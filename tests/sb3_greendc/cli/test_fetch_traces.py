@@ -26,7 +26,7 @@ from greendc.traces.moer_archive import ARCHIVE_COLUMNS
 from sb3_greendc.cli.fetch_traces import main
 from sb3_greendc.cli.sgip import HOST, SgipClient
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NAME = "SGIP_CAISO_PGE_2020-01.csv.gz"
 
 

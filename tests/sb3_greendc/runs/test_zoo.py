@@ -19,7 +19,7 @@ from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.extractors import ForecastExtractor, MaskedActorCriticPolicy
 from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, zoo_file
 
-SHIPPED = Path(__file__).resolve().parents[2] / "zoo_hparams"
+SHIPPED = Path(__file__).resolve().parents[3] / "zoo_hparams"
 
 
 @pytest.fixture

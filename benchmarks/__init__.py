@@ -1,0 +1,1 @@
+"""What measures speed: ``python scripts/benchmark.py --help``."""
