@@ -68,8 +68,7 @@ def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
 @pytest.mark.parametrize(("page", "script", "arguments"), commands())
 def test_commands_of_the_pages_have_these_options(page, script, arguments):
     assert (ROOT / "scripts" / f"{script}.py").exists(), f"{page}: scripts/{script}.py does not exist"
-    module = "train_offline" if script == "train" and "--data" in arguments else script
-    parser = importlib.import_module(f"sb3_greendc.cli.{module}").build_parser()
+    parser = importlib.import_module(f"sb3_greendc.cli.{script}").build_parser()
     try:
         parser.parse_args(shlex.split(arguments, comments=True))
     except SystemExit as stop:

@@ -11,13 +11,13 @@ import numpy as np
 
 import greendc
 from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
-from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import sweep
 from sb3_greendc.datasets import OfflineDataset, to_minari
 from sb3_greendc.datasets.minari_format import import_minari
 from sb3_greendc.evaluation.collection import LABELS, Collection
+from sb3_greendc.runs.training import training_split
 
 FORMATS = ("npz", "minari")
 
