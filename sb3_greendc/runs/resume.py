@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc.core.provenance import package_versions
 from sb3_greendc.runs.checkpoints import Checkpoint, CheckpointError, CheckpointFolder, State
-from sb3_greendc.runs.training_state import Resumption, pickle_state, require_resumable
+from sb3_greendc.runs.object_graphs import NotKeptError
+from sb3_greendc.runs.training_state import Resumption, pack_state, require_resumable
 
 
 class CheckpointWriter(BaseCallback):
@@ -75,8 +75,8 @@ class CheckpointWriter(BaseCallback):
 class Checkpointing(CheckpointWriter):
     """Writes a checkpoint at the first rollout, and at the first one after every ``every`` steps.
 
-    The first one, before anything is learned, shows at once whether the environments can be pickled and the
-    folder be written to. To be given to :func:`learn`, which also resumes.
+    The first one, before anything is learned, shows at once whether the state can be kept and the folder be
+    written to. To be given to :func:`learn`, which also resumes.
 
     :param folder: where the checkpoints go
     :param every: environment steps between checkpoints
@@ -113,8 +113,8 @@ class Checkpointing(CheckpointWriter):
 
     def _state(self) -> State:
         try:
-            return pickle_state(self.model, self.stateful)
-        except pickle.PicklingError as error:
+            return pack_state(self.model, self.stateful)
+        except NotKeptError as error:
             raise CheckpointError(f"the run cannot be checkpointed: {error}") from error
 
 

@@ -25,7 +25,7 @@ from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, Stat
 from sb3_greendc.runs.chunk_store import ChunkStore
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.models import load_model
-from sb3_greendc.runs.training_state import Resumption, pickle_state
+from sb3_greendc.runs.training_state import Resumption, pack_state
 
 WHO = {"algorithm": "ppo", "hyperparameters": {"gamma": 0.9}}
 
@@ -221,7 +221,7 @@ def test_replay_buffer_is_written_as_far_as_it_is_filled() -> None:
     buffer = model.replay_buffer
     assert buffer is not None
     assert buffer.observations.nbytes > 1_000_000
-    assert sum(map(len, pickle_state(model).arrays)) < 100_000
+    assert sum(map(len, pack_state(model).arrays)) < 100_000
 
 
 @pytest.mark.parametrize("pos", [0, 3, 9])
@@ -233,10 +233,10 @@ def test_buffer_keeps_what_is_behind_its_position(pos: int) -> None:
     assert isinstance(buffer, ReplayBuffer)
     buffer.rewards[:] = np.arange(10)[:, None]
     buffer.pos = pos
-    pickled = pickle_state(model)
+    packed = pack_state(model)
     other = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
     other.set_logger(model.logger)
-    Resumption(other, pickled)
+    Resumption(other, packed)
     np.testing.assert_array_equal(other.replay_buffer.rewards, buffer.rewards)
     np.testing.assert_array_equal(other.replay_buffer.observations, buffer.observations)
 
@@ -256,7 +256,7 @@ def test_ez_pickle_objects_keep_their_state() -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
     model.learn(3)
     model.thing = thing  # type: ignore[attr-defined]
-    Resumption(model, pickle_state(model))
+    Resumption(model, pack_state(model))
     assert (model.thing.size, model.thing.steps) == (3, 17)  # type: ignore[attr-defined]
 
 
