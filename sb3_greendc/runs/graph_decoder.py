@@ -6,8 +6,9 @@ import functools
 import json
 import random
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from sb3_greendc.runs.object_graphs import (
     attributes_of,
     class_key,
     fixed_name,
+    is_record_tuple,
     slots_of,
 )
 
@@ -33,6 +35,8 @@ _BIT_GENERATORS: dict[str, Any] = {
     cls.__name__: cls
     for cls in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
 }
+_COMPILED = "greendc."
+"""Package whose objects hand their arrays to compiled code."""
 
 Finder: TypeAlias = Callable[[str], type | None]
 """Finds a class whose objects may be made, by its name; ``None`` if there is none."""
@@ -236,6 +240,12 @@ class GraphDecoder:
         fresh.__setstate__((*made, vars(fresh)))  # type: ignore[attr-defined]
         return fresh
 
+    def _weak(self, number: int, fresh: Any, place: str, target: Any) -> Any:
+        here = fresh() if type(fresh) is weakref.ref else None
+        made = self.decode(target, here, f"{place}()")
+        same = here is not None and made is here
+        return self._keep(number, fresh if same else (lambda: None) if made is None else weakref.ref(made))
+
     def _method(self, number: int, fresh: Any, place: str, name: str, owner: Any) -> Any:
         kinds = types.MethodType | types.BuiltinFunctionType
         if not isinstance(fresh, kinds) or fresh.__qualname__ != name:
@@ -268,12 +278,13 @@ class GraphDecoder:
             fresh = cls.__new__(cls)
         self._keep(number, fresh)
         there = attributes_of(fresh)
+        here = arrays_of(there, place)
         made = {name: self.decode(tree, there.get(name), f"{place}.{name}") for name, tree in state}
         for name in there:
             if name not in made and not (isinstance(fresh, VecEnvWrapper) and name == "class_attributes"):
                 object.__delattr__(fresh, name)
-        if class_key(cls).startswith("greendc."):
-            check_same_arrays(there, made, place)
+        if class_key(cls).startswith(_COMPILED):
+            _require_same_arrays(arrays_of(made, place), here)
         slots = slots_of(cls)
         for name, value in made.items():
             if name in slots:
@@ -285,12 +296,13 @@ class GraphDecoder:
     def _self_made(self, number: int, fresh: Any, place: str, key: str, state: Any) -> Any:
         cls = self._class(key, fresh, place)
         there = fresh.__getstate__() if type(fresh) is cls else None
+        here = arrays_of(there, place)
         if type(fresh) is not cls:
             fresh = cls.__new__(cls)
         self._keep(number, fresh)
         made = self.decode(state, there, place)
-        if class_key(cls).startswith("greendc."):
-            check_same_arrays(there, made, place)
+        if class_key(cls).startswith(_COMPILED):
+            _require_same_arrays(arrays_of(made, place), here)
         if hasattr(cls, "__setstate__"):
             fresh.__setstate__(made)
         else:
@@ -315,6 +327,7 @@ class GraphDecoder:
         "set": _set,
         "frozenset": _frozenset,
         "partial": _partial,
+        "weak": _weak,
         "method": _method,
         "function": _function,
         "optimizer": _optimizer,
@@ -323,26 +336,36 @@ class GraphDecoder:
     }
 
 
-def check_same_arrays(there: Any, made: Any, place: str) -> None:
-    """Compare the arrays of a simulator with those that it has: compiled code reads them without checks.
+Arrays: TypeAlias = dict[str, tuple[Any, ...]]
 
-    :param there: what a fresh simulator has
-    :param made: what it is to have
-    :param place: what it is, for messages
+
+def arrays_of(value: Any, place: str) -> Arrays:
+    """Return type and shape of the arrays of a simulator, by where they are."""
+    if isinstance(value, np.ndarray):
+        return {place: (value.dtype, value.shape)}
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif is_record_tuple(value):
+        items = value._asdict().items()
+    found: Arrays = {}
+    for name, item in items:
+        found |= arrays_of(item, f"{place}.{name}")
+    return found
+
+
+def _require_same_arrays(there: Arrays, here: Arrays) -> None:
+    """Compare arrays of a simulator with those that it has: compiled code reads them without checks.
+
     :raises ValueError: if types or shapes differ
     """
-    if isinstance(made, np.ndarray):
-        if isinstance(there, np.ndarray) and (there.dtype, there.shape) != (made.dtype, made.shape):
-            raise ValueError(
-                f"{place}: {made.dtype} of shape {made.shape} there, "
-                f"{there.dtype} of shape {there.shape} here"
-            )
-    elif isinstance(made, dict) and isinstance(there, dict):
-        for key, value in made.items():
-            check_same_arrays(there.get(key), value, f"{place}.{key}")
-    elif isinstance(made, tuple) and isinstance(there, tuple):
-        for i, (mine, value) in enumerate(zip(there, made, strict=False)):
-            check_same_arrays(mine, value, f"{place}[{i}]")
+    for place in {**here, **there}:
+        if there.get(place) != here.get(place):
+            said = [
+                "none" if one is None else f"{one[0]} of shape {one[1]}"
+                for one in (there.get(place), here.get(place))
+            ]
+            raise ValueError(f"{place}: {said[0]} there, {said[1]} here")
 
 
 def _put(array: NDArray[Any], fresh: Any) -> NDArray[Any]:

@@ -16,6 +16,7 @@ import functools
 import json
 import random
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -183,6 +184,8 @@ class GraphEncoder:
             return ["python random", self.encode(value.getstate(), place)]
         if cls is th.Generator:
             return ["torch random", value.get_state()]
+        if type(value) is weakref.ref:
+            return ["weak", self.encode(value(), f"{place}()")]
         if isinstance(value, functools.partial):
             parts = (value.func, value.args, value.keywords)
             return ["partial", [self.encode(part, f"{place}()") for part in parts]]
