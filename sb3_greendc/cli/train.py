@@ -10,19 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import FAILED, INTERRUPTED, add_environment_options, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
-from sb3_greendc.core.engine import ENGINES, map_tasks
+from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
+from sb3_greendc.core.files import RescuedError
 from sb3_greendc.runs.checkpoints import CheckpointError
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.jobs import Job
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import Run, train
-
-FAILED = 1
-"""Exit code when a checkpoint could not be written."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -112,9 +110,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     try:
         return _train_one(options) if options.seeds is None else _train_seeds(options)
-    except CheckpointError as error:
-        print(f"train: error: {error}", file=sys.stderr)
-        return FAILED
+    except (CheckpointError, RescuedError) as error:
+        reason = str(error)
+    except TaskError as error:
+        kind, _, reason = error.reason.partition(": ")
+        if kind not in (CheckpointError.__name__, RescuedError.__name__):
+            raise
+    print(f"train: error: {reason}", file=sys.stderr)
+    return FAILED
 
 
 def _train_one(options: argparse.Namespace) -> int:

@@ -81,7 +81,7 @@ class GraphDecoder:
                 raise ValueError(f"{place}: {content[0]} there, {fixed_name(fresh)} here")
             return self._fixed[content[0]]
         if kind == "enum":
-            return self._class(content[0], fresh, place)[content[1]]  # type: ignore[index]
+            return self._class(content[0], fresh, place)[content[1]]
         if kind == "tuple":
             return tuple(self._items(content[0], fresh, place))
         if kind == "record":
@@ -98,7 +98,7 @@ class GraphDecoder:
         self._made[number] = value
         return value
 
-    def _class(self, key: str, fresh: Any, place: str) -> type:
+    def _class(self, key: str, fresh: Any, place: str) -> Any:
         if class_key(type(fresh)) == key:
             return type(fresh)
         cls = self._classes.get(key) or self._find_class(key)
@@ -172,7 +172,7 @@ class GraphDecoder:
 
     def _random_state(self, number: int, fresh: Any, place: str, kind: str, state: Any) -> Any:
         made = np.random.RandomState(_BIT_GENERATORS[kind]())
-        made._bit_generator.state = self.decode(state, None, place)  # type: ignore[attr-defined]
+        made._bit_generator.state = self.decode(state, None, place)
         return self._keep(number, made)
 
     def _python_random(self, number: int, fresh: Any, place: str, state: Any) -> Any:

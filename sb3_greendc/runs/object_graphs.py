@@ -26,7 +26,7 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from gymnasium.utils import EzPickle
-from numba.core.dispatcher import Dispatcher  # type: ignore[import-untyped]
+from numba.core.dispatcher import Dispatcher
 from stable_baselines3.common.buffers import BaseBuffer
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
@@ -177,7 +177,7 @@ class GraphEncoder:
         if cls in (bytes, bytearray):
             return [cls.__name__, np.frombuffer(value, np.uint8)]
         if isinstance(value, np.random.Generator | np.random.RandomState):
-            bits = value.bit_generator if isinstance(value, np.random.Generator) else value._bit_generator  # type: ignore[attr-defined]
+            bits = value.bit_generator if isinstance(value, np.random.Generator) else value._bit_generator
             kind = "generator" if isinstance(value, np.random.Generator) else "random state"
             return [kind, type(bits).__name__, self.encode(bits.state, place)]
         if cls is random.Random:
@@ -221,6 +221,9 @@ class GraphEncoder:
         if isinstance(value, BaseBuffer):
             used = value.buffer_size if value.full else min(value.pos + 1, value.buffer_size)
             self._rows = (value.buffer_size, used)
+            made_at_use = [name for name, item in attributes.items() if isinstance(item, functools.partial)]
+            for name in made_at_use:
+                del attributes[name]
         state = [[name, self.encode(item, f"{place}.{name}")] for name, item in attributes.items()]
         self._rows = before
         return ["object", key, state]

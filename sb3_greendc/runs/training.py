@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
-from sb3_greendc.core.files import sha256_of
+from sb3_greendc.core.files import RescuedError, is_output_error, sha256_of, write_or_rescue
 from sb3_greendc.core.provenance import package_versions, provenance
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
@@ -254,6 +255,8 @@ def train(
     :param checkpoints: what :func:`open_checkpoints` returns
     :return: whether the run was completed
     :raises CheckpointError: if a checkpoint cannot be made or written; nothing is saved then
+    :raises KeyboardInterrupt: after Ctrl-C before the first step, when there is nothing to save
+    :raises RescuedError: if the disk takes no more; the model so far is in the place that the message names
     """
     out.mkdir(parents=True, exist_ok=True)
     model = run.model
@@ -262,18 +265,29 @@ def train(
     bar = ProgressBarCallback(run.timesteps)
     if progress:
         callbacks.append(bar)
-    completed = True
+    completed, full_disk = True, None
     try:
         if checkpoints is None:
             model.learn(run.timesteps, callback=callbacks)
         else:
             learn(model, run.timesteps, checkpoints, callbacks)
     except KeyboardInterrupt:
+        if model.num_timesteps == 0:
+            raise
         completed = False
+    except OSError as error:
+        if not is_output_error(error):
+            raise
+        completed, full_disk = False, error  # of the log: checkpoints have an error of their own
     finally:
         bar.close()
-        model.logger.close()
+        with contextlib.suppress(OSError):  # what is still to be flushed
+            model.logger.close()
     seconds = round((time.time_ns() - model.start_time) / 1e9, 1)
     trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
-    save_model(model, out, {**run.record(), **trained})
+    record = {**run.record(), **trained}
+    write_or_rescue(lambda folder: save_model(model, folder, record), out, "the model")
+    if full_disk is not None:
+        reason = full_disk.strerror or str(full_disk)
+        raise RescuedError(f"{out}: {reason}; training ended early, and the model so far is there")
     return completed

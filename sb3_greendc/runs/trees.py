@@ -63,7 +63,7 @@ def _packed_array(kind: str, array: Any, arrays: list[memoryview], place: str) -
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{place}: an array of {array.dtype} is no plain value")
     flat = np.ascontiguousarray(array).reshape(-1)
-    arrays.append(memoryview(flat.view(np.uint8)))  # no copy: replay buffers are large
+    arrays.append(flat.view(np.uint8).data)  # no copy: replay buffers are large
     return [kind, len(arrays) - 1, array.dtype.str, list(array.shape)]
 
 

@@ -133,7 +133,8 @@ class World:
             self.slotted.x, self.slotted.hidden(), self.later.x, self.later.hidden(),
             self.count(), self.bound(), self.mode,
             [parameter.tolist() for parameter in self.network.parameters()],
-            self.weak() is self.network, str(state), self.shared is self.array, self.pair.left is self.array, self.pair.right[0] is self,
+            self.weak() is self.network,
+            str(state), self.shared is self.array, self.pair.left is self.array, self.pair.right[0] is self,
             self.optimizer.param_groups[0]["params"][0] is self.network.weight,
         ]  # fmt: skip
 
