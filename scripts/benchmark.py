@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.command import main
+from sb3_greendc.cli.launch import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("benchmark", module="benchmarks.command"))

@@ -2,7 +2,7 @@
 
 import sys
 
-from sb3_greendc.cli.calibrate_cost_limit import main
+from sb3_greendc.cli.launch import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("calibrate_cost_limit"))

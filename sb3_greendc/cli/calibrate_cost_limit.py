@@ -14,7 +14,6 @@ from rich.table import Table
 
 import greendc
 from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
-from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write, write_json
@@ -22,6 +21,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.tables import number
+from sb3_greendc.runs.training import training_split
 
 FRACTIONS = (0.95, 0.8, 0.65, 0.5)
 _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
-from sb3_greendc.cli.train import training_split
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
-from sb3_greendc.core.files import sweep
+from sb3_greendc.core.files import require_room, sweep, write_or_rescue
 from sb3_greendc.datasets import OfflineDataset, to_minari
 from sb3_greendc.datasets.minari_format import import_minari
 from sb3_greendc.evaluation.collection import LABELS, Collection
+from sb3_greendc.runs.training import training_split
 
 FORMATS = ("npz", "minari")
 
@@ -78,16 +78,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.trust,
         )
     started = time.perf_counter()
-    data = collection.run(not options.no_progress)
+    with one_line_errors("collect"):
+        data = collection.run(not options.no_progress)
+    completed = not data.metadata.get("interrupted", False)
+    if not completed:
+        print("interrupted; what had been recorded:")
     print(_describe(data, time.perf_counter() - started))
     if options.format == "minari":
         with one_line_errors("collect"):
             to_minari(data, options.out)
     else:
         sweep(Path(options.out).parent)
-        data.save(options.out)
+        write_or_rescue(data.save, Path(options.out), "the data set")
     print(f"wrote {options.out}")
-    return 0
+    return 0 if completed else INTERRUPTED
 
 
 def _check_out(options: argparse.Namespace) -> None:
@@ -95,6 +99,7 @@ def _check_out(options: argparse.Namespace) -> None:
 
     :raises ValueError: if ``--out`` is there already, or is no name for the format
     :raises ImportError: if the format needs Minari, and it is not installed
+    :raises OSError: if its folder cannot be written
     """
     if options.format == "minari":
         minari = import_minari()
@@ -104,6 +109,7 @@ def _check_out(options: argparse.Namespace) -> None:
     else:
         if not options.out.endswith(".npz"):
             raise ValueError(f"--out {options.out}: the name of a data set must end in .npz")
+        require_room(Path(options.out).parent)
         taken = Path(options.out).exists() and not options.overwrite
     if taken:
         raise ValueError(f"--out {options.out}: exists already; --overwrite replaces it")

@@ -12,6 +12,9 @@ from sb3_greendc.core.secrets import without_secrets
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
 
+FAILED = 1
+"""Exit code of a command whose results could not be written where they belong."""
+
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""
 

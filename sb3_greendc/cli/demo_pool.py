@@ -14,13 +14,13 @@ from greendc.baselines.resource_pool import HEURISTICS
 from greendc.resource_pool import ResourcePoolEnv
 from greendc.resource_pool.recording import EpisodeRecorder
 from greendc.resource_pool.rendering import gantt, pool_figure
-from sb3_greendc.cli.train import prepare, train
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.models import MODEL_FILE, load_model
+from sb3_greendc.runs.training import prepare, train
 
 ENV_ID = "ResourcePool-10"
 LEARNER = "maskable_ppo"

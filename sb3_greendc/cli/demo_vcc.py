@@ -20,7 +20,6 @@ from greendc.traces import load_moer
 from greendc.traces.moer import UTC_OFFSET
 from greendc.vcc import VCCSimulator, layout
 from greendc.vcc.rendering import WEEK, week_figure
-from sb3_greendc.cli.train import prepare, train
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.paired import Evaluation
@@ -28,6 +27,7 @@ from sb3_greendc.evaluation.plots import bars, save_figure
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.models import MODEL_FILE
+from sb3_greendc.runs.training import prepare, train
 
 LEARNER = "ppo"
 REFERENCE = "always_on"

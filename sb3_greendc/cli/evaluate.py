@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,18 @@ from rich.console import Console
 
 import greendc
 from greendc.config import nearest
-from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
+from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES
+from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound
 from sb3_greendc.evaluation.metrics import main_metrics
-from sb3_greendc.evaluation.paired import Evaluation, run_evaluations
+from sb3_greendc.evaluation.paired import Evaluation, EvaluationInterrupted, run_evaluations
 from sb3_greendc.evaluation.plots import intervals, save_figure
 from sb3_greendc.evaluation.policy_specs import split_name
-from sb3_greendc.evaluation.result_files import check_path, write_results
+from sb3_greendc.evaluation.result_files import check_path, files_of, write_results
 from sb3_greendc.evaluation.statistics import STATISTICS, summarize
 from sb3_greendc.evaluation.tables import summary_tables
 
@@ -99,23 +100,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         for evaluation in evaluations:
             _check_metrics(options.metrics or (), evaluation)
-        results = run_evaluations(
-            evaluations, not options.no_progress, options.engine, options.jobs, options.ray_address
-        )
-        method = options.bound or ("lp" if greendc.family(options.env[0]) == "resource_pool" else "none")
-        results = add_share_of_bound(results, method, env_kwargs, progress=not options.no_progress)
-    if options.out is not None:
-        written = write_results(options.out, results, _record(options, evaluations))
-        print(f"wrote {' and '.join(map(str, written))}")
+        results, completed = _run(options, evaluations, env_kwargs)
+    if not completed:
+        print(f"interrupted; {len(results):,} episodes had been run")
     with one_line_errors("evaluate"):
         metrics = options.metrics or (*main_metrics(results.columns), *({SHARE} & {*results.columns}))
-        summary = summarize(results, metrics, options.statistic, options.reference)
-    _print(summary, options)
+        reference = options.reference if options.reference in set(results["policy"]) else None
+        summary = summarize(results, metrics, options.statistic, reference)
+    _print(summary, options)  # before the file, which the disk may not take
+    if options.out is not None:
+        record = {**_record(options, evaluations), "completed": completed}
+        write_or_rescue(lambda path: write_results(path, results, record), options.out, "the table")
+        print(f"wrote {' and '.join(map(str, files_of(options.out)))}")
     if options.plot:
         for suffix in (".png", ".pdf"):
             save_figure(intervals(summary), options.out.with_suffix(suffix))
             print(f"wrote {options.out.with_suffix(suffix)}")
-    return 0
+    return 0 if completed else INTERRUPTED
+
+
+def _run(
+    options: argparse.Namespace, evaluations: Sequence[Evaluation], env_kwargs: Mapping[str, Any]
+) -> tuple[pd.DataFrame, bool]:
+    """Run the episodes and return their table, and whether it is complete.
+
+    :raises KeyboardInterrupt: after Ctrl-C before the first episodes were done
+    """
+    progress = not options.no_progress
+    method = options.bound or ("lp" if greendc.family(options.env[0]) == "resource_pool" else "none")
+    try:
+        results = run_evaluations(evaluations, progress, options.engine, options.jobs, options.ray_address)
+    except EvaluationInterrupted as stop:
+        if not len(stop.results):
+            raise
+        return stop.results, False
+    try:
+        return add_share_of_bound(results, method, env_kwargs, progress=progress), True
+    except KeyboardInterrupt:
+        return results, False
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from greendc.config import nearest
 from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.core.files import require_room
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.comparisons import improvements, profiles, relative_to
 from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, main_metrics, trade_off
@@ -88,6 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("plot"):
         if not options.results and not options.progress:
             raise ValueError("nothing to draw: give RESULTS, --progress, or both")
+        require_room(options.out)
+        if options.html is not None:
+            require_room(options.html.parent, "--html")
         groups = read_groups(options.progress)
         sections: list[Section] = []
         drawn: list[Drawn] = []
@@ -104,7 +108,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             sources += [Source(run.path, run.record) for runs in groups.values() for run in runs]
             figures = [(one.figure, one.caption) for one in of_training]
             sections.append(Section("Training", figures=figures))
-        options.out.mkdir(parents=True, exist_ok=True)
     for one in drawn:
         for suffix in dict.fromkeys(options.formats):
             path = options.out / f"{one.name}.{suffix}"

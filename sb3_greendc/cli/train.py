@@ -1,132 +1,46 @@
-"""``scripts/train.py``: train any SB3 or sb3-contrib algorithm on any id, and save what repeats the run."""
+"""``scripts/train.py``: train an algorithm on an environment or a data set, and save what repeats the run."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import FAILED, INTERRUPTED, add_environment_options, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
-from sb3_greendc.core.engine import ENGINES, map_tasks
-from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, require_same_run
-from sb3_greendc.runs.folder import check_manifest, discard, is_finished, locked
-from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE, RUN_FILE, read_run
-from sb3_greendc.runs.resume import Checkpointing
-from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
-from sb3_greendc.runs.training_state import require_resumable
-
-__all__ = ["Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
-
-FAILED = 1
-"""Exit code when a checkpoint could not be written."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One training run as the command was asked for it; what workers get.
-
-    :param out: folder for the model and its record
-    :param arguments: of :func:`~sb3_greendc.runs.training.prepare`
-    :param formats: SB3's logger formats
-    :param progress: show a progress bar
-    :param overwrite: replace what ``out`` has
-    :param checkpoint_every: environment steps between checkpoints, ``None`` for no checkpoints
-    :param resume: go on from the last checkpoint
-    """
-
-    out: Path
-    arguments: Mapping[str, Any]
-    formats: Sequence[str] = ("csv",)
-    progress: bool = False
-    overwrite: bool = False
-    checkpoint_every: int | None = None
-    resume: bool = False
-
-    def check(self) -> Run:
-        """Check everything that can be wrong before training, and build environments and model.
-
-        :raises ValueError: for wrong arguments, or a folder with results of another run
-        """
-        has_checkpoints = bool(CheckpointFolder(self.out / CHECKPOINTS).paths())
-        if not (self.overwrite or self.resume):
-            if (self.out / MODEL_FILE).exists():
-                raise ValueError(f"--out {self.out}: has a model already; --overwrite replaces it")
-            if has_checkpoints:
-                raise ValueError(
-                    f"--out {self.out}: has checkpoints; --resume goes on from them, --overwrite starts anew"
-                )
-        run = prepare(**self.arguments)
-        if self.resume and self._is_saved():
-            record = read_run(self.out)
-            there = {key: record.get(key) for key in run.identity()}
-            require_same_run(f"--out {self.out}", there, run.identity())
-            if not (record.get("completed") or has_checkpoints):
-                raise ValueError(
-                    f"--out {self.out}: has the model of an interrupted run without checkpoints; "
-                    "--overwrite starts anew"
-                )
-        elif self.resume and (self.out / MODEL_FILE).exists() and not has_checkpoints:
-            check_manifest(self.out)
-            raise ValueError(f"--out {self.out}: has a model without {RUN_FILE}; --overwrite replaces it")
-        return run
-
-    def is_done(self) -> bool:
-        """Tell whether the run that is to be resumed was completed."""
-        return self.resume and self._is_saved() and bool(read_run(self.out).get("completed"))
-
-    def _is_saved(self) -> bool:
-        """Tell whether the folder has the results of a run, whole."""
-        return is_finished(self.out, MODEL_FILE, RUN_FILE)
-
-    def open_checkpoints(self, run: Run) -> Checkpointing | None:
-        """Return what writes the checkpoints, ``None`` if none are wanted; to resume, read the last one.
-
-        What is to be overwritten is removed.
-
-        :param run: what :meth:`check` returned
-        :raises ValueError: if checkpoints cannot be made or resumed
-        """
-        if self.checkpoint_every is not None:
-            require_resumable(run.model)
-        if self.overwrite:
-            discard(self.out, (MODEL_FILE, RUN_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE))
-            CheckpointFolder(self.out / CHECKPOINTS).clear()
-        if self.checkpoint_every is None:
-            return None
-        return open_checkpoints(run, self.out, self.checkpoint_every, self.resume)
-
-    def carry_out(self) -> bool:
-        """Check, train and save, unless that was done before; return whether it was.
-
-        :raises KeyboardInterrupt: after Ctrl-C, when the model so far has been saved
-        """
-        with locked(self.out):
-            run = self.check()
-            if self.is_done():
-                return True
-            if not train(run, self.out, self.progress, self.formats, self.open_checkpoints(run)):
-                raise KeyboardInterrupt
-            return False
+from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
+from sb3_greendc.core.files import RescuedError
+from sb3_greendc.runs.checkpoints import CheckpointError
+from sb3_greendc.runs.folder import locked
+from sb3_greendc.runs.jobs import Job
+from sb3_greendc.runs.models import MODEL_FILE
+from sb3_greendc.runs.training import Run, train
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
         prog="train",
-        description="Train an algorithm on an environment; hyperparameters come from zoo_hparams/ALGO.yml.",
-        epilog="With --data FILE in place of --env, crr learns from a data set: train --data x --help.",
+        description="Train an algorithm on an environment, or on data; hyperparameters come from "
+        "zoo_hparams/ALGO.yml.",
     )
     parser.add_argument("--algo", required=True, help=f"one of {', '.join(ALGORITHMS)}")
-    parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2019")
-    parser.add_argument("--timesteps", type=whole_number, help="default: n_timesteps of the hyperparameters")
+    parser.add_argument(
+        "--env",
+        help="environment id, with or without a version: VCC-2019; with --data: whose hyperparameters to "
+        "take, by default those of what the data were recorded in",
+    )
+    parser.add_argument(
+        "--timesteps",
+        type=whole_number,
+        help="environment steps, with --data gradient steps; default: n_timesteps of the hyperparameters",
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
     parser.add_argument("--n-envs", type=whole_number, help="environments side by side")
@@ -146,12 +60,23 @@ def build_parser() -> argparse.ArgumentParser:
         help="cost allowed per episode, in the units of info['cost']; for pid_ppo and recurrent_pid_ppo",
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
+    _add_data_options(parser)
     _add_seed_options(parser)
     _add_checkpoint_options(parser)
     parser.add_argument("--tensorboard", action="store_true", help="log to TensorBoard too")
     parser.add_argument("--verbose", action="store_true", help="print SB3's tables while training")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
+
+
+def _add_data_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("data, for crr")
+    group.add_argument(
+        "--data", type=Path, metavar="FILE", help="learn from this file of scripts/collect.py, x.npz"
+    )
+    group.add_argument(
+        "--mmap", action="store_true", help="leave the data on disk, if memory does not hold them"
+    )
 
 
 def _add_seed_options(parser: argparse.ArgumentParser) -> None:
@@ -182,19 +107,17 @@ def _add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    argv = sys.argv[1:] if argv is None else argv
-    if any(argument.partition("=")[0] == "--data" for argument in argv):
-        from sb3_greendc.cli import train_offline  # which imports this module
-
-        command: Callable[[], int] = partial(train_offline.main, argv)
-    else:
-        options = build_parser().parse_args(argv)
-        command = partial(_train_one if options.seeds is None else _train_seeds, options)
+    options = build_parser().parse_args(argv)
     try:
-        return command()
-    except CheckpointError as error:
-        print(f"train: error: {error}", file=sys.stderr)
-        return FAILED
+        return _train_one(options) if options.seeds is None else _train_seeds(options)
+    except (CheckpointError, RescuedError) as error:
+        reason = str(error)
+    except TaskError as error:
+        kind, _, reason = error.reason.partition(": ")
+        if kind not in (CheckpointError.__name__, RescuedError.__name__):
+            raise
+    print(f"train: error: {reason}", file=sys.stderr)
+    return FAILED
 
 
 def _train_one(options: argparse.Namespace) -> int:
@@ -207,8 +130,8 @@ def _train_one(options: argparse.Namespace) -> int:
             if job.is_done():
                 print(f"done before: {job.out / MODEL_FILE}")
                 return 0
-            checkpointing = job.open_checkpoints(run)
-        completed = train(run, job.out, job.progress, job.formats, checkpointing)
+            checkpoints = job.open_checkpoints(run)
+        completed = train(run, job.out, job.progress, job.formats, checkpoints)
     print(f"{'saved' if completed else 'interrupted; saved the model so far:'} {job.out / MODEL_FILE}")
     return 0 if completed else INTERRUPTED
 
@@ -250,12 +173,7 @@ def _job(options: argparse.Namespace) -> Job:
 
     :raises ValueError: for options that contradict each other, or malformed ones
     """
-    if options.resume and options.checkpoint_every is None:
-        raise ValueError("--resume: needs --checkpoint-every N, as the run that it goes on with had it")
-    if options.resume and options.overwrite:
-        raise ValueError("--resume and --overwrite contradict each other")
-    if options.seeds is None and (options.engine != "serial" or options.jobs or options.ray_address):
-        raise ValueError("--engine, --jobs and --ray-address are for several --seeds")
+    _check_options(options)
     hyperparameters = yaml.parse_assignments(options.hparams, "--hparams")
     if options.n_envs is not None:
         hyperparameters["n_envs"] = options.n_envs
@@ -274,11 +192,13 @@ def _job(options: argparse.Namespace) -> Job:
         "env_kwargs": yaml.parse_assignments(options.set, "--set"),
         "hyperparameters": hyperparameters,
         "device": options.device,
+        "data": None if options.data is None else options.data.absolute(),
+        "mmap": options.mmap,
     }
     return Job(
         options.out,
         arguments,
-        log_formats(options),
+        _log_formats(options),
         not options.no_progress,
         options.overwrite,
         options.checkpoint_every,
@@ -286,7 +206,27 @@ def _job(options: argparse.Namespace) -> Job:
     )
 
 
-def log_formats(options: argparse.Namespace) -> list[str]:
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuse options that contradict each other.
+
+    :raises ValueError: naming them
+    """
+    if options.data is None:
+        if options.env is None:
+            raise ValueError("--env ID, or --data FILE, is required: what to learn from")
+        if options.mmap:
+            raise ValueError("--mmap: is for --data")
+    elif options.set or options.n_envs is not None:
+        raise ValueError(f"{'--set' if options.set else '--n-envs'}: is for an environment; --data has none")
+    if options.resume and options.checkpoint_every is None:
+        raise ValueError("--resume: needs --checkpoint-every N, as the run that it goes on with had it")
+    if options.resume and options.overwrite:
+        raise ValueError("--resume and --overwrite contradict each other")
+    if options.seeds is None and (options.engine != "serial" or options.jobs or options.ray_address):
+        raise ValueError("--engine, --jobs and --ray-address are for several --seeds")
+
+
+def _log_formats(options: argparse.Namespace) -> list[str]:
     """Return SB3's logger formats: ``csv``, and what ``--verbose`` and ``--tensorboard`` ask for.
 
     :raises ImportError: if TensorBoard is asked for and not installed
@@ -305,8 +245,14 @@ def log_formats(options: argparse.Namespace) -> list[str]:
 
 def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = None) -> str:
     said_seeds = f"seed {run.seed}" if seeds is None else f"seeds {' '.join(map(str, seeds))}"
+    algorithm = run.hyperparameters.algorithm
+    if run.data is not None:
+        return (
+            f"{algorithm} on {run.data.transitions:,} transitions of {', '.join(run.data.sources)}: "
+            f"{run.timesteps:,} gradient steps, {said_seeds}"
+        )
     lines = [
-        f"{run.hyperparameters.algorithm} on {run.env_id}: {run.timesteps:,} steps in "
+        f"{algorithm} on {run.env_id}: {run.timesteps:,} steps in "
         f"{run.hyperparameters.n_envs} environments, {said_seeds}"
     ]
     split = {key: value for key, value in run.env_kwargs.items() if key not in asked}

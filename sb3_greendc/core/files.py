@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,77 @@ if sys.platform != "win32":
 PART = ".part"
 """How the names of files end that are being written; they begin with a dot."""
 _PIECE = 1 << 20
+_ROOM = 1 << 20
+_OF_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+
+
+class RescuedError(OSError):
+    """What should have been written to one place was written to another; the message names both."""
+
+
+def is_output_error(error: OSError) -> bool:
+    """Tell whether an error says that a disk takes no more: full, over a limit, read-only, or broken."""
+    return isinstance(error, RescuedError) or error.errno in _OF_OUTPUT
+
+
+def require_room(folder: Path, name: str = "--out") -> None:
+    """Check, before the work, that files can be written to a folder: a megabyte is, and removed again.
+
+    :param folder: created if missing
+    :param name: of the argument, for the message
+    :raises OSError: if it cannot be made or written, or its disk is full
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, path = tempfile.mkstemp(dir=folder, prefix=".room.", suffix=PART)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(bytes(_ROOM))
+        finally:
+            os.unlink(path)
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise OSError(error.errno, f"{name} {folder}: cannot be written: {said}") from error
+
+
+def write_or_rescue(write: Callable[[Path], object], path: Path, what: str) -> None:
+    """Write what took long to make; where the disk does not take it, write it elsewhere and say where.
+
+    Other places are new folders in the working folder, the home folder and the system's folder for temporary
+    files, the first that takes it.
+
+    :param write: writes to the path that it is given
+    :param path: where it belongs
+    :param what: what it is, for the message
+    :raises RescuedError: if it was written elsewhere
+    :raises OSError: if no place takes it
+    """
+    try:
+        write(path)
+        return
+    except OSError as error:
+        first = error
+    for parent in _other_places():
+        folder: Path | None = None
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="greendc-rescued-", dir=parent))
+            write(folder / path.name)
+        except OSError:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+            continue
+        reason = first.strerror or str(first)
+        raise RescuedError(f"{path}: {reason}; {what} is in {folder / path.name}") from first
+    raise first
+
+
+def _other_places() -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield Path.cwd()
+    with contextlib.suppress(RuntimeError):  # nobody has a home here
+        yield Path.home()
+    with contextlib.suppress(OSError):
+        yield Path(tempfile.gettempdir())
 
 
 @contextlib.contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from greendc.simulator import Observation
 from sb3_greendc.datasets.arrays import episodes_in_order, mark_cut_episodes
 from sb3_greendc.datasets.dataset import OfflineDataset
+
+_PIECE = 1 << 24
 
 
 class Recorder:
@@ -42,9 +45,11 @@ class Recorder:
         self.next_index = np.arange(1, size + 1)
         self.source_id = np.zeros(size, np.int64)
         self.labels: dict[str, NDArray[Any]] = {}
+        self.recorded = np.zeros(size, np.bool_)
+        """Transitions that are whole: what follows them is there, too."""
         self._finals: list[Observation] = []
         self._filled = 0
-        self._rows = self._ends = self._envs = np.zeros(0, np.int64)
+        self._rows = self._starts = self._ends = self._envs = np.zeros(0, np.int64)
 
     @property
     def running(self) -> bool:
@@ -54,7 +59,7 @@ class Recorder:
     def begin(self, source: int, shares: list[int]) -> None:
         """Start a policy's environments, of which each will give so many transitions."""
         self._ends = self._filled + np.cumsum(shares)
-        self._rows = self._ends - shares
+        self._rows = self._starts = self._ends - shares
         self._envs = np.arange(len(shares))
         self.source_id[self._filled : self._ends[-1]] = source
         self._filled = int(self._ends[-1])
@@ -67,6 +72,7 @@ class Recorder:
                 array[rows] = observations[key][envs]
         else:
             self.observations[rows] = observations[envs]
+        self.recorded[rows[rows > self._starts[envs]] - 1] = True
         self.actions[rows] = actions[envs]
         for name, values in labels.items():
             if name not in self.labels:
@@ -89,20 +95,22 @@ class Recorder:
             final = infos[i]["terminal_observation"] if dones[i] else _row(observations, i)
             self.next_index[row] = len(self.actions) + len(self._finals)
             self._finals.append(final)
+        self.recorded[rows[dones[envs] | last]] = True
         self._rows, self._envs = rows[~last] + 1, envs[~last]
         return len(rows)
 
     def finish(self, sources: list[str], metadata: Mapping[str, Any]) -> OfflineDataset:
-        """Return the data set."""
-        episode_id = episodes_in_order(self.next_index >= len(self.actions))
-        finals: Observation
-        if isinstance(self.observations, dict):
-            finals = {key: np.stack([final[key] for final in self._finals]) for key in self.observations}
-        else:
-            finals = np.stack(self._finals)  # type: ignore[arg-type]
-        has_costs = not np.isnan(self.costs).any()
+        """Return the data set; of a recording that was stopped, what is there.
+
+        :raises ValueError: if nothing is there
+        """
+        whole = bool(self.recorded.all())
+        before_a_gap = self.recorded & ~np.append(self.recorded[1:], True)
+        episode_id = episodes_in_order((self.next_index >= len(self.actions)) | before_a_gap)
+        finals = self._final_observations()
+        has_costs = not np.isnan(self.costs[self.recorded]).any()
         cut = mark_cut_episodes(self.terminated, self.truncated, episode_id)
-        return OfflineDataset(
+        data = OfflineDataset(
             observation_space=self.observation_space,
             action_space=self.action_space,
             observations=self.observations,
@@ -118,7 +126,17 @@ class Recorder:
             costs=self.costs if has_costs else None,
             labels=self.labels,
             metadata=metadata,
+            check=whole,
         )
+        return data if whole else data.select(np.flatnonzero(self.recorded))
+
+    def _final_observations(self) -> Observation:
+        if isinstance(self.observations, dict):
+            return {
+                key: np.stack([final[key] for final in self._finals]) if self._finals else array[:0]
+                for key, array in self.observations.items()
+            }
+        return np.stack(self._finals) if self._finals else self.observations[:0]  # type: ignore[arg-type]
 
     def _allocate(self, size: int) -> Observation:
         space = self.observation_space
@@ -131,10 +149,25 @@ class Recorder:
         if self._folder is None:
             return np.zeros(shape, dtype)
         self._folder.mkdir(parents=True, exist_ok=True)
-        # A file without a name: it lasts as long as the array.
+        # A file without a name: it lasts as long as the array. Its room is taken now: to write into a mapped
+        # file that the disk has no room for ends the process.
         with tempfile.TemporaryFile(dir=self._folder) as file:
+            _take_room(file, dtype.itemsize * math.prod(shape))
             mapped: NDArray[Any] = np.memmap(file, dtype, "w+", shape=shape)
         return mapped
+
+
+def _take_room(file: IO[bytes], size: int) -> None:
+    """Give a file its blocks on the disk.
+
+    :raises OSError: if the disk has no room for them
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    for start in range(0, size, _PIECE):
+        file.write(bytes(min(_PIECE, size - start)))
+    file.flush()
 
 
 def _row(observations: Any, index: int) -> Observation:

@@ -95,17 +95,27 @@ class Collection:
     def run(self, progress: bool = False) -> OfflineDataset:
         """Record, and return the data.
 
+        After Ctrl-C these are the transitions so far, and their metadata say ``"interrupted": True``.
+
         :param progress: show a progress bar
+        :raises KeyboardInterrupt: after Ctrl-C, if there are none yet
+        :raises OSError: if :attr:`folder` cannot be written, or its disk has no room for the observations
         """
         actors = self.actors()
         env = self._make_env(1)
         recorder = Recorder(self.transitions, env.observation_space, env.action_space, self.folder)
         env.close()
         shares = _shares(self.transitions, len(actors))
+        interrupted = False
         with tqdm(total=self.transitions, disable=not progress, unit="transition", unit_scale=True) as bar:
-            for k, (actor, share) in enumerate(zip(actors, shares, strict=True)):
-                bar.set_description(actor.name)
-                self._run_policy(k, actor, share, recorder, bar)
+            try:
+                for k, (actor, share) in enumerate(zip(actors, shares, strict=True)):
+                    bar.set_description(actor.name)
+                    self._run_policy(k, actor, share, recorder, bar)
+            except KeyboardInterrupt:
+                if not recorder.recorded.any():
+                    raise
+                interrupted = True
         metadata = {
             "env_id": self.env_id,
             "env_kwargs": self.env_kwargs,
@@ -113,6 +123,7 @@ class Collection:
             "n_envs": self.n_envs,
             "deterministic": self.deterministic,
             "policies": {actor.name: actor.source for actor in actors},
+            **({"interrupted": True} if interrupted else {}),
             **provenance(),
         }
         return recorder.finish([actor.name for actor in actors], metadata)

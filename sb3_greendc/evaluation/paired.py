@@ -71,6 +71,17 @@ def evaluate(
     return checked.run(progress, engine, jobs, ray_address)
 
 
+class EvaluationInterrupted(KeyboardInterrupt):  # no error: Ctrl-C
+    """Ctrl-C ended an evaluation.
+
+    :param results: the episodes that had been run, as :func:`evaluate` returns them; of whole batches
+    """
+
+    def __init__(self, results: pd.DataFrame) -> None:
+        super().__init__()
+        self.results = results
+
+
 class Evaluation:
     """What :func:`evaluate` is asked for, checked when built, so that nothing runs before all of it fits.
 
@@ -152,6 +163,7 @@ def run_evaluations(
     :param jobs: batches that run at once
     :param ray_address: of a running Ray cluster
     :raises ValueError: for an engine that is not known, or a policy that cannot be sent to other processes
+    :raises EvaluationInterrupted: after Ctrl-C, with the episodes that had been run
     """
     run = partial(_run, engine=engine, jobs=jobs, ray_address=ray_address)
     batches: list[Batch] = []
@@ -169,24 +181,37 @@ def run_evaluations(
             tasks = [
                 replace(batches[i], recordings=_recordings(batches[i], batches, results)) for i in chosen
             ]
-            results |= zip(chosen, run(tasks, bar), strict=True)
+            try:
+                run(tasks, bar, partial(_keep, results, chosen))
+            except KeyboardInterrupt as stop:
+                raise EvaluationInterrupted(_table(batches, results)) from stop
     return _table(batches, results)
 
 
+def _keep(results: dict[int, BatchResult], chosen: Sequence[int], index: int, result: BatchResult) -> None:
+    results[chosen[index]] = result
+
+
 def _run(
-    batches: list[Batch], bar: tqdm[Any], engine: str, jobs: int | None, ray_address: str | None
-) -> list[BatchResult]:
-    """Run batches with an engine; within this process the bar shows each step."""
+    batches: list[Batch],
+    bar: tqdm[Any],
+    keep: Callable[[int, BatchResult], object],
+    engine: str,
+    jobs: int | None,
+    ray_address: str | None,
+) -> None:
+    """Run batches with an engine, and keep each result; within this process the bar shows each step."""
 
     def run_and_show(batch: Batch) -> BatchResult:
         bar.set_description(batch.source.name)
         return run_batch(batch, _show_steps(bar))
 
-    def count(_: int, result: BatchResult) -> None:
+    def count(index: int, result: BatchResult) -> None:
+        keep(index, result)
         bar.update(len(result.episodes))
 
     function = run_and_show if engine == "serial" else run_batch
-    return map_tasks(function, batches, engine, jobs, ray_address, count)
+    map_tasks(function, batches, engine, jobs, ray_address, count)
 
 
 def _recordings(
@@ -209,6 +234,8 @@ def _recordings(
 def _table(batches: Sequence[Batch], results: Mapping[int, BatchResult]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for index, batch in enumerate(batches):
+        if index not in results:
+            continue
         head = {"policy": batch.source.name, "run": batch.source.run, "env_id": batch.env_id}
         for k, episode in enumerate(results[index].episodes):
             rows.append({**head, "episode": batch.first + k, "seed": batch.seed + k, **episode})

@@ -13,7 +13,7 @@ import pandas as pd
 from greendc.config import nearest
 from greendc.traces.table_reader import read_table
 from greendc.traces.trace_files import read_file
-from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.files import atomic_write, require_room, write_json
 
 FORMATS = (".csv", ".parquet")
 COLUMNS = ("policy", "env_id", "seed")
@@ -28,13 +28,18 @@ def check_path(path: Path) -> None:
 
     :raises ValueError: for another ending than those of :data:`FORMATS`
     :raises ImportError: if Parquet is asked for and PyArrow is missing
-    :raises OSError: if its folder cannot be made
+    :raises OSError: if its folder cannot be made or written
     """
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: must end in {' or '.join(FORMATS)}")
     if path.suffix == ".parquet":
         _pyarrow()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_room(path.parent)
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return the files that :func:`write_results` writes."""
+    return (path, path.with_suffix(".json")) if path.suffix == ".csv" else (path,)
 
 
 def write_results(path: Path, table: pd.DataFrame, record: Mapping[str, Any]) -> tuple[Path, ...]:
@@ -45,7 +50,6 @@ def write_results(path: Path, table: pd.DataFrame, record: Mapping[str, Any]) ->
     :param table: a row per episode
     :param record: command, versions, commit, see :func:`~sb3_greendc.core.provenance.provenance`
     """
-    check_path(path)
     if path.suffix == ".csv":
         with atomic_write(path) as file:
             table.to_csv(file, index=False)

@@ -1,14 +1,13 @@
 """Checkpoints on disk: written whole or not at all, checked when they are read, the last two kept.
 
 A file begins with one line of JSON (``head -1 FILE`` shows of what run it is, and of which step), goes on
-with a pickle (of offline runs, with JSON)
-and the arrays that it refers to, and ends with the SHA-256 of everything before. Arrays
-of more than :data:`IN_CHUNKS` bytes, such as those of replay buffers, lie in ``chunks/`` beside it, and what
-has not changed since the last checkpoint is not written again. A checkpoint lives as long as its chunks do:
-the folder is to be copied as a whole.
+with the state as JSON and the arrays that it refers to, and ends with the SHA-256 of everything before.
+Arrays of more than :data:`IN_CHUNKS` bytes, such as those of replay buffers, lie in ``chunks/`` beside it,
+and what has not changed since the last checkpoint is not written again. A checkpoint lives as long as its
+chunks do: the folder is to be copied as a whole.
 
-The first line can be compared with the run at hand before anything is unpickled. As with SB3's zip files:
-whoever can write a checkpoint can run code in the process that loads it, so load only your own.
+The first line is compared with the run at hand before anything else is read. Nothing is unpickled: a file
+holds numbers and text, and cannot run code.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ KEPT = 2
 IN_CHUNKS = 1 << 24
 """Bytes of an array from which on it is written in chunks."""
 
-_FORMAT = "sb3-greendc checkpoint, version 1"
+_FORMAT = "sb3-greendc checkpoint, version 2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
@@ -47,7 +46,7 @@ class DamagedError(ValueError):
 class State:
     """A state in one piece of data, with its arrays beside it.
 
-    :param data: a pickle of protocol 5, or what :func:`sb3_greendc.runs.trees.pack_tree` makes
+    :param data: what :func:`sb3_greendc.runs.trees.pack_tree` makes
     :param arrays: the memory of the arrays as bytes, in the order in which the data refer to them
     """
 
@@ -57,7 +56,7 @@ class State:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint as read from disk, not yet unpickled.
+    """A checkpoint as read from disk.
 
     :param path: its file
     :param step: environment steps that had been taken

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sb3_greendc.core import ownership
-from sb3_greendc.core.files import sha256_of, sweep, write_json
+from sb3_greendc.core.files import require_room, sha256_of, sweep, write_json
 
 if sys.platform != "win32":
     import fcntl
@@ -53,22 +53,24 @@ def locked(folder: Path, name: str = "--out") -> Iterator[None]:
     :param folder: created if missing, and removed if it is then left empty
     :param name: of the argument, for the message
     :raises FolderInUseError: if another process has the lock
-    :raises OSError: if the folder cannot be written
+    :raises OSError: if the folder cannot be written, or its disk is full
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
-    descriptor = _take(path, name)
     try:
-        sweep(folder)
-        yield
+        require_room(folder, name)
+        descriptor = _take(path, name)
+        try:
+            sweep(folder)
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
     finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
         for one in made:
             try:
                 one.rmdir()
-            except OSError:  # it holds something
+            except OSError:  # it holds something, or was never made
                 break
 
 

@@ -11,10 +11,26 @@ from stable_baselines3.common.logger import (
     KVWriter,
     Logger,
     TensorBoardOutputFormat,
+    filter_excluded_keys,
     make_output_format,
 )
 
 _ITERATIONS = "time/iterations"
+
+
+class _SortedCSV(CSVOutputFormat):
+    """SB3's ``progress.csv`` with new columns in the order of their names; there it is that of a set."""
+
+    def write(
+        self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
+    ) -> None:
+        new = sorted(filter_excluded_keys(key_values, key_excluded, "csv").keys() - set(self.keys))
+        if new:
+            rows = _read_csv(self).splitlines()[1:]
+            header = self.separator.join([*self.keys, *new])
+            lines = [header, *(row + self.separator * len(new) for row in rows)]
+            _write_csv(self, "".join(f"{line}\n" for line in lines))
+        super().write(key_values, key_excluded, step)
 
 
 class RunLogger(Logger):
@@ -31,7 +47,12 @@ class RunLogger(Logger):
     """
 
     def __init__(self, folder: Path, formats: Sequence[str], resumed_at: int | None = None) -> None:
-        writers = [make_output_format(name, str(folder)) for name in formats]
+        writers: list[KVWriter] = [
+            make_output_format(name, str(folder))
+            if name != "csv"
+            else _SortedCSV(str(folder / "progress.csv"))
+            for name in formats
+        ]
         if resumed_at is not None:
             for writer in writers:
                 if isinstance(writer, TensorBoardOutputFormat):

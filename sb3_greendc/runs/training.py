@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
+from sb3_greendc.core.files import RescuedError, is_output_error, sha256_of, write_or_rescue
 from sb3_greendc.core.provenance import package_versions, provenance
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.runs.hyperparameters import Hyperparameters, learns_from_data, load_hyperparameters
+from sb3_greendc.crr import CRR
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.npz import checksum
+from sb3_greendc.runs.hyperparameters import (
+    Hyperparameters,
+    learns_from_data,
+    load_hyperparameters,
+    policy_for,
+)
 from sb3_greendc.runs.models import save_model
-from sb3_greendc.runs.resume import Checkpointing, learn
+from sb3_greendc.runs.resume import Checkpointing, CheckpointWriter, learn
+from sb3_greendc.runs.resume_offline import OfflineCheckpointing
 from sb3_greendc.runs.run_logger import RunLogger
 from sb3_greendc.runs.training_state import require_resumable
 
@@ -27,73 +39,118 @@ CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
-class Run:
-    """A training run, checked and ready to start.
+class DataSource:
+    """The data set that a run learns from.
 
-    :param env_id: the environment's id with its version
-    :param env_kwargs: its keyword arguments, the training split included
-    :param hyperparameters: those of the algorithm
-    :param timesteps: environment steps to train for
-    :param seed: seeds the model and, as ``seed + i``, environment ``i``
-    :param model: the model, with its environments
+    :param path: its file
+    :param checksum: SHA-256 of the content
+    :param transitions: how many there are
+    :param sources: what recorded them
     """
 
-    env_id: str
+    path: Path
+    checksum: str
+    transitions: int
+    sources: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run, checked and ready to start: on an environment, or on a data set.
+
+    :param env_id: the environment's id with its version; of a data set, what it was recorded in, ``None`` if
+        it does not say
+    :param env_kwargs: the environment's keyword arguments, the training split included
+    :param hyperparameters: those of the algorithm
+    :param timesteps: environment steps to train for; with data, gradient steps
+    :param seed: seeds the model and, as ``seed + i``, environment ``i``
+    :param model: the model, with its environments or data
+    :param data: the data set, ``None`` where the run learns from an environment
+    """
+
+    env_id: str | None
     env_kwargs: Mapping[str, Any]
     hyperparameters: Hyperparameters
     timesteps: int
     seed: int
     model: BaseAlgorithm
+    data: DataSource | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes the run the one that it is: the same identity gives the same model."""
+        """Return what makes the run the one that it is: the same identity gives the same model.
+
+        Data count by their content, wherever their file is and whatever it says of their making.
+        """
+        if self.data is None:
+            learns_from: dict[str, Any] = {
+                "env_id": self.env_id,
+                "env_kwargs": dict(self.env_kwargs),
+                "n_envs": self.hyperparameters.n_envs,
+            }
+        else:
+            learns_from = {"data_checksum": self.data.checksum, "transitions": self.data.transitions}
         return {
             "algorithm": self.hyperparameters.algorithm,
-            "env_id": self.env_id,
-            "env_kwargs": dict(self.env_kwargs),
+            **learns_from,
             "seed": self.seed,
             "timesteps": self.timesteps,
-            "n_envs": self.hyperparameters.n_envs,
             "hyperparameters": dict(self.hyperparameters.settings),
             "device": self.model.device.type,
         }
 
     def record(self) -> dict[str, Any]:
         """Return what ``run.json`` says of the run."""
-        return {**self.identity(), **provenance()}
+        if self.data is None:
+            return {**self.identity(), **provenance()}
+        recorded = {
+            "data": str(self.data.path),
+            "env_id": self.env_id,
+            "env_kwargs": dict(self.env_kwargs),
+            "n_envs": 1,
+        }
+        return {**self.identity(), **recorded, **provenance()}
 
 
 def prepare(
     algorithm: str,
-    env_id: str,
+    env_id: str | None = None,
     timesteps: int | None = None,
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
     hyperparameters: Mapping[str, Any] | None = None,
     device: str = "auto",
+    data: Path | None = None,
+    mmap: bool = False,
 ) -> Run:
-    """Check everything that a run is given, and build its environments and model.
+    """Check everything that a run is given, and build its model with its environments or data.
 
     Environments that keep months apart are trained on their training split, unless ``env_kwargs`` says
     which split or month to use.
 
     :param algorithm: name of the algorithm
-    :param env_id: an environment id, with or without a version
-    :param timesteps: environment steps, default: what the hyperparameter file says
+    :param env_id: an environment id, with or without a version; with ``data``: whose hyperparameters to take,
+        by default those of the environment that the data name
+    :param timesteps: environment steps, or gradient steps on data; default: what the hyperparameter file says
     :param seed: seed of the run
     :param env_kwargs: keyword arguments of the environment
     :param hyperparameters: values in place of the hyperparameter file's
     :param device: of the model
-    :raises ValueError: for unknown names, wrong values, or an algorithm that does not fit the spaces
+    :param data: file of a data set, to learn from that
+    :param mmap: leave the data on disk
+    :raises ValueError: for unknown names, wrong values, an algorithm that does not fit the spaces, or data
+        that do not fit
     :raises TypeError: for an unknown keyword argument of the environment
+    :raises OSError: if there is no such file
     """
+    if data is not None:
+        return _prepare_offline(algorithm, data, env_id, timesteps, seed, hyperparameters, device, mmap)
+    if env_id is None:
+        raise ValueError("env_id: a run needs an environment, or data")
     env_id = greendc.resolve_env_id(env_id)
     if learns_from_data(algorithm):
         raise ValueError(f"{algorithm} learns from a data set: say --data FILE in place of --env")
     chosen = load_hyperparameters(algorithm, env_id, hyperparameters)
-    total = timesteps or chosen.n_timesteps
-    if total is None:
-        raise ValueError(f"timesteps: the hyperparameters of {algorithm} for {env_id} have no n_timesteps")
+    total = _timesteps(timesteps, chosen, env_id)
     env_kwargs = {**training_split(env_id, env_kwargs or {}), **(env_kwargs or {})}
     env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, seed, **env_kwargs))
     try:
@@ -102,6 +159,41 @@ def prepare(
         hint = _discrete_twin(env_id) if "action space" in str(error) else ""
         raise ValueError(f"{error}{hint}") from error
     return Run(env_id, env_kwargs, chosen, total, seed, model)
+
+
+def _prepare_offline(
+    algorithm: str,
+    data: Path,
+    env_id: str | None,
+    timesteps: int | None,
+    seed: int,
+    hyperparameters: Mapping[str, Any] | None,
+    device: str,
+    mmap: bool,
+) -> Run:
+    if not learns_from_data(algorithm):
+        raise ValueError(f"--data: {algorithm} learns from an environment, not from data")
+    dataset = OfflineDataset.load(data, mmap=mmap)
+    recorded = dataset.metadata.get("env_id")
+    named = env_id or recorded
+    chosen = load_hyperparameters(algorithm, greendc.resolve_env_id(named) if named else "", hyperparameters)
+    total = _timesteps(timesteps, chosen, named)
+    policy = policy_for(chosen.policy, isinstance(dataset.observation_space, spaces.Dict))
+    try:
+        model = CRR(policy, dataset=dataset, seed=seed, device=device, **chosen.arguments)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{algorithm} does not fit: {error}") from error
+    source = DataSource(data, checksum(data) or sha256_of(data), len(dataset), dataset.sources)
+    return Run(recorded, dataset.metadata.get("env_kwargs", {}), chosen, total, seed, model, source)
+
+
+def _timesteps(asked: int | None, chosen: Hyperparameters, env_id: str | None) -> int:
+    total = asked or chosen.n_timesteps
+    if total is None:
+        raise ValueError(
+            f"timesteps: the hyperparameters of {chosen.algorithm} for {env_id} have no n_timesteps"
+        )
+    return total
 
 
 def _discrete_twin(env_id: str) -> str:
@@ -117,32 +209,33 @@ def training_split(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]
     return greendc.training_kwargs(env_id)
 
 
-def open_checkpoints(run: Run, out: Path, every: int, resume: bool) -> Checkpointing:
+def open_checkpoints(run: Run, out: Path, every: int, resume: bool) -> CheckpointWriter:
     """Prepare for checkpoints in ``out/checkpoints``; to resume, bring the run back to the last whole one.
 
     :param run: what :func:`prepare` returns; after a checkpoint was read its model is the saved one
     :param out: the run's folder
-    :param every: environment steps between checkpoints
+    :param every: steps between checkpoints
     :param resume: go on from the last checkpoint, if there is one; else older checkpoints are removed
     :raises ValueError: if the algorithm cannot be checkpointed, the last checkpoint is of another run, or
         none is whole
     """
     require_resumable(run.model)
-    checkpointing = Checkpointing(out / CHECKPOINTS, every, run.identity())
+    kind = Checkpointing if run.data is None else OfflineCheckpointing
+    checkpoints = kind(out / CHECKPOINTS, every, run.identity())
     if not resume:
-        checkpointing.folder.clear()
-        return checkpointing
-    checkpoint = checkpointing.folder.latest(run.identity(), print)
+        checkpoints.folder.clear()
+        return checkpoints
+    checkpoint = checkpoints.folder.latest(run.identity(), print)
     if checkpoint is None:
-        print(f"no checkpoint in {checkpointing.folder.folder}: starting from the beginning")
-        return checkpointing
+        print(f"no checkpoint in {checkpoints.folder.folder}: starting from the beginning")
+        return checkpoints
     if dict(checkpoint.versions) != package_versions():
         print(
             f"checkpoint {checkpoint.path} was written with other versions: results may differ in last bits"
         )
-    checkpointing.resume(run.model, checkpoint)
+    checkpoints.resume(run.model, checkpoint)
     print(f"going on from step {checkpoint.step:,}")
-    return checkpointing
+    return checkpoints
 
 
 def train(
@@ -150,38 +243,51 @@ def train(
     out: Path,
     progress: bool = True,
     formats: Sequence[str] = ("csv",),
-    checkpointing: Checkpointing | None = None,
+    checkpoints: CheckpointWriter | None = None,
 ) -> bool:
     """Train and save the model; after Ctrl-C the model so far is saved.
 
-    :param run: what :func:`prepare` returns
+    :param run: what :func:`prepare` returns; of a resumed run, the model is that of its checkpoint
     :param out: folder of ``model.zip``, ``run.json``, ``MANIFEST.json``, ``progress.csv`` and, for models
         trained under ``VecNormalize``, ``normalizer.json``
     :param progress: show a progress bar
     :param formats: SB3's logger formats: ``csv``, ``stdout``, ``tensorboard``
-    :param checkpointing: what :func:`open_checkpoints` returns
+    :param checkpoints: what :func:`open_checkpoints` returns
     :return: whether the run was completed
     :raises CheckpointError: if a checkpoint cannot be made or written; nothing is saved then
+    :raises KeyboardInterrupt: after Ctrl-C before the first step, when there is nothing to save
+    :raises RescuedError: if the disk takes no more; the model so far is in the place that the message names
     """
     out.mkdir(parents=True, exist_ok=True)
     model = run.model
-    model.set_logger(RunLogger(out, formats, checkpointing.resumed_at if checkpointing else None))
+    model.set_logger(RunLogger(out, formats, checkpoints.resumed_at if checkpoints else None))
     callbacks: list[BaseCallback] = [*run.hyperparameters.make_callbacks(), EpisodeMetricsCallback()]
     bar = ProgressBarCallback(run.timesteps)
     if progress:
         callbacks.append(bar)
-    completed = True
+    completed, full_disk = True, None
     try:
-        if checkpointing is None:
+        if checkpoints is None:
             model.learn(run.timesteps, callback=callbacks)
         else:
-            learn(model, run.timesteps, checkpointing, callbacks)
+            learn(model, run.timesteps, checkpoints, callbacks)
     except KeyboardInterrupt:
+        if model.num_timesteps == 0:
+            raise
         completed = False
+    except OSError as error:
+        if not is_output_error(error):
+            raise
+        completed, full_disk = False, error  # of the log: checkpoints have an error of their own
     finally:
         bar.close()
-        model.logger.close()
+        with contextlib.suppress(OSError):  # what is still to be flushed
+            model.logger.close()
     seconds = round((time.time_ns() - model.start_time) / 1e9, 1)
     trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
-    save_model(model, out, {**run.record(), **trained})
+    record = {**run.record(), **trained}
+    write_or_rescue(lambda folder: save_model(model, folder, record), out, "the model")
+    if full_disk is not None:
+        reason = full_disk.strerror or str(full_disk)
+        raise RescuedError(f"{out}: {reason}; training ended early, and the model so far is there")
     return completed

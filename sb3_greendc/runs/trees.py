@@ -62,7 +62,8 @@ def _packed(value: Any, arrays: list[memoryview], place: str) -> Any:
 def _packed_array(kind: str, array: Any, arrays: list[memoryview], place: str) -> list[Any]:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{place}: an array of {array.dtype} is no plain value")
-    arrays.append(memoryview(array.tobytes()))
+    flat = np.ascontiguousarray(array).reshape(-1)
+    arrays.append(flat.view(np.uint8).data)  # no copy: replay buffers are large
     return [kind, len(arrays) - 1, array.dtype.str, list(array.shape)]
 
 
@@ -79,7 +80,9 @@ def _unpacked(tree: Any, arrays: Sequence[memoryview]) -> Any:
     dtype = np.dtype(str(rest[0]))
     if kind not in ("array", "scalar", "tensor") or dtype.kind not in "biufc":
         raise ValueError(f"{kind!r} of {dtype} is unknown")
-    array = np.frombuffer(arrays[content], dtype).reshape(rest[1]).copy()
+    array = np.frombuffer(arrays[content], dtype).reshape(rest[1])
+    if not array.flags.writeable:
+        array = array.copy()
     if kind == "tensor":
         return th.from_numpy(array)
     return array[()] if kind == "scalar" else array

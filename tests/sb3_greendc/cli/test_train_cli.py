@@ -12,13 +12,13 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_greendc.cli import train as command
-from sb3_greendc.cli.train import main, prepare, training_split
+from sb3_greendc.cli.train import main
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.runs.hyperparameters import learns_from_data
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.training import prepare, train, training_split
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -188,7 +188,7 @@ def test_every_algorithm(algorithm: str, tmp_path: Path) -> None:
         del values["n_steps"]  # of n-step returns there
     small = {"n_envs": 2} | {key: value for key, value in values.items() if key in known}
     run = prepare(algorithm, env_id, 40, seed=1, hyperparameters=small)
-    assert command.train(run, tmp_path, progress=False)
+    assert train(run, tmp_path, progress=False)
     if algorithm != "ars":  # which does not tell callbacks what the environment said
         log = pd.read_csv(tmp_path / "progress.csv") if (tmp_path / "progress.csv").read_text() else None
         assert log is None or "env/total" in log.columns
@@ -262,6 +262,18 @@ class TestBadInput:
     def test_offline_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="crr", env="DiscreteToy"), capsys)
         assert "crr learns from a data set: say --data FILE" in error
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ([], "--env ID, or --data FILE, is required"),
+            (["--env", "Toy", "--mmap"], "--mmap: is for --data"),
+        ],
+    )
+    def test_nothing_to_learn_from(
+        self, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert message in fails_in_one_line(["--algo", "ppo", "--out", str(tmp_path), *more], capsys)
 
     def test_model_there_already(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "run").mkdir()

@@ -175,6 +175,17 @@ def test_interrupted_runs_are_saved(data: Path, monkeypatch: pytest.MonkeyPatch)
     assert (record["completed"], record["trained_timesteps"]) == (False, 7)
 
 
+def test_seeds(data: Path) -> None:
+    """Each gives the model that it gives alone."""
+    assert main([*arguments(data, "many"), "--seeds", "1", "5"]) == 0
+    assert main([*arguments(data, "alone"), "--seed", "5"]) == 0
+    first, last, alone = (
+        parameters_of(data.parent / name / "model.zip") for name in ("many/seed_1", "many/seed_5", "alone")
+    )
+    assert all(th.equal(last[name], alone[name]) for name in alone)
+    assert not all(th.equal(first[name], alone[name]) for name in alone)
+
+
 def test_data_on_disk_teach_the_same(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(data.parent / "cache"))
     assert main(arguments(data, "memory")) == 0
@@ -210,6 +221,8 @@ def test_one_line_errors(
         (["--hparams", "value_mode=max"], "every weight would be 0"),
         (["--hparams", "betta=1"], "did you mean 'beta'"),
         (["--resume"], "--checkpoint-every"),
+        (["--set", "days=1"], "--set: is for an environment; --data has none"),
+        (["--n-envs", "2"], "--n-envs: is for an environment; --data has none"),
     ],
 )
 def test_wrong_options(data: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +238,7 @@ def test_a_finished_run_and_checkpoints_of_another_are_kept(
     killed_at(23, data, monkeypatch)
     before = {path: path.read_bytes() for path in data.parent.rglob("*") if path.is_file()}
     for name, more, message in [
-        ("run", [], "has a model.zip already"),
+        ("run", [], "has a model already"),
         ("run", [*EVERY, "--resume", "--seed", "1"], "another run: seed: 0 there, 1 here"),
         ("cut", [], "--resume goes on from them"),
         ("cut", [*EVERY, "--resume", "--seed", "1"], "another run: seed: 0 there, 1 here"),

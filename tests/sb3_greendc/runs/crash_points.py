@@ -22,10 +22,11 @@ import numpy as np
 import torch as th
 from resume_cases import tensors_of
 
-from sb3_greendc.cli.train import main, prepare
+from sb3_greendc.cli.train import main
 from sb3_greendc.core import yaml
 from sb3_greendc.runs import checkpoints
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.training import prepare
 
 KILLED = 137
 HPARAMS = ["n_steps=16", "batch_size=32", "n_epochs=1", "policy_kwargs={net_arch: [8]}", "normalize=true"]

@@ -13,8 +13,8 @@ import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sb3_greendc.cli.train import Job
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
+from sb3_greendc.runs.jobs import Job
 
 TOTAL = 256
 EVERY = 64

@@ -25,7 +25,8 @@ from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, Stat
 from sb3_greendc.runs.chunk_store import ChunkStore
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.models import load_model
-from sb3_greendc.runs.training_state import Resumption, pickle_state
+from sb3_greendc.runs.training_state import Resumption, pack_state
+from sb3_greendc.runs.trees import pack_tree, unpack_tree
 
 WHO = {"algorithm": "ppo", "hyperparameters": {"gamma": 0.9}}
 
@@ -221,7 +222,7 @@ def test_replay_buffer_is_written_as_far_as_it_is_filled() -> None:
     buffer = model.replay_buffer
     assert buffer is not None
     assert buffer.observations.nbytes > 1_000_000
-    assert sum(map(len, pickle_state(model).arrays)) < 100_000
+    assert max(map(len, pack_state(model).arrays)) < 500_000  # a layer's weights
 
 
 @pytest.mark.parametrize("pos", [0, 3, 9])
@@ -233,10 +234,10 @@ def test_buffer_keeps_what_is_behind_its_position(pos: int) -> None:
     assert isinstance(buffer, ReplayBuffer)
     buffer.rewards[:] = np.arange(10)[:, None]
     buffer.pos = pos
-    pickled = pickle_state(model)
+    packed = pack_state(model)
     other = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
     other.set_logger(model.logger)
-    Resumption(other, pickled)
+    Resumption(other, packed)
     np.testing.assert_array_equal(other.replay_buffer.rewards, buffer.rewards)
     np.testing.assert_array_equal(other.replay_buffer.observations, buffer.observations)
 
@@ -256,7 +257,7 @@ def test_ez_pickle_objects_keep_their_state() -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, device="cpu")
     model.learn(3)
     model.thing = thing  # type: ignore[attr-defined]
-    Resumption(model, pickle_state(model))
+    Resumption(model, pack_state(model))
     assert (model.thing.size, model.thing.steps) == (3, 17)  # type: ignore[attr-defined]
 
 
@@ -423,7 +424,40 @@ class TestCommand:
         arguments = ["--algo", "ars", "--env", "VCC-2019", "--out", str(tmp_path), "--checkpoint-every", "9"]
         assert "ARS cannot be checkpointed" in self.error(arguments, capsys)
 
-    def test_environment_that_cannot_be_pickled(
+    def test_nothing_is_unpickled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cut(tmp_path, monkeypatch)
+        for name in ("load", "loads", "Unpickler"):
+            monkeypatch.setattr(pickle, name, None)
+        assert main([*RUN, "--out", str(tmp_path), "--resume"]) == 0
+
+    def test_a_forged_checkpoint_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.cut(tmp_path, monkeypatch)
+        folder = CheckpointFolder(tmp_path / "checkpoints")
+        header = json.loads(folder.paths()[0].read_bytes().partition(b"\n")[0])
+        state = unpack_tree(folder.read(folder.paths()[0]).state)
+        state["model"] = [[name, ["fixed", "posix:system"]] for name, _ in state["model"]]
+        folder.write(header["step"] + 1, header["identity"], header["versions"], pack_tree(state))
+        error = self.error([*RUN, "--out", str(tmp_path), "--resume"], capsys)
+        assert "does not fit the run: " in error
+        assert "posix:system there" in error
+
+    def test_environment_that_cannot_be_kept_is_found_before_training(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def init(self: Any, **kwargs: Any) -> None:
+            original(self, **kwargs)
+            self.lock = threading.Lock()
+
+        original = CartPoleEnv.__init__
+        monkeypatch.setattr(CartPoleEnv, "__init__", init)
+        job = Case("ppo", "CartPole-v1", ON).job(tmp_path)
+        run = job.check()
+        with pytest.raises(ValueError, match=r"cannot be checkpointed: env\.envs\[0\].*lock: a _thread"):
+            job.open_checkpoints(run)
+
+    def test_environment_whose_episodes_cannot_be_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def reset(self: Any, **kwargs: Any) -> Any:
@@ -433,7 +467,7 @@ class TestCommand:
         original = CartPoleEnv.reset
         monkeypatch.setattr(CartPoleEnv, "reset", reset)
         job = Case("ppo", "CartPole-v1", ON).job(tmp_path)
-        with pytest.raises(CheckpointError, match="the run cannot be checkpointed: "):
+        with pytest.raises(CheckpointError, match=r"the run cannot be checkpointed: env\.envs\[0\].*lock"):
             job.carry_out()
         assert not list(tmp_path.rglob("*.ckpt"))
 

@@ -25,8 +25,8 @@ from resume_cases import (
 )
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from sb3_greendc.cli.train import train
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.training import train
 
 CLOCKS = ["time/fps", "time/time_elapsed"]
 

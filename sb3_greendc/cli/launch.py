@@ -1,0 +1,46 @@
+"""How scripts start a command: Ctrl-C, and a disk that takes no more, end it in one line at any moment."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def run(name: str, argv: Sequence[str] | None = None, module: str | None = None) -> int:
+    """Run a command and return its exit code.
+
+    :param name: of the command
+    :param argv: its arguments; default: those of the process
+    :param module: that has its ``main``; default: the one of that name in :mod:`sb3_greendc.cli`
+    """
+
+    def leave(signum: int, frame: Any) -> None:
+        # While libraries are imported there is nothing to keep, and much that would catch an exception.
+        os.write(2, f"{name}: interrupted\n".encode())
+        os._exit(_INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, leave)
+    command = importlib.import_module(module or f"sb3_greendc.cli.{name}")
+    signal.signal(signal.SIGINT, before)
+    from sb3_greendc.core.files import is_output_error
+
+    try:
+        code: int = command.main(argv)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except OSError as error:
+        if not is_output_error(error):
+            raise
+        said = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: error: {where}{' '.join(said.split())}", file=sys.stderr)
+        return _FAILED
+    return code
