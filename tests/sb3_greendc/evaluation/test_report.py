@@ -75,7 +75,7 @@ def test_best_of_each_column_is_bold(tmp_path: Path) -> None:
 def test_file_without_a_record_is_said_to_have_none(tmp_path: Path) -> None:
     write_report(tmp_path / "a.html", "a", [], [Source(Path("results.csv"))], MADE_BY)
     page = (tmp_path / "a.html").read_text()
-    assert "results.csv</h3>\n<p class=\"note\">No record lies beside this file" in page
+    assert 'results.csv</h3>\n<p class="note">No record lies beside this file' in page
     assert "an installed package" in page
 
 
