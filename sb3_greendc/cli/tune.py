@@ -22,9 +22,9 @@ from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file
 from sb3_greendc.tuning import leases
-from sb3_greendc.tuning.asking import make_problem
+from sb3_greendc.tuning.asking import make_objective
+from sb3_greendc.tuning.objective import PRUNERS, Objective
 from sb3_greendc.tuning.plots import draw
-from sb3_greendc.tuning.problem import PRUNERS, Problem
 from sb3_greendc.tuning.report import provenance_comments, report
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES
@@ -110,14 +110,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError("--ray-address: needs --engine ray")
         if options.lease < 1:
             raise ValueError(f"--lease {options.lease:g}: must be 1 second or more")
-        problem = _problem(options)
-        name = options.study or f"{problem.env_id}_{problem.algorithm}"
+        objective = _objective(options)
+        name = options.study or f"{objective.env_id}_{objective.algorithm}"
         out = options.out or _FOLDER / name
         shown = options.storage or f"{JOURNAL}{_FOLDER / name / 'journal.log'}"
         url = absolute(shown)
         if options.write_zoo:
-            zoo_file(problem.algorithm)
-        search = create_or_load(problem, name, url)
+            zoo_file(objective.algorithm)
+        search = create_or_load(objective, name, url, options.lease)
         out.mkdir(parents=True, exist_ok=True)
         engine = options.engine or ("process" if options.jobs > 1 else "serial")
     _describe(search, shown, options.trials, engine, options.jobs)
@@ -149,8 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _problem(options: argparse.Namespace) -> Problem:
-    return make_problem(
+def _objective(options: argparse.Namespace) -> Objective:
+    return make_objective(
         options.env,
         options.algo,
         options.timesteps,
@@ -165,17 +165,17 @@ def _problem(options: argparse.Namespace) -> Problem:
 
 
 def _describe(search: Search, url: str, trials: int, engine: str, jobs: int) -> None:
-    problem = search.problem
+    objective = search.objective
     done = len(search.finished())
-    steps = problem.timesteps * max(0, trials - done)
-    validation = problem.validation_kwargs.get("month")
+    steps = objective.timesteps * max(0, trials - done)
+    validation = objective.validation_kwargs.get("month")
     where = f" of {', '.join(validation)}" if validation else ""
-    kind = "steps" if problem.data is None else f"gradient steps on {Path(problem.data).name}"
+    kind = "steps" if objective.data is None else f"gradient steps on {Path(objective.data).name}"
     print(
-        f"{problem.algorithm} on {problem.env_id}: {trials} trials of {problem.timesteps:,} {kind} "
+        f"{objective.algorithm} on {objective.env_id}: {trials} trials of {objective.timesteps:,} {kind} "
         f"({done} done; at most {steps:,} steps to go, less what is pruned), {jobs} at once ({engine})\n"
-        f"judged by the mean return of {problem.episodes} validation episodes{where}, "
-        f"{problem.evaluations} times a trial; pruner: {problem.pruner}\n"
+        f"judged by the mean return of {objective.episodes} validation episodes{where}, "
+        f"{objective.evaluations} times a trial; pruner: {objective.pruner}\n"
         f"{len(search.space)} parameters: {', '.join(search.space)}\n"
         f"study {search.study.study_name!r} in {without_secrets(url)}",
         flush=True,
@@ -229,16 +229,16 @@ def _finish(search: Search, out: Path, write_zoo: bool) -> None:
     for name, value in made.settings.items():
         print(f"  {name}: {value}")
     console = Console(width=max(80, shutil.get_terminal_size((110, 20)).columns))
-    title = f"Test: {search.problem.env_id}, {search.problem.episodes} episodes, 95 % interval"
+    title = f"Test: {search.objective.env_id}, {search.objective.episodes} episodes, 95 % interval"
     for table in summary_tables(made.table(), title, console.width):
         console.print(table)
     print(f"model and record: {out / 'best'}")
     if write_zoo and made.base is not None and made.base.rank >= made.score.rank:
         print("wrote no block: the settings of the file are better")
     elif write_zoo:
-        path = zoo_file(search.problem.algorithm)
-        write_block(path, search.problem.env_id, made.settings, provenance_comments(search, made))
-        print(f"wrote block {search.problem.env_id} into {path}")
+        path = zoo_file(search.objective.algorithm)
+        write_block(path, search.objective.env_id, made.settings, provenance_comments(search, made))
+        print(f"wrote block {search.objective.env_id} into {path}")
 
 
 if __name__ == "__main__":

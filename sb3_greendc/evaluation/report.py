@@ -1,15 +1,19 @@
-"""One HTML file with tables, figures and the commands behind them, that needs nothing else to be read."""
+"""One HTML file with tables, figures and the commands behind them, that needs nothing else to be read.
+
+The page is the template ``report.html`` beside this module. Here are the values that it shows.
+"""
 
 from __future__ import annotations
 
 import base64
-import html
+import functools
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -64,155 +68,81 @@ def write_report(
     :param made_by: record of the command that writes it
     :param lower_is_better: metrics of which less is better
     """
-    body = [f"<h1>{html.escape(title)}</h1>", _lead(made_by)]
-    body += [_section(section, lower_is_better) for section in sections]
-    body.append(_provenance(sources, made_by))
-    page = _PAGE.format(title=html.escape(title), style=_STYLE, body="\n".join(body))
+    shown = [
+        {
+            "title": section.title,
+            "text": section.text,
+            "tables": [table for summary in section.tables for table in _tables(summary, lower_is_better)],
+            "figures": [{"svg": _svg(figure), "caption": caption} for figure, caption in section.figures],
+        }
+        for section in sections
+    ]
+    version, commit = made_by["versions"]["sb3-greendc"], made_by.get("commit")
+    lead = f"{made_by['date'][:10]} · sb3-greendc {version} · {commit or 'an installed package'}"
+    records = [_record(str(source.path), source.record) for source in sources]
+    records.append(_record("This report", made_by))
+    page = _template().render(title=title, lead=lead, sections=shown, sources=records)
     with atomic_write(path) as file:
         file.write(page.encode())
 
 
-def summary_html(summary: pd.DataFrame, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
-    """Return a summary of one environment as an HTML table; the best estimate of each metric is bold."""
-    metrics = [str(metric) for metric in summary["metric"].unique()]
-    rows = {(row["policy"], row["metric"]): row for row in summary.to_dict("records")}
-    best = {}
-    for metric in metrics:
-        estimates = summary[summary["metric"] == metric].set_index("policy")["estimate"].dropna()
-        if len(estimates) > 1:
-            best[metric] = estimates.min() if metric in lower_is_better else estimates.max()
-    head = "".join(f"<th>{_column(metric, lower_is_better)}</th>" for metric in metrics)
-    lines = [f'<div class="wide"><table><thead><tr><th class="name">policy</th>{head}</tr></thead><tbody>']
-    for policy in summary["policy"].unique():
-        cells = "".join(_cell(rows[policy, metric], best.get(metric)) for metric in metrics)
-        runs = max(int(rows[policy, metric].get("runs", 1)) for metric in metrics)
-        note = f' <span class="note">{runs} runs</span>' if runs > 1 else ""
-        lines.append(f'<tr><th class="name">{html.escape(str(policy))}{note}</th>{cells}</tr>')
-    return "\n".join([*lines, "</tbody></table></div>"])
+@functools.cache
+def _template() -> jinja2.Template:
+    """Return the page. It escapes whatever it is given; a value that is missing is an error."""
+    loader = jinja2.PackageLoader("sb3_greendc.evaluation", "")
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.get_template("report.html")
 
 
-def _section(section: Section, lower_is_better: frozenset[str]) -> str:
-    parts = [f"<section><h2>{html.escape(section.title)}</h2>"]
-    if section.text:
-        parts.append(f"<p>{html.escape(section.text)}</p>")
-    for summary in section.tables:
-        for env_id, of_env in summary.groupby("env_id", sort=False):
-            parts.append(f"<h3>{html.escape(str(env_id))}</h3>")
-            parts.append(summary_html(of_env, lower_is_better))
-    for figure, caption in section.figures:
-        parts.append(_figure(figure, caption))
-    return "\n".join([*parts, "</section>"])
+def _tables(summary: pd.DataFrame, lower_is_better: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield a table for each environment of a summary: a row per policy, a column per metric."""
+    for env_id, of_env in summary.groupby("env_id", sort=False):
+        metrics = [str(metric) for metric in of_env["metric"].unique()]
+        best = {}
+        for metric in metrics:
+            estimates = of_env[of_env["metric"] == metric]["estimate"].dropna()
+            if len(estimates) > 1:
+                best[metric] = estimates.min() if metric in lower_is_better else estimates.max()
+        rows = []
+        for policy, of_policy in of_env.groupby("policy", sort=False):
+            found = {str(row["metric"]): row for row in of_policy.to_dict("records")}
+            cells = [_cell(found[metric], best.get(metric)) for metric in metrics]
+            runs = max(int(row.get("runs", 1)) for row in found.values())
+            rows.append({"policy": policy, "runs": runs, "cells": cells})
+        columns = [
+            {"name": metric, "arrow": arrow(metric, lower_is_better), "unit": UNITS.get(metric)}
+            for metric in metrics
+        ]
+        yield {"env_id": env_id, "columns": columns, "rows": rows}
 
 
-def _cell(row: Mapping[Any, Any], best: float | None) -> str:
-    estimate = number(row["estimate"])
-    if best is not None and row["estimate"] == best:
-        estimate = f"<b>{estimate}</b>"
-    lines = [estimate, f'<span class="note">{interval(row["low"], row["high"])}</span>']
+def _cell(row: Mapping[Any, Any], best: float | None) -> dict[str, Any]:
+    """Return an estimate and its interval as text, and the paired difference to the reference, if any."""
+    cell = {
+        "estimate": number(row["estimate"]),
+        "interval": interval(row["low"], row["high"]),
+        "best": best is not None and row["estimate"] == best,
+        "difference": None,
+    }
     if "difference" in row and row["policy"] != row["reference"]:
-        lines.append(f'<span class="delta">Δ {number(row["difference"])}</span>')
         ends = interval(row["difference_low"], row["difference_high"])
-        lines.append(f'<span class="note">{ends}</span>')
-    return f"<td>{'<br>'.join(lines)}</td>"
+        cell |= {"difference": number(row["difference"]), "difference_interval": ends}
+    return cell
 
 
-def _column(metric: str, lower_is_better: frozenset[str]) -> str:
-    unit = UNITS.get(metric)
-    words = html.escape(metric).replace("_", "_<wbr>") + arrow(metric, lower_is_better)
-    return words if unit is None else f'{words}<br><span class="note">{html.escape(unit)}</span>'
-
-
-def _figure(figure: Figure, caption: str) -> str:
-    """Return a figure with its caption; as SVG it is sharp at every size."""
+def _svg(figure: Figure) -> str:
+    """Return a figure in base 64; as SVG it is sharp at every size."""
     file = io.BytesIO()
     with in_style():
         figure.savefig(file, format="svg", metadata={"Date": None})
-    data = base64.b64encode(file.getvalue()).decode()
-    text = html.escape(caption)
-    picture = f'<img src="data:image/svg+xml;base64,{data}" alt="{text}">'
-    return f"<figure>{picture}<figcaption>{text}</figcaption></figure>"
+    return base64.b64encode(file.getvalue()).decode()
 
 
-def _lead(made_by: Mapping[str, Any]) -> str:
-    commit = made_by.get("commit") or "an installed package"
-    said = f"{made_by['date'][:10]} · sb3-greendc {made_by['versions']['sb3-greendc']} · {commit}"
-    return f'<p class="note">{html.escape(said)}</p>'
-
-
-def _provenance(sources: Sequence[Source], made_by: Mapping[str, Any]) -> str:
-    parts = ["<section><h2>How this was made</h2>"]
-    for source in sources:
-        parts.append(f"<h3>{html.escape(str(source.path))}</h3>")
-        parts.append(_record(source.record))
-    parts.append("<h3>This report</h3>")
-    parts.append(_record(made_by))
-    return "\n".join([*parts, "</section>"])
-
-
-def _record(record: Mapping[str, Any]) -> str:
-    if not record:
-        return '<p class="note">No record lies beside this file: what made it is not known.</p>'
-    parts = []
-    if "command" in record:
-        parts.append(f"<pre>{html.escape(str(record['command']))}</pre>")
+def _record(title: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown of a file's record: command, versions, and where its policies come from."""
     facts = [f"{key} {record[key]}" for key in ("date", "commit", "python") if record.get(key)]
     facts += [f"{package} {version}" for package, version in record.get("versions", {}).items()]
-    if facts:
-        parts.append(f'<p class="note">{html.escape(" · ".join(facts))}</p>')
-    policies = record.get("policies", {})
-    if policies:
-        rows = "".join(
-            f'<tr><th class="name">{html.escape(str(name))}</th>'
-            f'<td class="left">{html.escape(", ".join(map(str, sources)))}</td></tr>'
-            for name, sources in policies.items()
-        )
-        parts.append(f'<div class="wide"><table class="small"><tbody>{rows}</tbody></table></div>')
-    return "\n".join(parts)
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
-
-_STYLE = """
-:root { color-scheme: light; --ink: #1d2429; --grey: #6b757d; --line: #d9dee2; --green: #2e6b47; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #fff; color: var(--ink); line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif; }
-main { max-width: 1020px; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; }
-h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem; padding-top: .8rem; border-top: 2px solid var(--green); }
-h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; overflow-wrap: anywhere; }
-p { max-width: 46rem; margin: .4rem 0; }
-.note { color: var(--grey); font-size: .82em; font-weight: 400; }
-.delta { color: var(--green); font-size: .88em; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums;
-  margin: .3rem 0 1rem; }
-thead th { border-bottom: 1.5px solid var(--ink); vertical-align: bottom; text-align: right;
-  line-height: 1.25; }
-th, td { padding: .3rem .7rem; }
-td { text-align: right; white-space: nowrap; line-height: 1.3; }
-td.left { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-th.name { text-align: left; font-weight: 600; }
-tbody tr { border-bottom: 1px solid var(--line); vertical-align: top; }
-table.small { font-size: .78rem; }
-figure { margin: 1.2rem 0 1.8rem; }
-img { width: 100%; height: auto; }
-figcaption { color: var(--grey); font-size: .86rem; max-width: 46rem; }
-pre { background: #f4f6f7; border-left: 3px solid var(--green); padding: .6rem .8rem; margin: .3rem 0;
-  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .8rem; }
-@media print { main { max-width: none; padding: 0; } figure, tr { break-inside: avoid; } }
-"""
+    if not record:
+        facts = ["No record lies beside this file: what made it is not known."]
+    policies = {name: list(map(str, sources)) for name, sources in record.get("policies", {}).items()}
+    return {"title": title, "command": record.get("command"), "facts": facts, "policies": policies}

@@ -1,8 +1,8 @@
 """Search for hyperparameters: spaces, studies that survive their workers, and what is made of the result."""
 
-from sb3_greendc.tuning.asking import make_problem
+from sb3_greendc.tuning.asking import make_objective
 from sb3_greendc.tuning.conversion import to_settings
-from sb3_greendc.tuning.problem import Problem
+from sb3_greendc.tuning.objective import Objective
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES, search_space
 from sb3_greendc.tuning.study import Search, create_or_load, load
@@ -10,13 +10,13 @@ from sb3_greendc.tuning.worker import Order, Outcome
 
 __all__ = [
     "SPACES",
+    "Objective",
     "Order",
     "Outcome",
-    "Problem",
     "Search",
     "create_or_load",
     "load",
-    "make_problem",
+    "make_objective",
     "run_search",
     "search_space",
     "to_settings",

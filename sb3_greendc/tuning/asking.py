@@ -1,4 +1,4 @@
-"""From what a user asks for to a problem that is known to make sense."""
+"""From what a user asks for to an objective that is known to make sense."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets.npz import checksum
 from sb3_greendc.runs.hyperparameters import learns_from_data, load_hyperparameters
 from sb3_greendc.tuning.models import build_model
-from sb3_greendc.tuning.problem import Problem
+from sb3_greendc.tuning.objective import Objective
 
 
-def make_problem(
+def make_objective(
     env_id: str,
     algorithm: str | None = None,
     timesteps: int | None = None,
@@ -27,7 +27,7 @@ def make_problem(
     pruner: str | None = None,
     data: str | Path | None = None,
     **options: Any,
-) -> Problem:
+) -> Objective:
     """Check what a search is asked for, and build its environment and first model to see that they fit.
 
     :param env_id: an environment id, with or without a version
@@ -38,7 +38,7 @@ def make_problem(
     :param fixed: hyperparameters that are not searched
     :param pruner: one of :data:`PRUNERS`, default: ``"median"``, but ``"none"`` under a cost limit
     :param data: file of a data set, for an algorithm that learns from one
-    :param options: further fields of :class:`Problem`
+    :param options: further fields of :class:`Objective`
     :raises ValueError: for unknown names, wrong values, an algorithm without a search space, or one that
         does not fit the environment or the data
     :raises OSError: if there is no such file of data
@@ -59,17 +59,17 @@ def make_problem(
     pruner = pruner or ("none" if "cost_limit" in base else "median")
     if data is not None:
         options |= {"data": str(Path(data).absolute()), "data_checksum": checksum(Path(data))}
-    problem = Problem(algorithm, env_id, timesteps, env_kwargs, fixed, base, pruner=pruner, **options)
-    if not problem.space:
+    objective = Objective(algorithm, env_id, timesteps, env_kwargs, fixed, base, pruner=pruner, **options)
+    if not objective.space:
         raise ValueError(f"nothing to search: every parameter of {algorithm} is fixed")
-    env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, **problem.training_kwargs))
+    env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, **objective.training_kwargs))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of batch sizes, which trials choose for themselves
-            build_model(problem, chosen, env)
+            build_model(objective, chosen, env)
     finally:
         env.close()
-    return problem
+    return objective
 
 
 def default_algorithm(env_id: str, env_kwargs: Mapping[str, Any]) -> str:

@@ -13,27 +13,27 @@ from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.npz import checksum
 from sb3_greendc.runs.hyperparameters import Hyperparameters
-from sb3_greendc.tuning.problem import Problem, months_of
+from sb3_greendc.tuning.objective import Objective, months_of
 
 
-def build_model(problem: Problem, hyperparameters: Hyperparameters, env: VecEnv) -> BaseAlgorithm:
+def build_model(objective: Objective, hyperparameters: Hyperparameters, env: VecEnv) -> BaseAlgorithm:
     """Build a trial's model, with its data if it learns from data.
 
-    :param problem: what is searched for
+    :param objective: what is searched for
     :param hyperparameters: of the trial
     :param env: of the training split, wrapped; an offline algorithm takes its spaces alone
     :raises ValueError: if the algorithm does not fit the environment, or the data are of another one, of
         months that trials are judged on, or no longer what they were when the study was made
     """
-    model = hyperparameters.build(env, problem.seed, "cpu")
-    if problem.data is not None:
-        dataset = _read_data(problem.data, problem.data_checksum)
-        _check_months(problem, dataset)
+    model = hyperparameters.build(env, objective.seed, "cpu")
+    if objective.data is not None:
+        dataset = _read_data(objective.data, objective.data_checksum)
+        _check_months(objective, dataset)
         assert isinstance(model, CRR)
         try:
             model.set_dataset(dataset)
         except ValueError as error:
-            raise ValueError(f"--data {problem.data}{_recorded_in(dataset)}: {error}") from error
+            raise ValueError(f"--data {objective.data}{_recorded_in(dataset)}: {error}") from error
     return model
 
 
@@ -51,15 +51,15 @@ def _recorded_in(dataset: OfflineDataset) -> str:
     return f", recorded in {env_id} with {env_kwargs}" if env_id else ""
 
 
-def _check_months(problem: Problem, dataset: OfflineDataset) -> None:
+def _check_months(objective: Objective, dataset: OfflineDataset) -> None:
     """Raise a ``ValueError`` if the data say that they are of months of the validation or the test."""
-    family, recorded = family_of(problem.env_id), dataset.metadata.get("env_id")
+    family, recorded = family_of(objective.env_id), dataset.metadata.get("env_id")
     if recorded is None or family is None or family.name != "vcc" or recorded not in family.presets:
         return
-    judged = {*months_of(problem.env_id, {}), *problem.validation_kwargs["month"]}
+    judged = {*months_of(objective.env_id, {}), *objective.validation_kwargs["month"]}
     shared = sorted(judged & set(months_of(recorded, dataset.metadata.get("env_kwargs") or {})))
     if shared:
         raise ValueError(
-            f"--data {problem.data}: recorded in {', '.join(shared)}, which trials are judged on; "
+            f"--data {objective.data}: recorded in {', '.join(shared)}, which trials are judged on; "
             "collect in the months of split=train"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.tuning.leases import quiet
 from sb3_greendc.tuning.spaces import Space
 
 _COLUMNS = 4
@@ -43,8 +43,7 @@ def draw(study: optuna.Study, space: Space, folder: Path) -> tuple[list[Path], l
         return [], ["no figures: no trial was completed"]
     figures = {"history": history(completed, pruned), "slice": slices(completed, pruned, space)}
     missing = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with quiet():
         importances = _importances(study, completed)
         if importances:
             figures["importances"] = bars_of(importances)

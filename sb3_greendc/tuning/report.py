@@ -20,7 +20,7 @@ from sb3_greendc.evaluation.policy_sources import Policy
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import save_model
-from sb3_greendc.tuning.problem import TEST_SEED, VALIDATION_SEED, Problem
+from sb3_greendc.tuning.objective import TEST_SEED, VALIDATION_SEED, Objective
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.study import EXCESS_COST, Search
 from sb3_greendc.tuning.training import Training, train_and_score
@@ -79,7 +79,7 @@ def report(search: Search, folder: Path) -> Report:
     known = search.study.user_attrs.get(_REPORTED)
     if known is not None and (known["trials"], known["best"]) == (trials, best.number):
         return Report.from_record(known)
-    task = _Finals(search.problem, dict(best.params), folder / "best")
+    task = _Finals(search.objective, dict(best.params), folder / "best")
     [(retrained, base, test)] = map_tasks(_train_finals, [task])  # with one torch thread, as trials were
     assert best.value is not None
     score = Score(best.value, best.user_attrs.get(EXCESS_COST, 0.0))
@@ -87,7 +87,7 @@ def report(search: Search, folder: Path) -> Report:
     search.study.set_user_attr(_REPORTED, dataclasses.asdict(made))
     record = {
         "study": search.study.study_name,
-        "problem": search.problem.record(),
+        "objective": search.objective.record(),
         **dataclasses.asdict(made),
     }
     write_json(folder / "report.json", {**record, **provenance()})
@@ -97,7 +97,7 @@ def report(search: Search, folder: Path) -> Report:
 
 @dataclass(frozen=True)
 class _Finals:
-    problem: Problem
+    objective: Objective
     parameters: Mapping[str, Any]
     folder: Path
 
@@ -107,49 +107,51 @@ def _train_finals(task: _Finals) -> tuple[Score, Score | None, list[dict[str, An
 
     :return: the score of either, and the summary of the test
     """
-    problem = task.problem
-    best = _train(problem, problem.hyperparameters(task.parameters))
+    objective = task.objective
+    best = _train(objective, objective.hyperparameters(task.parameters))
     if best.score is None:
         raise RuntimeError("the best trial diverged when it was trained again")
-    hyperparameters = problem.hyperparameters(task.parameters)
+    hyperparameters = objective.hyperparameters(task.parameters)
     run = {
-        "algorithm": problem.algorithm,
-        "env_id": problem.env_id,
-        "env_kwargs": problem.training_kwargs,
-        "seed": problem.seed,
-        "timesteps": problem.timesteps,
+        "algorithm": objective.algorithm,
+        "env_id": objective.env_id,
+        "env_kwargs": objective.training_kwargs,
+        "seed": objective.seed,
+        "timesteps": objective.timesteps,
         "n_envs": hyperparameters.n_envs,
         "hyperparameters": dict(hyperparameters.settings),
         **provenance(),
     }
     save_model(best.model, task.folder, run)
-    base = _train(problem, problem.hyperparameters({}))
+    base = _train(objective, objective.hyperparameters({}))
     policies: dict[str, Policy] = {"best trial": best.model}
     if base.score is not None:
         policies["settings of the file"] = base.model
-    for name in REFERENCES.get(greendc.family(problem.env_id) or "", []):
+    for name in REFERENCES.get(greendc.family(objective.env_id) or "", []):
         policies[name] = name
-    episodes = evaluate(policies, problem.env_id, problem.episodes, TEST_SEED, env_kwargs=problem.env_kwargs)
+    episodes = evaluate(
+        policies, objective.env_id, objective.episodes, TEST_SEED, env_kwargs=objective.env_kwargs
+    )
     metrics = [name for name in main_metrics(episodes.columns) if not episodes[name].isna().all()]
     summary = summarize(episodes, metrics).to_dict("records")
     rows = [{str(column): value for column, value in row.items()} for row in summary]
     return best.score, base.score, rows
 
 
-def _train(problem: Problem, hyperparameters: Hyperparameters) -> Training:
-    return train_and_score(problem, hyperparameters, lambda step, score: False, lambda: False)
+def _train(objective: Objective, hyperparameters: Hyperparameters) -> Training:
+    return train_and_score(objective, hyperparameters, lambda step, score: False, lambda: False)
 
 
 def provenance_comments(search: Search, made: Report) -> list[str]:
     """Return the lines that say, in a hyperparameter file, where a block comes from."""
-    problem, origin = search.problem, provenance()
-    last = VALIDATION_SEED + problem.episodes - 1
-    months = problem.validation_kwargs.get("month")
+    objective, origin = search.objective, provenance()
+    last = VALIDATION_SEED + objective.episodes - 1
+    months = objective.validation_kwargs.get("month")
     where = f"months {', '.join(months)}, " if months else ""
     return [
         f"Tuned: trial {made.best} of {len(search.finished())} in study {search.study.study_name!r},",
-        f"{problem.timesteps:,} steps each, seed {problem.seed}. Validation return {made.score}",
-        f"({where}{problem.episodes} episodes, seeds {VALIDATION_SEED} to {last}).",
+        f"{objective.timesteps:,} steps each, seed {objective.seed}. Validation return {made.score}",
+        f"({where}{objective.episodes} episodes, seeds {VALIDATION_SEED} to {last}).",
         f"Commit {origin['commit'] or 'unknown'}, {origin['date']}:",
         f"{origin['command']}",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from sqlalchemy.engine import URL, make_url
 
 from sb3_greendc.core.secrets import without_secrets
+from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.journal_lock import JournalLock
 
 JOURNAL = "journal:///"
@@ -21,11 +23,15 @@ _TIMEOUT = 10  # seconds to wait for a server
 
 
 @functools.lru_cache(maxsize=8)
-def open_storage(url: str) -> BaseStorage:
+def open_storage(url: str, lease_seconds: float = leases.SECONDS) -> BaseStorage:
     """Open a storage, the same object for the same URL in each process.
 
     ``journal:///tuning.log`` is a path relative to the working folder, ``journal:////data/tuning.log``
     an absolute one, as in SQLite's URLs. ``postgresql://`` uses psycopg 3.
+
+    :param url: of the storage
+    :param lease_seconds: see :mod:`~sb3_greendc.tuning.leases`; in a database at least 3, since SQLite's
+        clock has whole seconds
 
     :raises ValueError: for a URL of no known kind
     :raises ImportError: if the database's driver is missing
@@ -36,7 +42,7 @@ def open_storage(url: str) -> BaseStorage:
             return _open_journal(Path(url.removeprefix(JOURNAL)))
         if url.startswith(GRPC):
             return _open_proxy(url.removeprefix(GRPC))
-        return _open_database(_database_url(url))
+        return _open_database(_database_url(url), lease_seconds)
     except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
         reason = without_secrets(" ".join(str(error.__cause__ or error).split()), url)
         raise ConnectionError(f"storage {without_secrets(url)}: cannot be reached: {reason}") from error
@@ -75,7 +81,7 @@ def _open_proxy(address: str) -> BaseStorage:
         proxy = GrpcStorageProxy(host=host, port=int(port))
         proxy.wait_server_ready(timeout=_TIMEOUT)
     except ImportError as error:
-        install = "pip install 'optuna>=4.2' grpcio protobuf"
+        install = "pip install grpcio protobuf"
         raise ImportError(f"storage {without_secrets(GRPC + address)} needs gRPC: {install}") from error
     return proxy
 
@@ -90,13 +96,20 @@ def _database_url(url: str) -> URL:
     return parsed
 
 
-def _open_database(url: URL) -> BaseStorage:
+def _open_database(url: URL, lease_seconds: float) -> BaseStorage:
     shown = without_secrets(url.render_as_string(hide_password=False))
     connect_args = {"connect_timeout": _TIMEOUT} if url.drivername.startswith("postgresql") else {}
     engine = {"connect_args": connect_args, "pool_pre_ping": True}
     for attempts_left in reversed(range(5)):
         try:
-            return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=engine)
+            with leases.quiet():
+                return RDBStorage(
+                    url.render_as_string(hide_password=False),
+                    engine_kwargs=engine,
+                    heartbeat_interval=max(1, round(lease_seconds / 6)),
+                    grace_period=max(3, math.ceil(lease_seconds)),
+                    heartbeat_stale_trial_callback=leases.requeue,
+                )
         except ImportError as error:
             driver = "psycopg[binary]" if "psycopg" in url.drivername else f"the driver of {url.drivername}"
             raise ImportError(f"storage {shown}: driver missing: pip install '{driver}'") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,8 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from sb3_greendc.core.secrets import without_secrets
-from sb3_greendc.tuning.problem import Problem
+from sb3_greendc.tuning import leases
+from sb3_greendc.tuning.objective import Objective
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.spaces import Space
 from sb3_greendc.tuning.storage import open_storage
@@ -30,10 +30,10 @@ _COUNTED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 @dataclass(frozen=True)
 class Search:
-    """A study and the problem that it was made for."""
+    """A study and the objective that it was made for."""
 
     study: optuna.Study
-    problem: Problem
+    objective: Objective
     space: Space
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
@@ -60,11 +60,12 @@ class Search:
         """
         if len(self.trials(*_COUNTED, TrialState.RUNNING)) >= total:
             return None
-        self.study.sampler = _Sampler(self.problem)
-        trial = self.study.ask(fixed_distributions=self.space)
+        self.study.sampler = _Sampler(self.objective)
+        with leases.quiet():
+            trial = self.study.ask(fixed_distributions=self.space)
         counted = self.trials(*_COUNTED, TrialState.RUNNING)
         if sum(other.number < trial.number for other in counted) >= total:
-            self.study.tell(trial, state=TrialState.FAIL)
+            leases.close(self.study, self.study.trials[trial.number], drop=True)
             return None
         return trial
 
@@ -75,22 +76,21 @@ class _Sampler(BaseSampler):
     So a search that was interrupted goes on as it would have without the interruption, and workers that ask
     at the same moment draw different parameters: their trials have different places.
 
-    :param problem: what is searched for
+    :param objective: what is searched for
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
         self.tpe = TPESampler()
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         states = (*_COUNTED, TrialState.RUNNING, TrialState.WAITING)
         before = sum(t.number < trial.number for t in study.get_trials(deepcopy=False, states=states))
-        seed = np.random.SeedSequence([self.problem.seed, before]).generate_state(1)[0]
+        seed = np.random.SeedSequence([self.objective.seed, before]).generate_state(1)[0]
         options: dict[str, Any] = {}
-        if self.problem.cost_limit is not None and not hasattr(optuna.Trial, "set_constraint"):
+        if self.objective.cost_limit is not None and not hasattr(optuna.Trial, "set_constraint"):
             options["constraints_func"] = _constraints  # Optuna 4; :func:`set_excess_cost` does it in 5
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        with leases.quiet():
             self.tpe = TPESampler(
                 n_startup_trials=_STARTUP_TRIALS,
                 multivariate=True,
@@ -124,43 +124,46 @@ def set_excess_cost(trial: optuna.Trial, excess_cost: float) -> None:
         trial.set_constraint(EXCESS_COST, excess_cost)
 
 
-def create_or_load(problem: Problem, name: str, url: str) -> Search:
+def create_or_load(
+    objective: Objective, name: str, url: str, lease_seconds: float = leases.SECONDS
+) -> Search:
     """Make a study, or find the one of that name again.
 
     A study keeps the hyperparameters that it began with, whatever has become of their file since.
 
-    :param problem: what is to be searched for
+    :param objective: what is to be searched for
     :param name: of the study
     :param url: of its storage
-    :raises ValueError: if there is a study of that name for another problem; the message says what differs
+    :param lease_seconds: how long a worker may be silent, see :mod:`~sb3_greendc.tuning.leases`
+    :raises ValueError: if there is a study of that name for another objective; the message says what differs
     :raises ConnectionError: if the storage cannot be reached
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
-        storage=open_storage(url),
+        storage=open_storage(url, lease_seconds),
         study_name=name,
         direction="maximize",
         load_if_exists=True,
-        pruner=_pruner(problem),
+        pruner=_pruner(objective),
     )
-    if "problem" not in study.user_attrs:
+    if "objective" not in study.user_attrs:
         if study.get_trials(deepcopy=False):
             raise ValueError(f"study {name!r}: made by another program; --study names another")
-        study.set_user_attr("space", _space_record(problem.space))
-        study.set_user_attr("problem", problem.record())
-    search = load(name, url)
-    _check_same(problem, search, name)
+        study.set_user_attr("space", _space_record(objective.space))
+        study.set_user_attr("objective", objective.record())
+    search = load(name, url, lease_seconds)
+    _check_same(objective, search, name)
     return search
 
 
-def load(name: str, url: str) -> Search:
+def load(name: str, url: str, lease_seconds: float = leases.SECONDS) -> Search:
     """Return a study of this package.
 
     :raises ValueError: if the storage has no such study, or it is of another program
     :raises ConnectionError: if the storage cannot be reached
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = open_storage(url)
+    storage = open_storage(url, lease_seconds)
     try:
         study = optuna.load_study(storage=storage, study_name=name)
     except KeyError as error:
@@ -168,16 +171,16 @@ def load(name: str, url: str) -> Search:
         raise ValueError(
             f"study {name!r}: not in {where}, which every worker must be able to reach"
         ) from error
-    if "problem" not in study.user_attrs:
+    if "objective" not in study.user_attrs:
         raise ValueError(f"study {name!r}: made by another program; --study names another")
-    problem = Problem.from_record(study.user_attrs["problem"])
-    study.pruner = _pruner(problem)
+    objective = Objective.from_record(study.user_attrs["objective"])
+    study.pruner = _pruner(objective)
     space = {key: json_to_distribution(value) for key, value in study.user_attrs["space"].items()}
-    return Search(study, problem, space)
+    return Search(study, objective, space)
 
 
-def _check_same(asked: Problem, found: Search, name: str) -> None:
-    mine, theirs = _comparable(asked), _comparable(found.problem)
+def _check_same(asked: Objective, found: Search, name: str) -> None:
+    mine, theirs = _comparable(asked), _comparable(found.objective)
     differences = [
         f"{key} {theirs[key]!r}, not {value!r}" for key, value in mine.items() if theirs[key] != value
     ]
@@ -192,9 +195,9 @@ def _check_same(asked: Problem, found: Search, name: str) -> None:
         )
 
 
-def _comparable(problem: Problem) -> dict[str, Any]:
+def _comparable(objective: Objective) -> dict[str, Any]:
     """Return what a command asks for; ``base`` is the file's, as it was when the study began."""
-    record: dict[str, Any] = json.loads(json.dumps(problem.record()))
+    record: dict[str, Any] = json.loads(json.dumps(objective.record()))
     del record["base"]
     return record
 
@@ -203,12 +206,12 @@ def _space_record(space: Space) -> dict[str, str]:
     return {name: distribution_to_json(distribution) for name, distribution in space.items()}
 
 
-def _pruner(problem: Problem) -> BasePruner:
-    if problem.pruner == "none":
+def _pruner(objective: Objective) -> BasePruner:
+    if objective.pruner == "none":
         return NopPruner()
-    if problem.pruner == "hyperband":
-        return HyperbandPruner(min_resource=1, max_resource=problem.evaluations, reduction_factor=3)
-    return MedianPruner(n_startup_trials=5, n_warmup_steps=problem.evaluations // 4)
+    if objective.pruner == "hyperband":
+        return HyperbandPruner(min_resource=1, max_resource=objective.evaluations, reduction_factor=3)
+    return MedianPruner(n_startup_trials=5, n_warmup_steps=objective.evaluations // 4)
 
 
 def _constraints(trial: FrozenTrial) -> tuple[float]:

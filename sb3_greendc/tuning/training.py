@@ -16,7 +16,7 @@ from sb3_greendc.evaluation.episodes import run_episodes
 from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import attach
 from sb3_greendc.tuning.models import build_model
-from sb3_greendc.tuning.problem import VALIDATION_SEED, Problem
+from sb3_greendc.tuning.objective import VALIDATION_SEED, Objective
 from sb3_greendc.tuning.score import Score
 
 ShouldStop = Callable[[int, Score], bool]
@@ -38,29 +38,29 @@ class Training:
 
 
 def train_and_score(
-    problem: Problem,
+    objective: Objective,
     hyperparameters: Hyperparameters,
     should_stop: ShouldStop,
     is_lost: Callable[[], bool],
 ) -> Training:
     """Train with the hyperparameters of a trial and judge the result.
 
-    The same problem and hyperparameters give the same score, wherever they run: trainings share their
+    The same objective and hyperparameters give the same score, wherever they run: trainings share their
     seed, their validation episodes and the number of threads.
 
-    :param problem: what is searched for
+    :param objective: what is searched for
     :param hyperparameters: of the trial
     :param should_stop: asked after each evaluation but the last
     :param is_lost: asked before each; a training that nobody waits for is given up
     """
-    validation = Validation(problem)
-    envs = make_vec_env(problem.env_id, hyperparameters.n_envs, problem.seed, **problem.training_kwargs)
+    validation = Validation(objective)
+    envs = make_vec_env(objective.env_id, hyperparameters.n_envs, objective.seed, **objective.training_kwargs)
     env = hyperparameters.wrap(envs)
-    model = build_model(problem, hyperparameters, env)
+    model = build_model(objective, hyperparameters, env)
     try:
-        callback = _EvaluationsOnTheWay(problem, validation, should_stop, is_lost)
+        callback = _EvaluationsOnTheWay(objective, validation, should_stop, is_lost)
         try:
-            model.learn(problem.timesteps, callback=[*hyperparameters.make_callbacks(), callback])
+            model.learn(objective.timesteps, callback=[*hyperparameters.make_callbacks(), callback])
             if callback.given_up:
                 return Training(model, None)
             score = validation.score(model)
@@ -78,12 +78,12 @@ def train_and_score(
 class Validation:
     """The validation episodes, which are the same for every model.
 
-    :param problem: what is searched for
+    :param objective: what is searched for
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.cost_limit = problem.cost_limit
-        self.env = make_vec_env(problem.env_id, problem.episodes, **problem.validation_kwargs)
+    def __init__(self, objective: Objective) -> None:
+        self.cost_limit = objective.cost_limit
+        self.env = make_vec_env(objective.env_id, objective.episodes, **objective.validation_kwargs)
 
     def score(self, model: BaseAlgorithm) -> Score:
         """Run the episodes, seeing them as the model does, and return its score."""
@@ -106,13 +106,13 @@ class _EvaluationsOnTheWay(BaseCallback):
 
     def __init__(
         self,
-        problem: Problem,
+        objective: Objective,
         validation: Validation,
         should_stop: ShouldStop,
         is_lost: Callable[[], bool],
     ) -> None:
         super().__init__()
-        self.problem = problem
+        self.objective = objective
         self.validation = validation
         self.should_stop = should_stop
         self.is_lost = is_lost
@@ -123,13 +123,13 @@ class _EvaluationsOnTheWay(BaseCallback):
         self._evaluate_if_due()
 
     def _on_step(self) -> bool:
-        if self.problem.data is not None:
+        if self.objective.data is not None:
             self._evaluate_if_due()
         return not self.given_up
 
     def _evaluate_if_due(self) -> None:
-        used = self.num_timesteps * self.problem.evaluations // self.problem.timesteps
-        if used <= self._done or used >= self.problem.evaluations or self.given_up:
+        used = self.num_timesteps * self.objective.evaluations // self.objective.timesteps
+        if used <= self._done or used >= self.objective.evaluations or self.given_up:
             return
         self._done = used
         score = self.validation.score(self.model)

@@ -53,7 +53,7 @@ def work(order: Order) -> Outcome | None:
 
     An error in a trial closes it as failed; Ctrl-C queues it again.
     """
-    search = load(order.study, order.storage)
+    search = load(order.study, order.storage, order.lease_seconds)
     leases.requeue_lost(search.study, order.lease_seconds)
     trial = search.ask(order.total)
     if trial is None:
@@ -63,13 +63,13 @@ def work(order: Order) -> Outcome | None:
     except BaseException as error:
         frozen = search.study.trials[trial.number]
         interrupted = isinstance(error, KeyboardInterrupt)
-        if leases.close(search.study, frozen, lost=interrupted) and interrupted:
+        if leases.close(search.study, frozen, drop=not interrupted) and interrupted:
             leases.requeue(search.study, frozen)
         raise
 
 
 def _see_through(search: Search, trial: optuna.Trial, lease_seconds: float) -> Outcome:
-    problem = search.problem
+    objective = search.objective
     started = time.perf_counter()
     steps, score = 0, None
 
@@ -79,19 +79,22 @@ def _see_through(search: Search, trial: optuna.Trial, lease_seconds: float) -> O
         trial.report(reached.value, step)
         return trial.should_prune()
 
+    def is_lost() -> bool:
+        return _is_closed(search, trial)
+
     try:
-        with leases.lease(search.study._storage, trial._trial_id, lease_seconds) as lost:
-            hyperparameters = problem.hyperparameters(trial.params)
+        with leases.hold(search.study._storage, trial._trial_id, lease_seconds):
+            hyperparameters = objective.hyperparameters(trial.params)
             trial.set_user_attr("settings", dict(hyperparameters.settings))
-            training = train_and_score(problem, hyperparameters, should_stop, lost.is_set)
-        state = "lost" if lost.is_set() else _tell(search, trial, training)
+            training = train_and_score(objective, hyperparameters, should_stop, is_lost)
+        state = _tell(search, trial, training)
     except (RuntimeError, ValueError):  # Optuna's words for: the trial is closed
         if not _is_closed(search, trial):
             raise
         state = "lost"
     if state == "complete":
-        steps, score = problem.evaluations, training.score
-    return Outcome(trial.number, state, score, steps / problem.evaluations, time.perf_counter() - started)
+        steps, score = objective.evaluations, training.score
+    return Outcome(trial.number, state, score, steps / objective.evaluations, time.perf_counter() - started)
 
 
 def _tell(search: Search, trial: optuna.Trial, training: Training) -> str:
@@ -99,12 +102,12 @@ def _tell(search: Search, trial: optuna.Trial, training: Training) -> str:
     if training.score is None:
         search.study.tell(trial, state=TrialState.PRUNED)
         return "diverged" if training.diverged else "pruned"
-    if search.problem.cost_limit is not None:
+    if search.objective.cost_limit is not None:
         set_excess_cost(trial, training.score.excess_cost)
-    trial.report(training.score.value, search.problem.evaluations)
+    trial.report(training.score.value, search.objective.evaluations)
     search.study.tell(trial, training.score.value)
     return "complete"
 
 
 def _is_closed(search: Search, trial: optuna.Trial) -> bool:
-    return search.study.trials[trial.number].state.is_finished()
+    return search.study._storage.get_trial(trial._trial_id).state.is_finished()

@@ -19,7 +19,7 @@ from sb3_greendc.experiments.tasks import Problem
 from sb3_greendc.experiments.training import Training
 from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
-from sb3_greendc.tuning import make_problem
+from sb3_greendc.tuning import make_objective
 from sb3_greendc.tuning.training import train_and_score
 
 POOL = "ResourcePoolSuspend-10"
@@ -197,7 +197,7 @@ def test_commands_experiments_and_trials_train_with_it(monkeypatch: Any, tmp_pat
     problem = Problem(POOL, {"episode_steps": 20})
     Training(problem, replace(SC20_A2C, hyperparameters=settings), 64, 0, 1).compute()
     assert len(rollouts) == 4
-    trial = make_problem(POOL, "a2c", 64, {"episode_steps": 20}, {"n_envs": 2}, evaluations=1, episodes=1)
+    trial = make_objective(POOL, "a2c", 64, {"episode_steps": 20}, {"n_envs": 2}, evaluations=1, episodes=1)
     chosen = load_hyperparameters("a2c", f"{POOL}-v0", {**sizes, "callback": "DiscountByTime"})
     train_and_score(trial, chosen, lambda *_: False, lambda: False)
     assert len(rollouts) == 6

@@ -13,7 +13,7 @@ import greendc
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
-from sb3_greendc.tuning import SPACES, Problem, make_problem, search_space, to_settings
+from sb3_greendc.tuning import SPACES, Objective, make_objective, search_space, to_settings
 from sb3_greendc.tuning.spaces import Setting
 from sb3_greendc.tuning.zoo_block import write_block
 
@@ -31,18 +31,18 @@ FITTING = [
 ]
 
 
-def make_case(algorithm: str, env_id: str, folder: Path | None = None) -> Problem:
+def make_case(algorithm: str, env_id: str, folder: Path | None = None) -> Objective:
     if algorithm == "crr":
         assert folder is not None
         kwargs = {**greendc.training_kwargs(env_id), **ENVS[env_id]}
         collect(["sjf" if "Pool" in env_id else "always_on"], env_id, 100, env_kwargs=kwargs).save(
             folder / "data.npz"
         )
-        return make_problem(env_id, algorithm, 100, ENVS[env_id], data=folder / "data.npz")
+        return make_objective(env_id, algorithm, 100, ENVS[env_id], data=folder / "data.npz")
     fixed = {"buffer_size": 500} if algorithm in (*CONTINUOUS, *DISCRETE) else {}
     if "pid" in algorithm:
         fixed["cost_limit"] = 2
-    return make_problem(env_id, algorithm, 100, ENVS[env_id], {"n_envs": 2, **fixed})
+    return make_objective(env_id, algorithm, 100, ENVS[env_id], {"n_envs": 2, **fixed})
 
 
 @functools.cache
@@ -54,10 +54,10 @@ def environment(env_id: str) -> VecEnv:
 def test_samples_build_a_model_and_are_read_back_from_a_file(
     algorithm: str, env_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = make_case(algorithm, env_id, tmp_path)
+    objective = make_case(algorithm, env_id, tmp_path)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     for _ in range(2):
-        hyperparameters = problem.hyperparameters(study.ask(problem.space).params)
+        hyperparameters = objective.hyperparameters(study.ask(objective.space).params)
         hyperparameters.build(environment(env_id), 0, "cpu")
     path = tmp_path / f"{algorithm}.yml"
     path.write_text("default:\n  policy: MlpPolicy\n")
@@ -128,7 +128,7 @@ def test_discounts_of_a_vcc_are_those_that_learn() -> None:
     ],
 )
 def test_fixed_hyperparameters_are_not_searched(fixed: dict[str, object], left_out: set[str]) -> None:
-    whole = make_problem("VCC-2021", "ppo", 100).space
-    problem = make_problem("VCC-2021", "ppo", 100, fixed=fixed)
-    assert whole.keys() - problem.space.keys() == left_out
-    assert problem.hyperparameters({}).settings.items() >= fixed.items()
+    whole = make_objective("VCC-2021", "ppo", 100).space
+    objective = make_objective("VCC-2021", "ppo", 100, fixed=fixed)
+    assert whole.keys() - objective.space.keys() == left_out
+    assert objective.hyperparameters({}).settings.items() >= fixed.items()

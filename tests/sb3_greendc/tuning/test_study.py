@@ -10,7 +10,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 from stable_baselines3 import PPO
-from tuning_cases import counted, journal, results, search, small_problem
+from tuning_cases import counted, journal, results, search, small_objective
 
 from sb3_greendc.core.engine import TaskError
 from sb3_greendc.evaluation.collection import collect
@@ -19,13 +19,13 @@ from sb3_greendc.tuning import (
     Search,
     create_or_load,
     load,
-    make_problem,
+    make_objective,
     models,
     run_search,
     training,
     worker,
 )
-from sb3_greendc.tuning.problem import TEST_SEED, VALIDATION_SEED
+from sb3_greendc.tuning.objective import TEST_SEED, VALIDATION_SEED
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.storage import open_storage
 from sb3_greendc.tuning.study import set_excess_cost
@@ -60,9 +60,11 @@ def test_search_goes_on_as_if_it_had_not_been_interrupted(
 def test_stored_trial_trains_again_to_the_same_value(url: str) -> None:
     made = search(url, 1)
     [trial] = counted(load("small", url))
-    hyperparameters = made.problem.hyperparameters(trial.params)
+    hyperparameters = made.objective.hyperparameters(trial.params)
     assert trial.user_attrs["settings"] == hyperparameters.settings
-    again = training.train_and_score(made.problem, hyperparameters, lambda step, score: False, lambda: False)
+    again = training.train_and_score(
+        made.objective, hyperparameters, lambda step, score: False, lambda: False
+    )
     assert again.score is not None
     assert again.score.value == trial.value
 
@@ -78,7 +80,7 @@ def test_processes_share_a_study_and_its_total(url: str, tmp_path: Path) -> None
 
 
 def test_hopeless_trials_are_pruned(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_or_load(small_problem(), "small", url)
+    made = create_or_load(small_objective(), "small", url)
     for _ in range(5):
         trial = made.ask(100)
         assert trial is not None
@@ -102,7 +104,7 @@ def test_diverged_trial_counts_as_a_bad_one(url: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(PPO, "train", explode)
     outcomes: list[worker.Outcome] = []
-    made = create_or_load(small_problem(), "small", url)
+    made = create_or_load(small_objective(), "small", url)
     run_search(made, Order(url, "small", 1), on_outcome=outcomes.append)
     assert [outcome.state for outcome in outcomes] == ["diverged"]
     assert made.best() is None
@@ -120,12 +122,12 @@ def test_error_in_a_trial_is_told_and_closes_it(url: str, monkeypatch: pytest.Mo
 
 
 def test_worker_that_lost_its_trial_drops_its_result(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_or_load(small_problem(), "small", url)
+    made = create_or_load(small_objective(), "small", url)
 
     def take_away(*_: object) -> training.Training:
-        running = made.study.get_trials(states=(TrialState.RUNNING,))
+        running = made.trials(TrialState.RUNNING)
         for trial in running:
-            worker.leases.close(made.study, trial, lost=True)
+            worker.leases.close(made.study, trial)
             worker.leases.requeue(made.study, trial)
         return training.Training(None, Score(1e9))  # type: ignore[arg-type]
 
@@ -137,7 +139,7 @@ def test_worker_that_lost_its_trial_drops_its_result(url: str, monkeypatch: pyte
 
 
 def test_workers_that_ask_at_once_try_different_parameters(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_or_load(small_problem(), "small", url)
+    made = create_or_load(small_objective(), "small", url)
     other = load("small", url)
     create, asked = made.study._storage.create_new_trial, []
 
@@ -153,7 +155,7 @@ def test_workers_that_ask_at_once_try_different_parameters(url: str, monkeypatch
 
 
 def test_last_trial_is_given_to_one_of_two_who_ask(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_or_load(small_problem(), "small", url)
+    made = create_or_load(small_objective(), "small", url)
     first = made.ask(1)
     assert first is not None
     assert made.ask(1) is None
@@ -166,12 +168,12 @@ def test_last_trial_is_given_to_one_of_two_who_ask(url: str, monkeypatch: pytest
 
 def test_best_trial_is_within_the_limit() -> None:
     asked = {"env_id": "VCC-2021", "algorithm": "pid_ppo", "timesteps": 48}
-    problem = make_problem(**asked, fixed={"n_envs": 2}, env_kwargs={"days": 1, "constrained": True})
-    assert problem.cost_limit == 0.9
-    assert problem.pruner == "none"
+    objective = make_objective(**asked, fixed={"n_envs": 2}, env_kwargs={"days": 1, "constrained": True})
+    assert objective.cost_limit == 0.9
+    assert objective.pruner == "none"
     with pytest.raises(ValueError, match="pruner='median': must be 'none' with a cost_limit"):
-        make_problem(**asked, pruner="median")
-    search = Search(optuna.create_study(direction="maximize"), problem, problem.space)
+        make_objective(**asked, pruner="median")
+    search = Search(optuna.create_study(direction="maximize"), objective, objective.space)
     for value, excess, best_so_far in ((5.0, 0.2, 5.0), (9.0, 3.0, 5.0), (1.0, -0.1, 1.0), (2.0, 0.0, 2.0)):
         trial = search.ask(100)
         assert trial is not None
@@ -192,13 +194,13 @@ def test_search_under_a_limit(url: str) -> None:
 
 def test_search_never_sees_the_test_months() -> None:
     for env_id, own in (("VCC-2020", "2020-05"), ("VCC-2021", "2021-05"), ("DiscreteVCC-2019", "2019-05")):
-        problem = make_problem(env_id, "ppo", 100)
-        trained_on = problem.training_kwargs
+        objective = make_objective(env_id, "ppo", 100)
+        trained_on = objective.training_kwargs
         assert trained_on == {"split": "train"} or own not in trained_on["month"]
-        assert own not in problem.validation_kwargs["month"]
-        assert all("2020-05" <= month <= "2020-08" for month in problem.validation_kwargs["month"])
-    assert make_problem("VCC-2021", "ppo", 100).training_kwargs == {"split": "train"}
-    pool = make_problem("ResourcePool-10", timesteps=100, fixed={"n_envs": 2})
+        assert own not in objective.validation_kwargs["month"]
+        assert all("2020-05" <= month <= "2020-08" for month in objective.validation_kwargs["month"])
+    assert make_objective("VCC-2021", "ppo", 100).training_kwargs == {"split": "train"}
+    pool = make_objective("ResourcePool-10", timesteps=100, fixed={"n_envs": 2})
     assert pool.algorithm == "maskable_ppo"
     assert pool.validation_kwargs == {}
     assert 0 <= pool.seed < VALIDATION_SEED < VALIDATION_SEED + pool.episodes < TEST_SEED
@@ -221,36 +223,38 @@ def test_search_on_data(url: str, data: Path) -> None:
     made = search(url, 2, **offline(data))
     assert [sorted(trial.intermediate_values) for trial in counted(made)] == [[1, 2, 3, 4]] * 2
     [trial, _] = counted(made)
-    hyperparameters = made.problem.hyperparameters(trial.params)
-    again = training.train_and_score(made.problem, hyperparameters, lambda step, score: False, lambda: False)
+    hyperparameters = made.objective.hyperparameters(trial.params)
+    again = training.train_and_score(
+        made.objective, hyperparameters, lambda step, score: False, lambda: False
+    )
     assert again.score is not None
     assert again.score.value == trial.value
     assert again.model.num_timesteps == 40
     stopped = training.train_and_score(
-        made.problem, hyperparameters, lambda step, _: step == 2, lambda: False
+        made.objective, hyperparameters, lambda step, _: step == 2, lambda: False
     )
     assert stopped.model.num_timesteps == 20
 
 
 def test_data_must_fit(data: Path, tmp_path: Path, url: str) -> None:
     with pytest.raises(ValueError, match="crr learns from data: --data FILE"):
-        small_problem(**offline(None))
+        small_objective(**offline(None))
     with pytest.raises(ValueError, match="ppo learns from an environment, not from data"):
-        small_problem(algorithm="ppo", data=data)
-    assert make_problem("VCC-2021", data=data, env_kwargs={"days": 1}).algorithm == "crr"
+        small_objective(algorithm="ppo", data=data)
+    assert make_objective("VCC-2021", data=data, env_kwargs={"days": 1}).algorithm == "crr"
     with pytest.raises(ValueError, match=r"data\.npz, recorded in VCC-2021-v1 with .*: dataset: its action"):
-        small_problem(**offline(data, env_id="DiscreteVCC-2021"))
+        small_objective(**offline(data, env_id="DiscreteVCC-2021"))
     other = tmp_path / "test.npz"
     collect(["always_on"], "VCC-2021", 48, env_kwargs={"days": 1}).save(other)
     with pytest.raises(ValueError, match=r"test\.npz: recorded in 2021-05, which trials are judged on"):
-        small_problem(**offline(other))
+        small_objective(**offline(other))
     made = search(url, 1, **offline(data))
     other.replace(data)
     models._read_data.cache_clear()
     with pytest.raises(TaskError, match=r"data\.npz: is no longer what it was when the study was made"):
         run_search(made, Order(url, "small", 2))
     with pytest.raises(FileNotFoundError):
-        small_problem(**offline(tmp_path / "missing.npz"))
+        small_objective(**offline(tmp_path / "missing.npz"))
 
 
 @pytest.mark.parametrize(
@@ -262,24 +266,24 @@ def test_data_must_fit(data: Path, tmp_path: Path, url: str) -> None:
     ],
 )
 def test_study_of_another_problem_is_refused(url: str, changes: dict[str, Any], message: str) -> None:
-    create_or_load(small_problem(), "small", url)
+    create_or_load(small_objective(), "small", url)
     with pytest.raises(ValueError, match=message):
-        create_or_load(small_problem(**changes), "small", url)
+        create_or_load(small_objective(**changes), "small", url)
 
 
 def test_study_of_another_space_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_or_load(small_problem(), "small", url)
+    create_or_load(small_objective(), "small", url)
     monkeypatch.setitem(
         __import__("sb3_greendc.tuning.spaces", fromlist=["SPACES"]).SPACES,
         "ppo",
         lambda setting: {"clip_range": optuna.distributions.FloatDistribution(0.1, 0.2)},
     )
     with pytest.raises(ValueError, match=r"another search space \(it differs in learning_rate.*clip_range"):
-        create_or_load(small_problem(), "small", url)
+        create_or_load(small_objective(), "small", url)
 
 
 def test_study_of_another_program_is_refused(url: str) -> None:
     study = optuna.create_study(storage=open_storage(url), study_name="small")
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
     with pytest.raises(ValueError, match="another program"):
-        create_or_load(small_problem(), "small", url)
+        create_or_load(small_objective(), "small", url)

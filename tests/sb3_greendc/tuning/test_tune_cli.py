@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from optuna.trial import TrialState
-from tuning_cases import OPTIONS, counted, find, journal, results, search
+from tuning_cases import OPTIONS, counted, find, history, journal, results, search
 
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
@@ -24,7 +24,7 @@ from sb3_greendc.core.engine import TaskError
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.tuning import Order, report, study, training, worker
 from sb3_greendc.tuning import search as search_module
-from sb3_greendc.tuning.leases import LEASE, RETRY_OF
+from sb3_greendc.tuning.leases import OWNER
 from sb3_greendc.tuning.storage import open_storage
 
 FOLDER = Path("runs") / "tuning" / "small"
@@ -92,7 +92,7 @@ def test_password_is_nowhere(
     """Neither in what is printed nor in any file: report, record of the model, hyperparameters, figures."""
     url = "postgresql://user:s3cret@host/db"
     kept = open_storage(journal(folder / "journal.log"))
-    monkeypatch.setattr(study, "open_storage", lambda _: kept)
+    monkeypatch.setattr(study, "open_storage", lambda *_: kept)
     (folder / "ppo.yml").write_text("default:\n  policy: MlpPolicy\n  n_timesteps: 5000\n")
     monkeypatch.setenv("GREENDC_ZOO", str(folder))
     monkeypatch.setattr(search_module, "map_tasks", lambda f, tasks, *_: [f(task) for task in tasks])
@@ -122,7 +122,7 @@ def test_password_is_not_in_errors(
     def gone(*_: object) -> None:
         raise TaskError(0, Order(url, "small", 2), f"ConnectionError: {url} is gone, so is 's3cret'")
 
-    monkeypatch.setattr(study, "open_storage", lambda _: open_storage("sqlite://"))
+    monkeypatch.setattr(study, "open_storage", lambda *_: open_storage("sqlite://"))
     monkeypatch.setattr(tune, "run_search", gone)
     assert main([*OPTIONS, "--storage", url]) == 1
     said = capsys.readouterr()
@@ -148,7 +148,7 @@ def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Mo
     total = len(counted(killed)) + 2
     assert main([*options, "--trials", str(total)]) == 0
     assert not killed.trials(TrialState.RUNNING, TrialState.WAITING)
-    retries = {t.user_attrs[RETRY_OF][0]: t for t in counted(killed) if RETRY_OF in t.user_attrs}
+    retries = {history(t)[0]: t for t in counted(killed) if history(t)}
     assert retries.keys() == {trial.number for trial in interrupted}
     for trial in interrupted:
         assert retries[trial.number].params.items() >= trial.params.items()
@@ -165,7 +165,7 @@ def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.Monk
     by_ray = find(url)
     assert by_ray is not None
     assert results(by_ray) == results(search(journal(folder / "serial.log"), 2))
-    pids = {trial.user_attrs[LEASE]["pid"] for trial in counted(by_ray)}
+    pids = {trial.user_attrs[OWNER]["pid"] for trial in counted(by_ray)}
     assert os.getpid() not in pids
 
 

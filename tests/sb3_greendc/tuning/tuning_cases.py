@@ -6,9 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
 
-from sb3_greendc.tuning import Order, Problem, Search, create_or_load, load, make_problem, run_search
+from sb3_greendc.tuning import (
+    Objective,
+    Order,
+    Search,
+    create_or_load,
+    leases,
+    load,
+    make_objective,
+    run_search,
+)
 
 COUNTED = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -29,8 +39,8 @@ OPTIONS = [
 """A trial trains for ten days, and is judged on two."""
 
 
-def small_problem(**changes: Any) -> Problem:
-    """Return the problem of :data:`OPTIONS`."""
+def small_objective(**changes: Any) -> Objective:
+    """Return the objective of :data:`OPTIONS`."""
     asked: dict[str, Any] = {
         "env_id": "VCC-2021",
         "timesteps": 240,
@@ -40,12 +50,12 @@ def small_problem(**changes: Any) -> Problem:
         "episodes": 2,
         **changes,
     }
-    return make_problem(**asked)
+    return make_objective(**asked)
 
 
 def search(url: str, trials: int, engine: str = "serial", **changes: Any) -> Search:
     """Run the small study, or what is left of it."""
-    made = create_or_load(small_problem(**changes), "small", url)
+    made = create_or_load(small_objective(**changes), "small", url)
     run_search(made, Order(url, "small", trials), engine, jobs=2)
     return made
 
@@ -62,6 +72,12 @@ def counted(search: Search) -> list[FrozenTrial]:
 def results(search: Search) -> list[tuple[dict[str, Any], float | None, dict[int, float]]]:
     """Return what the trials that count tried and gave, in the order of their numbers."""
     return [(trial.params, trial.value, trial.intermediate_values) for trial in counted(search)]
+
+
+def history(trial: FrozenTrial) -> list[int]:
+    """Return the numbers of the trials that a trial is a retry of."""
+    with leases.quiet():
+        return RetryHeartbeatStaleTrialCallback.retry_history(trial)
 
 
 def find(url: str) -> Search | None:

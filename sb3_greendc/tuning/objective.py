@@ -25,7 +25,7 @@ TEST_SEED = 2_000_000
 
 
 @dataclass(frozen=True)
-class Problem:
+class Objective:
     """A search, in plain values that are stored with the study.
 
     :param algorithm: name of the algorithm
@@ -115,12 +115,12 @@ class Problem:
         return read_hyperparameters(self.algorithm, to_settings(self.algorithm, parameters, self.base))
 
     def record(self) -> dict[str, Any]:
-        """Return the problem as JSON can hold it; :meth:`from_record` reads it."""
+        """Return the objective as JSON can hold it; :meth:`from_record` reads it."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Problem:
-        """Return the problem that a study was made for."""
+    def from_record(cls, record: Mapping[str, Any]) -> Objective:
+        """Return the objective that a study was made for."""
         return cls(**record)
 
 
