@@ -15,7 +15,7 @@ from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.discounting import DiscountByTime, advantages_by_time, steps_of
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.learners import SC20_A2C
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Training
 from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
@@ -194,8 +194,8 @@ def test_commands_experiments_and_trials_train_with_it(monkeypatch: Any, tmp_pat
     assert train([*run, "--hparams", "n_envs=2", "n_steps=16", "callback=DiscountByTime"]) == 0
     assert len(rollouts) == 2
     settings = {**SC20_A2C.hyperparameters, **sizes}
-    problem = Problem(POOL, {"episode_steps": 20})
-    Training(problem, replace(SC20_A2C, hyperparameters=settings), 64, 0, 1).compute()
+    scenario = Scenario(POOL, {"episode_steps": 20})
+    Training(scenario, replace(SC20_A2C, hyperparameters=settings), 64, 0, 1).compute()
     assert len(rollouts) == 4
     trial = make_objective(POOL, "a2c", 64, {"episode_steps": 20}, {"n_envs": 2}, evaluations=1, episodes=1)
     chosen = load_hyperparameters("a2c", f"{POOL}-v0", {**sizes, "callback": "DiscountByTime"})

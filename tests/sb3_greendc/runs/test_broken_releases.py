@@ -12,12 +12,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import make_release as command
 import numpy as np
 import pytest
 import safetensors.torch
 import torch as th
 
-from sb3_greendc.cli import release as command
 from sb3_greendc.runs import pretrained
 from sb3_greendc.runs.pretrained import (
     ARRAYS_FILE,

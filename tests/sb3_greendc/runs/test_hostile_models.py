@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import make_release
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_greendc.cli import calibrate_cost_limit, collect, evaluate, planners, release
+from sb3_greendc.cli import calibrate_cost_limit, collect, evaluate, planners
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.evaluation.paired import Evaluation
@@ -126,8 +127,8 @@ def test_no_function_runs_it(tmp_path: Path, marker: Path, make: Make) -> None:
         (calibrate_cost_limit, ["--env", ENV, "--episodes", "1", "--policies", "{folder}"]),
         (planners, ["loads", "--model", "{folder}", "--out", "{parent}/x.csv"]),
         (planners, ["loads", "--policies", "{folder}", "--out", "{parent}/x.csv"]),
-        (release, ["--model", "{folder}", "--name", "x"]),
-        (release, ["--teach", "9", "--name", "x", "--env", ENV, "--baselines", "{folder}"]),
+        (make_release, ["--model", "{folder}", "--name", "x"]),
+        (make_release, ["--teach", "9", "--name", "x", "--env", ENV, "--baselines", "{folder}"]),
     ],
 )
 def test_no_command_runs_it(
