@@ -23,6 +23,7 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.prior import read_prior
+from sb3_greendc.runs.folder import MANIFEST
 from sb3_greendc.runs.models import (
     MODEL_FILE,
     NORMALIZER_FILE,
@@ -81,6 +82,7 @@ def hostile_normalizer(folder: Path, marker: Path) -> Path:
     save_model(model(), folder, RECORD)
     (folder / PICKLED_NORMALIZER_FILE).write_bytes(pickle.dumps(Hostile(marker)))
     (folder / "run.json").write_text(json.dumps(RECORD))
+    (folder / MANIFEST).unlink()
     return folder / MODEL_FILE
 
 
@@ -182,6 +184,7 @@ def test_an_older_run_is_converted(tmp_path: Path) -> None:
     trained.save(old / MODEL_FILE)
     (old / PICKLED_NORMALIZER_FILE).write_bytes(pickle.dumps(trained.get_vec_normalize_env()))
     (old / NORMALIZER_FILE).unlink()
+    (old / MANIFEST).unlink()
     with pytest.raises(UntrustedError):
         load_model(old)
     trusted = load_model(old, trust=True)
@@ -197,7 +200,7 @@ def test_a_normalizer_comes_back_exactly(tmp_path: Path) -> None:
     trained = model(normalize=True)
     trained.learn(16)
     save_model(trained, tmp_path, RECORD)
-    files = ["MANIFEST.json", MODEL_FILE, NORMALIZER_FILE, "run.json"]
+    files = [MANIFEST, MODEL_FILE, NORMALIZER_FILE, "run.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == files
     own, loaded = trained.get_vec_normalize_env(), load_model(tmp_path).normalizer
     assert own is not None and loaded is not None
@@ -226,7 +229,10 @@ def test_a_forged_normalizer_is_refused(tmp_path: Path, change: Any) -> None:
     state.pop("obs_rms", None)
     change(state)
     path.write_text(json.dumps(state))
-    with pytest.raises(ValueError, match=r"normalizer\.json: damaged"):
+    with pytest.raises(ValueError, match=r"normalizer\.json: damaged, or of another run"):
+        load_model(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    with pytest.raises(ValueError, match=r"normalizer\.json: damaged: "):
         load_model(tmp_path)
 
 
