@@ -9,7 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from sb3_greendc.runs.pretrained import ARRAYS_FILE, CARD_FILE, load_pretrained, releases, write_release
+from greendc.shipped.release import CARD_FILE, releases
+from sb3_greendc.runs.pretrained import ARRAYS_FILE, load_pretrained, write_release
 
 
 def main() -> int:

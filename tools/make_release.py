@@ -14,6 +14,7 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
+from greendc.shipped.release import Release, pretrained_directory, require_release_name
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
@@ -34,12 +35,7 @@ from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import SavedModel, load_model
-from sb3_greendc.runs.pretrained import (
-    Release,
-    pretrained_directory,
-    require_release_name,
-    write_release,
-)
+from sb3_greendc.runs.pretrained import write_release
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv
 import greendc
 from greendc import baselines
 from greendc.baselines.registry import find_simulator
+from greendc.shipped.release import release_for
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
@@ -33,7 +34,7 @@ from sb3_greendc.evaluation.policy_specs import (
 )
 from sb3_greendc.evaluation.prior import read_prior
 from sb3_greendc.runs.models import SavedModel, attach, load_model
-from sb3_greendc.runs.pretrained import load_pretrained, release_for
+from sb3_greendc.runs.pretrained import load_pretrained
 
 
 @runtime_checkable

@@ -12,13 +12,14 @@ from stable_baselines3 import PPO
 
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.shipped.release import release_for
 from greendc.simulator import Observation, Simulator
 from sb3_greendc.bc.distill import LOGIT_SCALE, resize
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.runs.models import UntrustedError, load_model
-from sb3_greendc.runs.pretrained import load_pretrained, release_for
+from sb3_greendc.runs.pretrained import load_pretrained
 
 
 class NetworkPrior:

@@ -49,6 +49,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "names": ("greendc.baselines:names",),
     "recorded_instance": ("greendc.baselines.resource_pool.instance:recorded_instance",),
     "releases": (
+        "greendc.shipped.release:releases",
         "sb3_greendc.runs.pretrained:releases",
         "sb3_greendc.runs:releases",
         "sb3_greendc.pretrained:releases",

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from greendc.baselines import make_policy
+from greendc.shipped.release import release_for
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.prior import NetworkPrior, read_prior
-from sb3_greendc.runs.pretrained import load_pretrained, release_for
+from sb3_greendc.runs.pretrained import load_pretrained
 
 PROBLEM = {"mask": "now_on_time", "skip_forced": True, "offered_load": 1.0, "episode_steps": 60}
 

@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from greendc.shipped.release import (
+    CARD_FILE,
+    CONFIG_FILE,
+    TENSORS_FILE,
+    pretrained_directory,
+    release_for,
+    releases,
+)
 from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments import distillation
 from sb3_greendc.runs.models import load_model
-from sb3_greendc.runs.pretrained import (
-    CARD_FILE,
-    CONFIG_FILE,
-    TENSORS_FILE,
-    load_pretrained,
-    pretrained_directory,
-    release_for,
-    releases,
-)
+from sb3_greendc.runs.pretrained import load_pretrained
 
 ENV = "VCC-2021"
 

@@ -1,0 +1,170 @@
+"""Shipped policies that need no torch: ``greendc.load_policy("ResourcePool-10")``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import safetensors
+import safetensors.numpy
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from greendc.config import require
+from greendc.registration import resolve_env_id
+from greendc.shipped.network import Floats, JobSetNetwork, PerceptronNetwork
+from greendc.shipped.release import (
+    CONFIG_FILE,
+    TENSORS_FILE,
+    Release,
+    one_error,
+    pretrained_directory,
+    release_for,
+)
+
+LARGEST_TENSORS = 64 * 2**20
+"""Bytes of a file of tensors; ours have less than a hundredth of it."""
+
+
+class ShippedPolicy:
+    """A trained policy as a plain function of observations, with Stable-Baselines3's ``predict``.
+
+    :param release: what it is
+    :param env_id: environment that it acts in
+    :param observation_space: of that environment
+    :param action_space: of that environment
+    :param tensors: of the policy, by torch's names
+    :param seed: of the actions that it draws with ``deterministic=False``
+    :raises ValueError: if the tensors do not fit
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        env_id: str,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        tensors: Mapping[str, Floats],
+        seed: int | None = None,
+    ) -> None:
+        self.release = release
+        self.env_id = env_id
+        self.env_kwargs = dict(release.env_kwargs)
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self._rng = np.random.default_rng(seed)
+        self._network: JobSetNetwork | PerceptronNetwork
+        if isinstance(observation_space, spaces.Dict):
+            self._network = JobSetNetwork(tensors, observation_space)
+        else:
+            outputs = action_space.n if isinstance(action_space, spaces.Discrete) else action_space.shape[0]  # type: ignore[index]
+            self._network = PerceptronNetwork(tensors, int(outputs))
+        self._log_std = tensors.get("log_std")
+
+    def make_env(self, **kwargs: Any) -> gym.Env[Any, Any]:
+        """Make an environment that the policy acts in, with the mask and the features that it was trained on.
+
+        :param kwargs: of the environment, beside or in place of the policy's own
+        """
+        env: gym.Env[Any, Any] = gym.make(self.env_id, **{**self.env_kwargs, **kwargs})
+        return env
+
+    def logits(self, observation: Any) -> Floats:
+        """Return the logits ``(n_actions,)`` of one observation, -inf for invalid actions.
+
+        With continuous actions: the mean action, not clipped.
+        """
+        outputs = self._network(observation)
+        if isinstance(observation, Mapping):
+            outputs = np.where(observation["action_mask"], outputs, np.float32(-np.inf))
+        return outputs
+
+    def predict(
+        self,
+        observation: Any,
+        state: tuple[NDArray[Any], ...] | None = None,
+        episode_start: NDArray[Any] | None = None,
+        deterministic: bool = True,
+    ) -> tuple[NDArray[Any], None]:
+        """Return the action for an observation, or the actions for a batch of them, and no state.
+
+        :param observation: one, or a batch with one more axis in front
+        :param state: not used; here as in Stable-Baselines3
+        :param episode_start: not used
+        :param deterministic: the most likely action; else one is drawn (SB3's default is to draw)
+        """
+        if not self._is_batch(observation):
+            return self._act(observation, deterministic), None
+        n = len(next(iter(observation.values())) if isinstance(observation, Mapping) else observation)
+        each = (
+            {key: value[i] for key, value in observation.items()}
+            if isinstance(observation, Mapping)
+            else observation[i]
+            for i in range(n)
+        )
+        return np.stack([self._act(one, deterministic) for one in each]), None
+
+    def _is_batch(self, observation: Any) -> bool:
+        if isinstance(observation, Mapping):
+            return bool(observation["jobs"].ndim == 3)
+        return bool(np.ndim(observation) == 2)
+
+    def _act(self, observation: Any, deterministic: bool) -> NDArray[Any]:
+        outputs = self.logits(observation)
+        if isinstance(self.action_space, spaces.Discrete):
+            if not deterministic:
+                outputs = outputs + self._rng.gumbel(size=outputs.shape).astype(np.float32)
+            return np.asarray(outputs.argmax())
+        assert isinstance(self.action_space, spaces.Box)
+        assert self._log_std is not None
+        if not deterministic:
+            noise: Floats = self._rng.standard_normal(outputs.shape, np.float32)
+            outputs += np.exp(self._log_std) * noise
+        return np.clip(outputs, self.action_space.low, self.action_space.high)
+
+
+def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
+    """Load a trained policy that ships with the package, without torch and Stable-Baselines3.
+
+    :param name: name of a release, or an environment id with or without a version (``"ResourcePool-10"``)
+    :param seed: of the actions that it draws with ``deterministic=False``
+    :return: the policy; its :meth:`~ShippedPolicy.make_env` makes an environment for it
+    :raises ValueError: for an unknown name, or a release that is damaged, not what it says, or of a network
+        that only torch can run (``sb3_greendc.load_pretrained`` loads that one)
+    """
+    release = release_for(name)
+    folder = pretrained_directory() / release.name
+    asked = release.scales and name != release.name and release.serves_id(name)
+    with one_error(folder / CONFIG_FILE):
+        env_id = resolve_env_id(name if asked else release.env_id)
+        arguments = release.hyperparameters.get("policy_kwargs") or {}
+        known = arguments.get("activation_fn", "Tanh") == "Tanh" and not arguments.get(
+            "features_extractor_class"
+        )
+        require(known, "policy_kwargs", arguments, "those of a network that runs without torch")
+        env = gym.make(env_id, **release.env_kwargs)
+    path = folder / TENSORS_FILE
+    with one_error(path):
+        tensors = _read(path, release.sha256)
+        return ShippedPolicy(release, env_id, env.observation_space, env.action_space, tensors, seed)
+
+
+def _read(path: Path, sha256: str) -> dict[str, Floats]:
+    with path.open("rb") as file:
+        data = file.read(LARGEST_TENSORS + 1)
+    if len(data) > LARGEST_TENSORS:
+        raise ValueError(f"must be of {LARGEST_TENSORS:,} bytes at most")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ValueError(f"damaged, its checksum differs from {CONFIG_FILE}'s")
+    try:
+        tensors = safetensors.numpy.load(data)
+    except (safetensors.SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"not a file of tensors: {error}") from error
+    for key, tensor in tensors.items():
+        if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
+            raise ValueError(f"tensor {key!r}: must be of finite float32 numbers")
+    return tensors

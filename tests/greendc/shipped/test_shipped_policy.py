@@ -1,0 +1,105 @@
+"""Shipped policies without torch: they load, act, draw, and say what is wrong with a release."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import greendc
+from greendc.shipped.release import CONFIG_FILE, TENSORS_FILE, pretrained_directory
+
+ACTS = """
+import sys
+import greendc
+policy = greendc.load_policy("ResourcePool-10")
+env = policy.make_env(episode_steps=20)
+observation, _ = env.reset(seed=0)
+ended = False
+while not ended:
+    action, _ = policy.predict(observation)
+    assert observation["action_mask"][action]
+    observation, _, terminated, truncated, _ = env.step(int(action))
+    ended = terminated or truncated
+heavy = {"torch", "stable_baselines3", "sb3_contrib", "sb3_greendc"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """One release in a folder of its own."""
+    folder = tmp_path / "ResourcePool"
+    shutil.copytree(pretrained_directory() / "ResourcePool", folder)
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
+    return folder
+
+
+def test_it_acts_without_torch():
+    subprocess.run([sys.executable, "-c", ACTS], check=True, timeout=300)
+
+
+def test_a_batch_is_its_observations_one_by_one():
+    policy = greendc.load_policy("ResourcePool-10")
+    env = greendc.make_vec(policy.env_id, 4, **policy.env_kwargs)
+    batch, _ = env.reset(seed=1)
+    for _ in range(30):
+        actions, _ = policy.predict(batch)
+        for i in range(4):
+            assert policy.predict({key: value[i] for key, value in batch.items()})[0] == actions[i]
+        batch, *_ = env.step(actions)
+
+
+def test_drawn_actions_follow_the_logits():
+    policy = greendc.load_policy("DiscreteVCC-2021", seed=0)
+    observation, _ = policy.make_env().reset(seed=0)
+    logits = policy.logits(observation).astype(np.float64)
+    expected = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    drawn = [int(policy.predict(observation, deterministic=False)[0]) for _ in range(4000)]
+    frequency = np.bincount(drawn, minlength=len(logits)) / len(drawn)
+    assert np.abs(frequency - expected).max() < 4 * np.sqrt(0.25 / len(drawn))
+
+
+def test_continuous_actions_stay_in_their_space():
+    policy = greendc.load_policy("VCC-2021", seed=0)
+    observation, _ = policy.make_env().reset(seed=0)
+    assert policy.predict(observation)[0] in policy.action_space
+    drawn = np.array([policy.predict(observation, deterministic=False)[0] for _ in range(200)])
+    assert drawn.std() > 0
+    assert all(action in policy.action_space for action in drawn)
+
+
+def test_actions_drawn_twice_from_a_seed_are_the_same():
+    observation, _ = greendc.load_policy("VCC-2021").make_env().reset(seed=0)
+    drawn = [
+        [greendc.load_policy("VCC-2021", seed=seed).predict(observation, deterministic=False)[0].item()]
+        for seed in (3, 3, 4)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hyperparameters": {"policy_kwargs": {"activation_fn": "ReLU"}}}, "policy_kwargs=.*without torch"),
+        ({"sha256": "0" * 64}, "policy.safetensors: damaged"),
+        ({"env_kwargs": {"mask": "valid", "lookahead": 0}}, "not the tensors of this network"),
+    ],
+)
+def test_what_is_wrong_is_named(copied, change, said):
+    path = copied / CONFIG_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match=said):
+        greendc.load_policy("ResourcePool")
+
+
+def test_a_missing_file_and_an_unknown_name(copied):
+    (copied / TENSORS_FILE).unlink()
+    with pytest.raises(ValueError, match=r"policy\.safetensors: .*No such file"):
+        greendc.load_policy("ResourcePool")
+    with pytest.raises(ValueError, match="pretrained 'ResourcePol': no such policy; did you mean"):
+        greendc.load_policy("ResourcePol")
