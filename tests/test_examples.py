@@ -56,7 +56,7 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
     ),
     "own_heuristic": (
         {"episodes": 2},
-        [rf"value_per_area +0\.\d+ +over hvf [+-]0\.\d+", r"hvf +0\.\d+ +over hvf \+0\.000"],
+        [r"value_per_area +0\.\d+ +over hvf [+-]0\.\d+", r"hvf +0\.\d+ +over hvf \+0\.000"],
     ),
     "own_site": (
         {"episodes": 2},

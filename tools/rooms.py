@@ -1,9 +1,9 @@
 """The rooms of this repository and the imports between them, as they are: ``python tools/rooms.py``.
 
-Draws ``docs/images/rooms.svg``. A room is a folder of ``sb3_greendc`` (or a module beside them), and ``greendc``
-is one room. An arrow says that a module of one room imports a module of the other; imports inside functions and
-under ``TYPE_CHECKING`` count. Rooms stand in the order that the layers of ``pyproject.toml`` give them, so that
-every arrow points down.
+Draws ``docs/images/rooms.svg``. A room is a folder of ``sb3_greendc`` (or a module beside them), and
+``greendc`` is one room. An arrow says that a module of one room imports a module of the other; imports
+inside functions and under ``TYPE_CHECKING`` count. Rooms stand in the order that the layers of
+``pyproject.toml`` give them, so that every arrow points down.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def read_house() -> House:
 
 
 def room_of(module: str) -> str:
-    """Return the room that a module is in; ``sb3_greendc`` itself is the door, which names what is behind it."""
+    """Return the room of a module; ``sb3_greendc`` itself is the door, which names what is behind it."""
     package, _, rest = module.partition(".")
     return rest.partition(".")[0] or package if package == "sb3_greendc" else package
 
 
 def imports(packages: Sequence[str]) -> set[Arrow]:
-    """Return every import of a module by another one of these packages: lazy ones and those for types, too."""
+    """Return every import between modules of these packages: lazy ones and those for types, too."""
     graph = grimp.build_graph(*packages, cache_dir=None)
     return {
         (module, target)
@@ -141,8 +141,9 @@ def draw(house: House) -> str:
         color = _color(house, room)
         lines.append(
             f"<g data-room='{room}'><rect x='20' y='{top:g}' width='{_BOX_WIDTH}' height='{_BOX}' rx='6' "
-            f"fill='{color}' fill-opacity='0.14' stroke='{color}'/><text x='{20 + _BOX_WIDTH / 2:g}' y='{top + 20:g}' "
-            f"text-anchor='middle' fill='#22262b'>{escape(room)}</text></g>"
+            f"fill='{color}' fill-opacity='0.14' stroke='{color}'/>"
+            f"<text x='{20 + _BOX_WIDTH / 2:g}' y='{top + 20:g}' text-anchor='middle' "
+            f"fill='#22262b'>{escape(room)}</text></g>"
         )
     return "\n".join([*lines, "</svg>", ""])
 

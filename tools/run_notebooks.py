@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "notebooks"
 SECONDS = 300
-"""The longest that a cell may take."""
+"""The longest that a cell may take, or the start of a kernel."""
 
 
 def read_notebook(path: Path) -> Any:
@@ -31,6 +31,7 @@ def run_notebook(path: Path) -> Any:
     client = NotebookClient(
         notebook,
         timeout=SECONDS,
+        startup_timeout=SECONDS,
         kernel_name="python3",
         record_timing=False,
         resources={"metadata": {"path": str(FOLDER)}},
