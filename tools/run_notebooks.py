@@ -19,7 +19,7 @@ SECONDS = 300
 
 def read_notebook(path: Path) -> Any:
     """Return a notebook."""
-    return nbformat.read(path, as_version=4)
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
 def run_notebook(path: Path) -> Any:
@@ -77,7 +77,7 @@ def main() -> int:
     """Run all of them and write them back."""
     for path in sorted(FOLDER.glob("*.ipynb")):
         notebook = run_notebook(path)
-        nbformat.write(notebook, path)
+        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
         print(f"{path.name}: {sum(cell.cell_type == 'code' for cell in notebook.cells)} cells")
     return 0
 
