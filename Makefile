@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs fuzz clean
+.PHONY: venv demo test test-all lint bench docs rooms fuzz clean
 
 venv: $(VENV)/.installed
 
@@ -38,6 +38,10 @@ fuzz: venv
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# The picture of ARCHITECTURE.md, from the imports that there are.
+rooms: venv
+	PYTHONPATH=envs:. $(BIN)/python tools/rooms.py
 
 clean:
 	rm -rf $(VENV) runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,9 +1,9 @@
 """The rooms of this repository and the imports between them, as they are: ``python tools/rooms.py``.
 
-Draws ``docs/images/rooms.svg``. A room is a folder of ``sb3_greendc`` (or a module beside them), and ``greendc``
-is one room. An arrow says that a module of one room imports a module of the other; imports inside functions and
-under ``TYPE_CHECKING`` count. Rooms stand in the order that the layers of ``pyproject.toml`` give them, so that
-every arrow points down.
+Draws ``docs/images/rooms.svg``. A room is a folder of ``sb3_greendc`` (or a module beside them), and
+``greendc`` is one room. An arrow says that a module of one room imports a module of the other; imports
+inside functions and under ``TYPE_CHECKING`` count. Rooms stand in the order that the layers of
+``pyproject.toml`` give them, so that every arrow points down.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def read_house() -> House:
 
 
 def room_of(module: str) -> str:
-    """Return the room that a module is in; ``sb3_greendc`` itself is the door, which names what is behind it."""
+    """Return the room of a module; ``sb3_greendc`` itself is the door, which names what is behind it."""
     package, _, rest = module.partition(".")
     return rest.partition(".")[0] or package if package == "sb3_greendc" else package
 
 
 def imports(packages: Sequence[str]) -> set[Arrow]:
-    """Return every import of a module by another one of these packages: lazy ones and those for types, too."""
+    """Return every import between modules of these packages: lazy ones and those for types, too."""
     graph = grimp.build_graph(*packages, cache_dir=None)
     return {
         (module, target)
@@ -93,7 +93,7 @@ def imports(packages: Sequence[str]) -> set[Arrow]:
 
 
 def find_cycle(arrows: Collection[Arrow]) -> list[str]:
-    """Return modules that import each other in a circle, the first one again at the end; empty if there are none."""
+    """Return modules that import each other in a circle, the first one again at the end; or nothing."""
     graph: dict[str, set[str]] = {}
     for source, target in arrows:
         graph.setdefault(source, set()).add(target)
@@ -117,7 +117,7 @@ def allowed_imports() -> set[Arrow]:
 
 # --- the picture -------------------------------------------------------------------------------------------
 
-_WIDTH, _ROW, _BOX, _LEFT = 860, 54, 34, 330
+_WIDTH, _ROW, _BOX, _BOX_WIDTH = 640, 44, 30, 200
 _COLORS = ("#4f94c4", "#c0392b", "#4c9f70", "#c9a227", "#5b3a8c", "#d2691e", "#2f6f6f")
 _STYLE = "font-family='system-ui, sans-serif' font-size='14'"
 
@@ -127,44 +127,35 @@ def draw(house: House) -> str:
 
     Strong arcs are those that no way over other rooms implies; the others are pale.
     """
-    places = _places(house)
-    height = _ROW * len(house.layers) + 20
+    tops = {room: 10.0 + row * _ROW for row, room in enumerate(house.rooms)}
+    height = _ROW * len(house.rooms) + 6
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' {_STYLE}>",
         "<title>Rooms and the imports between them</title>",
         f"<rect width='{_WIDTH}' height='{height}' fill='#ffffff'/>",
     ]
     needed = _not_implied(house)
-    ordered = sorted(house.arrows, key=lambda arrow: (arrow in needed, places[arrow[0]], places[arrow[1]]))
-    lines += [_arc(house, places, arrow, arrow in needed) for arrow in ordered]
-    for room, (x, y, width) in places.items():
+    ordered = sorted(house.arrows, key=lambda arrow: (arrow in needed, tops[arrow[0]], tops[arrow[1]]))
+    lines += [_arc(house, tops, arrow, arrow in needed) for arrow in ordered]
+    for room, top in tops.items():
         color = _color(house, room)
         lines.append(
-            f"<g data-room='{room}'><rect x='{x}' y='{y}' width='{width}' height='{_BOX}' rx='6' "
-            f"fill='{color}' fill-opacity='0.14' stroke='{color}'/><text x='{x + width / 2:g}' y='{y + 22}' "
-            f"text-anchor='middle' fill='#22262b'>{escape(room)}</text></g>"
+            f"<g data-room='{room}'><rect x='20' y='{top:g}' width='{_BOX_WIDTH}' height='{_BOX}' rx='6' "
+            f"fill='{color}' fill-opacity='0.14' stroke='{color}'/>"
+            f"<text x='{20 + _BOX_WIDTH / 2:g}' y='{top + 20:g}' text-anchor='middle' "
+            f"fill='#22262b'>{escape(room)}</text></g>"
         )
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _places(house: House) -> dict[str, tuple[float, float, float]]:
-    """Return left, top and width of each room's box; rooms of a layer stand side by side."""
-    places = {}
-    for row, layer in enumerate(house.layers):
-        width = (_LEFT - 10 * (len(layer) - 1)) / len(layer)
-        for column, room in enumerate(layer):
-            places[room] = (20 + column * (width + 10), 10.0 + row * _ROW, width)
-    return places
-
-
-def _arc(house: House, places: Mapping[str, tuple[float, float, float]], arrow: Arrow, strong: bool) -> str:
+def _arc(house: House, tops: Mapping[str, float], arrow: Arrow, strong: bool) -> str:
     """Return an arrow: out of the right edge of the boxes, further out the further it goes."""
     source, target = arrow
     order = sorted(end for start, end in house.arrows if start == source)
-    right = 20.0 + _LEFT
-    top = places[source][1] + _BOX / 2 + 3 * (order.index(target) - (len(order) - 1) / 2)
+    right = 20.0 + _BOX_WIDTH
+    top = tops[source] + _BOX / 2 + 2.5 * (order.index(target) - (len(order) - 1) / 2)
     sources = sorted(start for start, end in house.arrows if end == target)
-    bottom = places[target][1] + _BOX / 2 + 2 * (sources.index(source) - (len(sources) - 1) / 2)
+    bottom = tops[target] + _BOX / 2 + 2 * (sources.index(source) - (len(sources) - 1) / 2)
     reach = right + 30 + 0.62 * abs(bottom - top)
     path = f"M{right:g} {top:g}C{reach:g} {top:g} {reach:g} {bottom:g} {right + 7:g} {bottom:g}"
     color, opacity, width = _color(house, source), 0.95 if strong else 0.25, 1.8 if strong else 1.0

@@ -14,12 +14,12 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "notebooks"
 SECONDS = 300
-"""The longest that a cell may take."""
+"""The longest that a cell may take, or the start of a kernel."""
 
 
 def read_notebook(path: Path) -> Any:
     """Return a notebook."""
-    return nbformat.read(path, as_version=4)
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
 def run_notebook(path: Path) -> Any:
@@ -31,6 +31,7 @@ def run_notebook(path: Path) -> Any:
     client = NotebookClient(
         notebook,
         timeout=SECONDS,
+        startup_timeout=SECONDS,
         kernel_name="python3",
         record_timing=False,
         resources={"metadata": {"path": str(FOLDER)}},
@@ -76,7 +77,7 @@ def main() -> int:
     """Run all of them and write them back."""
     for path in sorted(FOLDER.glob("*.ipynb")):
         notebook = run_notebook(path)
-        nbformat.write(notebook, path)
+        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
         print(f"{path.name}: {sum(cell.cell_type == 'code' for cell in notebook.cells)} cells")
     return 0
 

@@ -1,0 +1,141 @@
+"""Every example and notebook runs, at sizes of seconds, and prints what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.default_row
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+NUMBER = r"-?\d+\.\d+"
+
+# Sizes that take seconds, and a pattern that each printed line of interest must fit.
+CASES: dict[str, tuple[dict[str, int], list[str]]] = {
+    "train_and_judge": (
+        {"timesteps": 3_072, "episodes": 1},
+        [rf"{policy} +{NUMBER} +{NUMBER} +{NUMBER}" for policy in ("ppo", "always_on", "rolling")],
+    ),
+    "action_masks": (
+        {"timesteps": 4_096, "episodes": 1},
+        [rf"{policy} +0\.\d+ +0\.0" for policy in ("maskable_ppo", "hvf", "random")],
+    ),
+    "offline_from_a_log": (
+        {"transitions": 2_000, "updates": 20, "episodes": 1},
+        [r"2,000 transitions of hvf in \d+ episodes", rf"crr +0\.\d+ +{NUMBER}", rf"hvf +0\.\d+ +{NUMBER}"],
+    ),
+    "imitation_cloning": (
+        {"transitions": 1_000, "epochs": 1, "episodes": 1},
+        [r"\d+ trajectories, 1,000 decisions", r"clone +0\.\d+", r"teacher +0\.\d+"],
+    ),
+    "minari_dataset": (
+        {"transitions": 1_500},
+        [
+            r"resource-pool-v0: \d+ episodes, 1,500 steps",
+            r"1,500 transitions of hvf, deadline_never; the same: True",
+        ],
+    ),
+    "tune_with_optuna": (
+        {"trials": 2, "timesteps": 768, "episodes": 1},
+        [rf"trial 1: {NUMBER}", r"best: .*learning_rate", rf"validation {NUMBER}, test {NUMBER}"],
+    ),
+    "cost_limit": (
+        {"timesteps": 3_072, "episodes": 1},
+        [
+            rf"price of a unit of cost: {NUMBER}",
+            rf"limited +{NUMBER} +{NUMBER}",
+            rf"always_on +{NUMBER} +0\.0",
+        ],
+    ),
+    "own_heuristic": (
+        {"episodes": 2},
+        [r"value_per_area +0\.\d+ +over hvf [+-]0\.\d+", r"hvf +0\.\d+ +over hvf \+0\.000"],
+    ),
+    "own_site": (
+        {"episodes": 2},
+        [rf"{policy} +0\.\d+( +{NUMBER}){{3}}" for policy in ("fcfs", "deadline_never")],
+    ),
+    "shipped_policy": (
+        {"episodes": 1, "futures": 2},
+        [r"pretrained +0\.\d+ +\d", r"rollout:futures=2 +0\.\d+ +\d"],
+    ),
+}
+NEEDS = {"imitation_cloning": "imitation", "minari_dataset": "minari"}
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_example(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))  # put back what the script sets
+    monkeypatch.chdir(tmp_path)
+    sizes, patterns = CASES[name]
+    main: Callable[..., None] = load(name).main
+    main(**sizes)
+    printed = capsys.readouterr().out
+    for pattern in patterns:
+        assert re.search(pattern, printed), f"{pattern!r} is not in what {name}.py prints:\n{printed}"
+    assert not list(tmp_path.iterdir()), "leaves files behind"
+
+
+def test_every_example_has_a_case() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_example_is_short_and_says_what_it_prints(name: str) -> None:
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    module_docstring = text.split('"""')[1]
+    assert re.search(r"\bprints?\b", module_docstring, re.IGNORECASE)
+    assert re.search(r"seconds|minute", module_docstring, re.IGNORECASE), "says how long it takes"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sizes_of_the_suite_are_options_of_the_example(name: str) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    parameters = inspect.signature(load(name).main).parameters
+    assert all(parameter.default is not parameter.empty for parameter in parameters.values())
+    assert all(size < parameters[key].default for key, size in CASES[name][0].items())
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebook_prints_what_is_stored_in_it(path: Path) -> None:
+    pytest.importorskip("nbclient", reason="the extra 'notebooks' is not installed")
+    pytest.importorskip("ipykernel", reason="the extra 'notebooks' is not installed")
+    import run_notebooks
+
+    stored = run_notebooks.read_notebook(path)
+    assert run_notebooks.printed(run_notebooks.run_notebook(path)) == run_notebooks.printed(stored), (
+        "run: python tools/run_notebooks.py"
+    )
+    pictures = [
+        output
+        for cell in stored.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) >= 3
+
+
+def test_there_are_two_notebooks() -> None:
+    names = {path.stem for path in (EXAMPLES / "notebooks").glob("*.ipynb")}
+    assert names == {"carbon_and_the_virtual_capacity_curve", "first_steps_with_the_resource_pool"}
