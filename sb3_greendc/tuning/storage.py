@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, make_url
 
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning.journal_lock import JournalLock
+from sb3_greendc.tuning.outages import patient
 
 JOURNAL = "journal:///"
 GRPC = "grpc://"
@@ -24,7 +25,8 @@ _TIMEOUT = 10  # seconds to wait for a server
 def open_storage(url: str) -> BaseStorage:
     """Open a storage, the same object for the same URL in each process.
 
-    ``journal:///tuning.log`` is a path relative to the working folder, ``journal:////data/tuning.log``
+    While the server of a storage that was reached once does not answer, calls wait for it
+    (:mod:`~sb3_greendc.tuning.outages`). ``journal:///tuning.log`` is a path relative to the working folder, ``journal:////data/tuning.log``
     an absolute one, as in SQLite's URLs. ``postgresql://`` uses psycopg 3.
 
     :raises ValueError: for a URL of no known kind
@@ -72,7 +74,7 @@ def _open_proxy(address: str) -> BaseStorage:
     try:
         from optuna.storages import GrpcStorageProxy
 
-        proxy = GrpcStorageProxy(host=host, port=int(port))
+        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))  # type: ignore[call-arg]
         proxy.wait_server_ready(timeout=_TIMEOUT)
     except ImportError as error:
         install = "pip install 'optuna>=4.2' grpcio protobuf"
@@ -96,7 +98,9 @@ def _open_database(url: URL) -> BaseStorage:
     engine = {"connect_args": connect_args, "pool_pre_ping": True}
     for attempts_left in reversed(range(5)):
         try:
-            return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=engine)
+            return patient(RDBStorage, shown)(  # type: ignore[call-arg]
+                url.render_as_string(hide_password=False), engine_kwargs=engine
+            )
         except ImportError as error:
             driver = "psycopg[binary]" if "psycopg" in url.drivername else f"the driver of {url.drivername}"
             raise ImportError(f"storage {shown}: driver missing: pip install '{driver}'") from error
