@@ -18,6 +18,17 @@ from sb3_greendc.core.secrets import without_secrets
 PATIENCE = 120.0
 """Seconds to wait for a storage that does not answer: the restart of a server takes a few."""
 _PAUSE = 0.5
+_BEHIND_THE_CACHE = frozenset(
+    {
+        "_create_new_trial",
+        "_get_best_trial_id",
+        "_get_stale_trial_ids",
+        "_get_trials",
+        "_set_trial_param",
+        "record_heartbeat",
+    }
+)
+"""What Optuna's cache calls of a database, beside the methods that every storage has."""
 
 
 def is_transient(error: BaseException | None) -> bool:
@@ -46,7 +57,7 @@ def patient(kind: type[BaseStorage], url: str) -> type[BaseStorage]:
     methods = {
         name: _patient(getattr(kind, name), outermost, without_secrets(url))
         for name in dir(kind)
-        if name[0] != "_" and callable(getattr(BaseStorage, name, None))
+        if name in _BEHIND_THE_CACHE or (name[0] != "_" and callable(getattr(BaseStorage, name, None)))
     }
     return type(kind.__name__, (kind,), methods)
 
