@@ -161,7 +161,15 @@ def _train_seeds(options: argparse.Namespace) -> int:
     # Workers on other machines have folders of their own to be in.
     tasks = [replace(job, out=job.out.absolute()) for job in jobs]
     try:
-        map_tasks(Job.carry_out, tasks, options.engine, options.jobs, options.ray_address, report)
+        map_tasks(
+            Job.carry_out,
+            tasks,
+            options.engine,
+            options.jobs,
+            options.ray_address,
+            report,
+            again=Job.once_more,
+        )
     except KeyboardInterrupt:
         print("interrupted")
         return INTERRUPTED

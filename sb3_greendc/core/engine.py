@@ -37,6 +37,10 @@ Result = TypeVar("Result")
 ENGINES = ("serial", "process", "ray")
 """In this process; in a pool of spawned processes on this machine; on a local or remote Ray cluster."""
 
+MAX_LOST = 3
+"""How often a task is run once more whose worker or machine was lost; a task that ends its worker (too little
+memory, say) is given up then."""
+
 _LONG_SECONDS = 1.0
 """Tasks that take longer are cleaned up after: a collection takes a tenth of it."""
 
@@ -67,6 +71,7 @@ def map_tasks(
     ray_address: str | None = None,
     on_result: Callable[[int, Result], None] | None = None,
     threads: int = 1,
+    again: Callable[[Task], Task] | None = None,
 ) -> list[Result]:
     """Call ``function`` on every task and return the results in the order of the tasks.
 
@@ -82,6 +87,8 @@ def map_tasks(
         machines have this package installed; default: one on this machine, for this call
     :param on_result: called in this process with index and result of each task as it ends, in any order
     :param threads: torch threads of each task
+    :param again: returns what a task is when it is run once more, as on Ray after its worker or machine was
+        lost, up to :data:`MAX_LOST` times; default: the task itself
     :raises TaskError: if a task raises or its process dies
     :raises ValueError: for an unknown engine, or options that do not fit it
     :raises ImportError: if Ray is asked for and missing
@@ -98,7 +105,7 @@ def map_tasks(
         case "process":
             outcomes = _run_processes(function, tasks, threads, jobs or processors())
         case _:
-            outcomes = _run_ray(function, tasks, threads, jobs, ray_address)
+            outcomes = _run_ray(function, tasks, threads, jobs, ray_address, again or (lambda task: task))
     results: dict[int, Result] = {}
     with contextlib.closing(outcomes):  # type: ignore[type-var]  # generators; close() ends their workers
         for index, result in outcomes:
@@ -224,6 +231,7 @@ def _run_ray(
     threads: int,
     jobs: int | None,
     ray_address: str | None,
+    again: Callable[[Task], Task],
 ) -> Iterator[tuple[int, Result]]:
     ray = _import_ray()
     ours = not ray.is_initialized()
@@ -231,8 +239,9 @@ def _run_ray(
         _connect(ray, jobs, ray_address)
     waiting = list(enumerate(tasks))[::-1]
     pending: dict[Any, int] = {}
+    lost: dict[int, int] = {}
     try:
-        attempt = ray.remote(num_cpus=1)(_attempt)
+        attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt)  # a task may change before it is run again
         in_flight = jobs or len(tasks)
         while waiting or pending:
             while waiting and len(pending) < in_flight:
@@ -243,7 +252,11 @@ def _run_ray(
                 try:
                     outcome: _Outcome[Result] = ray.get(reference)
                 except ray.exceptions.RayError as error:  # a lost worker or machine
-                    raise TaskError(index, tasks[index], _reason(error)) from error
+                    lost[index] = lost.get(index, 0) + 1
+                    if lost[index] > MAX_LOST:
+                        raise TaskError(index, tasks[index], _reason(error)) from error
+                    waiting.append((index, again(tasks[index])))
+                    continue
                 yield index, outcome.unpack(index, tasks[index])
     finally:
         for reference in pending:

@@ -49,8 +49,9 @@ def require_room(folder: Path, name: str = "--out") -> None:
         finally:
             os.unlink(path)
     except OSError as error:
-        said = error.strerror or str(error)
-        raise OSError(error.errno, f"{name} {folder}: cannot be written: {said}") from error
+        problem = OSError(f"{name} {folder}: cannot be written: {error.strerror or error}")
+        problem.errno = error.errno
+        raise problem from error
 
 
 def write_or_rescue(write: Callable[[Path], object], path: Path, what: str) -> None:
@@ -114,7 +115,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
                 file.close()
             os.replace(name, path)
         except BaseException:
-            file.close()
+            with contextlib.suppress(OSError):  # a full disk does not take what is left to be written either
+                file.close()
             os.unlink(name)
             raise
 

@@ -152,7 +152,12 @@ class Recorder:
         # A file without a name: it lasts as long as the array. Its room is taken now: to write into a mapped
         # file that the disk has no room for ends the process.
         with tempfile.TemporaryFile(dir=self._folder) as file:
-            _take_room(file, dtype.itemsize * math.prod(shape))
+            size_in_bytes = dtype.itemsize * math.prod(shape)
+            try:
+                _take_room(file, size_in_bytes)
+            except OSError as error:
+                reason = f"no room for {size_in_bytes:,} bytes: {error.strerror or error}"
+                raise OSError(f"{self._folder}: {reason}") from error
             mapped: NDArray[Any] = np.memmap(file, dtype, "w+", shape=shape)
         return mapped
 

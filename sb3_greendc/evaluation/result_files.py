@@ -30,11 +30,15 @@ def check_path(path: Path) -> None:
     :raises ImportError: if Parquet is asked for and PyArrow is missing
     :raises OSError: if its folder cannot be made or written
     """
+    _check_ending(path)
+    require_room(path.parent)
+
+
+def _check_ending(path: Path) -> None:
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: must end in {' or '.join(FORMATS)}")
     if path.suffix == ".parquet":
         _pyarrow()
-    require_room(path.parent)
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -50,6 +54,7 @@ def write_results(path: Path, table: pd.DataFrame, record: Mapping[str, Any]) ->
     :param table: a row per episode
     :param record: command, versions, commit, see :func:`~sb3_greendc.core.provenance.provenance`
     """
+    _check_ending(path)
     if path.suffix == ".csv":
         with atomic_write(path) as file:
             table.to_csv(file, index=False)

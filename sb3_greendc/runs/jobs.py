@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,11 @@ class Job:
         if self.checkpoint_every is None:
             return None
         return open_checkpoints(run, self.out, self.checkpoint_every, self.resume)
+
+    def once_more(self) -> Job:
+        """Return the job that goes on where a process that was killed stopped this one."""
+        checkpoints = CheckpointFolder(self.out / CHECKPOINTS).paths()
+        return replace(self, resume=True, overwrite=False) if checkpoints else replace(self, overwrite=True)
 
     def carry_out(self) -> bool:
         """Check, train and save, unless that was done before; return whether it was.

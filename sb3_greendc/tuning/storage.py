@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL, make_url
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.journal_lock import JournalLock
+from sb3_greendc.tuning.outages import patient
 
 JOURNAL = "journal:///"
 GRPC = "grpc://"
@@ -26,8 +27,9 @@ _TIMEOUT = 10  # seconds to wait for a server
 def open_storage(url: str, lease_seconds: float = leases.SECONDS) -> BaseStorage:
     """Open a storage, the same object for the same URL in each process.
 
-    ``journal:///tuning.log`` is a path relative to the working folder, ``journal:////data/tuning.log``
-    an absolute one, as in SQLite's URLs. ``postgresql://`` uses psycopg 3.
+    While the server of a storage that was reached once does not answer, calls wait for it
+    (:mod:`~sb3_greendc.tuning.outages`). ``journal:///tuning.log`` is a path relative to the working folder,
+    ``journal:////data/tuning.log`` an absolute one, as in SQLite's URLs. ``postgresql://`` uses psycopg 3.
 
     :param url: of the storage
     :param lease_seconds: see :mod:`~sb3_greendc.tuning.leases`; in a database at least 3, since SQLite's
@@ -78,8 +80,8 @@ def _open_proxy(address: str) -> BaseStorage:
     try:
         from optuna.storages import GrpcStorageProxy
 
-        proxy = GrpcStorageProxy(host=host, port=int(port))
-        proxy.wait_server_ready(timeout=_TIMEOUT)
+        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))  # type: ignore[call-arg]
+        proxy.wait_server_ready(timeout=_TIMEOUT)  # type: ignore[attr-defined]
     except ImportError as error:
         install = "pip install grpcio protobuf"
         raise ImportError(f"storage {without_secrets(GRPC + address)} needs gRPC: {install}") from error
@@ -103,7 +105,7 @@ def _open_database(url: URL, lease_seconds: float) -> BaseStorage:
     for attempts_left in reversed(range(5)):
         try:
             with leases.quiet():
-                return RDBStorage(
+                return patient(RDBStorage, shown)(  # type: ignore[call-arg]
                     url.render_as_string(hide_password=False),
                     engine_kwargs=engine,
                     heartbeat_interval=max(1, round(lease_seconds / 6)),

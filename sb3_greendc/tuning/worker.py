@@ -60,6 +60,8 @@ def work(order: Order) -> Outcome | None:
         return None
     try:
         return _see_through(search, trial, order.lease_seconds)
+    except ConnectionError:  # the storage cannot be told; the lease runs out, and the trial is queued again
+        raise
     except BaseException as error:
         frozen = search.study.trials[trial.number]
         interrupted = isinstance(error, KeyboardInterrupt)

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from PIL import Image
 from stable_baselines3 import PPO
 
+from sb3_greendc.cli import evaluate as command
 from sb3_greendc.cli.evaluate import main
+from sb3_greendc.core.files import RescuedError
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation import paired
+from sb3_greendc.evaluation.episodes import run_batch
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.evaluation.result_files import read_results
+from sb3_greendc.evaluation.result_files import read_results, write_results
 from sb3_greendc.runs.models import save_model
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -151,3 +158,51 @@ def test_named_runs_are_one_row_of_the_table(tmp_path: Path, capsys: pytest.Capt
         f"{tmp_path}/seed_1",
     ]
     assert f"{table[table['policy'] == 'ppo']['return'].mean():.4g}" in capsys.readouterr().out
+
+
+def test_interrupted_it_keeps_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(batch: Any, *rest: Any) -> Any:
+        if batch.source.name == "half":
+            raise KeyboardInterrupt
+        return run_batch(batch, *rest)
+
+    monkeypatch.setattr(paired, "run_batch", interrupted)
+    out = tmp_path / "results.csv"
+    assert main([*BASE, "--out", str(out), "--reference", "half"]) == 130
+    said = capsys.readouterr().out
+    assert "interrupted; 3 episodes had been run" in said
+    table, record = read_results(out)
+    pd.testing.assert_frame_equal(table, evaluate(["all"], "Toy", 3))
+    assert record["completed"] is False
+    with pytest.raises(KeyboardInterrupt):
+        main([*BASE[:3], "half", *BASE[5:]])
+
+
+def test_a_full_disk_does_not_lose_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(path: Path, *rest: Any) -> Any:
+        if path == tmp_path / "results.csv":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write_results(path, *rest)
+
+    monkeypatch.setattr(command, "write_results", write)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RescuedError, match="No space left on device; the table is in "):
+        main([*BASE, "--out", str(tmp_path / "results.csv")])
+    [kept] = tmp_path.glob("greendc-rescued-*/results.csv")
+    table, record = read_results(kept)
+    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3))
+    assert record["completed"] is True
+    assert "all" in capsys.readouterr().out  # the table is shown all the same
+
+
+def test_a_folder_that_cannot_be_written_is_found_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(paired, "run_batch", None)
+    error = fails_in_one_line([*BASE, "--out", str(tmp_path / "file" / "x.csv")], capsys)
+    assert "file: cannot be written" in error

@@ -283,3 +283,15 @@ class TestBadInput:
         error = self.error([*arguments, "--curves", "rollout/ep_rew_men"], capsys)
         assert "no column 'rollout/ep_rew_men'; did you mean 'rollout/ep_rew_mean'?" in error
         assert "no log has the column" in self.error([*arguments, "--cost-limit", "3"], capsys)
+
+
+def test_a_folder_that_cannot_be_written_is_found_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("sb3_greendc.cli.plot.read_all", None)
+    for out, html in ((tmp_path / "file", tmp_path / "x.html"), (tmp_path / "new", tmp_path / "file" / "x")):
+        with pytest.raises(SystemExit):
+            main([str(tmp_path / "results.csv"), "--out", str(out), "--html", str(html)])
+        [line] = capsys.readouterr().err.splitlines()
+        assert "file: cannot be written: " in line

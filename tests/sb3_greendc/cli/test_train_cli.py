@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +18,9 @@ from sb3_greendc.cli.train import main
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.runs import training
 from sb3_greendc.runs.hyperparameters import learns_from_data
-from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.models import load_model, save_model
 from sb3_greendc.runs.training import prepare, train, training_split
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -119,6 +122,60 @@ def test_interrupted_run_keeps_the_model_so_far(
     assert record["trained_timesteps"] == 64
     assert len(evaluate([str(out)], "Toy", 2)) == 2
     assert "saved the model so far" in capsys.readouterr().out
+
+
+def test_interrupted_before_the_first_step_there_is_nothing_to_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EpisodeMetricsCallback, "_on_training_start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main(["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(tmp_path), *SMALL])
+    assert not (tmp_path / "model.zip").exists()
+
+
+def full_disk(*given: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_at_the_end_does_not_lose_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(model: Any, folder: Path, record: Any) -> Path:
+        return save_model(model, folder, record) if folder != out else full_disk()  # type: ignore[func-returns-value]
+
+    out = tmp_path / "run"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "save_model", save)
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(out), "--no-progress"]
+    assert main([*arguments, *SMALL]) == 1
+    [kept] = tmp_path.glob("greendc-rescued-*/run")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"train: error: {out}: No space left on device; the model is in {kept}"
+    assert load_model(kept).run["completed"] is True
+    assert main([*arguments, *SMALL, "--seeds", "0", "--overwrite"]) == 0
+    out = out / "seed_0"
+    assert main([*arguments, *SMALL, "--seeds", "0", "--overwrite"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"train: error: {out}: No space left on device; the model is in ")
+
+
+def test_a_log_that_the_disk_does_not_take_ends_the_run_and_keeps_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(self: Any, values: Any, *rest: Any) -> None:
+        if values["time/total_timesteps"] >= 64:
+            full_disk()
+
+    monkeypatch.setattr("sb3_greendc.runs.run_logger._SortedCSV.write", write)
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "1000", "--out", str(tmp_path)]
+    assert main([*arguments, "--no-progress", *SMALL]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "No space left on device; training ended early, and the model so far is there" in line
+    run = load_model(tmp_path).run
+    assert (run["completed"], run["trained_timesteps"]) == (False, 64)
 
 
 def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -28,6 +29,26 @@ def refuse_odd(task: int) -> int:
 
 def die(task: int) -> int:
     os._exit(3)
+
+
+def die_at_first(marker: Path) -> int:
+    """End the worker as the kernel does, the first time."""
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 7
+
+
+def named(marker: Path) -> Path:
+    """Return a marker of another name."""
+    return marker.with_name("again")
+
+
+def die_unless_again(marker: Path) -> str:
+    """End the worker, unless the task is one that was given again."""
+    if marker.name != "again":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return marker.name
 
 
 class Circle:

@@ -61,6 +61,18 @@ def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
         map_tasks(engine_tasks.die, [0], "process")
 
 
+@needs_ray
+@pytest.mark.default_row
+def test_a_killed_ray_worker_is_replaced(tmp_path: Path) -> None:
+    """Its task is run once more, as `again` says; one that kills every worker is given up."""
+    tasks = [tmp_path / "a", tmp_path / "b"]
+    assert map_tasks(engine_tasks.die_at_first, tasks, "ray", jobs=1) == [7, 7]
+    again = engine_tasks.named
+    assert map_tasks(engine_tasks.die_unless_again, tasks[:1], "ray", jobs=1, again=again) == ["again"]
+    with pytest.raises(TaskError, match="task 0"):
+        map_tasks(engine_tasks.die, [0], "ray", jobs=1)
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_caller(sent: signal.Signals, tmp_path: Path) -> None:
     program = f"""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from stable_baselines3.common.vec_env import VecNormalize
 import greendc
 from greendc.baselines import make_policy
 from sb3_greendc.cli.collect import main
+from sb3_greendc.core.files import RescuedError
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.datasets import OfflineDataset, from_minari
+from sb3_greendc.datasets import OfflineDataset, from_minari, npz
+from sb3_greendc.datasets.recorder import Recorder
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.models import save_model
 
@@ -218,3 +222,98 @@ def test_leftovers_of_a_killed_command_are_swept(tmp_path: Path) -> None:
     options = ["--env", "Toy", "--policies", "all", "--transitions", "20", "--no-progress"]
     assert main([*options, "--out", str(tmp_path / "x.npz")]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("method", ["before", "after"])
+@pytest.mark.parametrize("call", [2, 3, 9, 11, 12, 20])
+def test_interrupted_it_keeps_what_is_whole(
+    method: str,
+    call: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All transitions whose next observation is there, exactly as the whole recording has them."""
+    calls = itertools.count(1)
+    original = getattr(Recorder, method)
+
+    def interrupted(self: Recorder, *given: Any) -> Any:
+        result = original(self, *given)
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return result
+
+    arguments = ["--env", "Toy", "--policies", "all", "half", "--transitions", "60", "--n-envs", "3"]
+    arguments += ["--seed", "5", "--no-progress", "--set", "split=train"]
+    whole = collect(["all", "half"], "Toy", 60, seed=5, n_envs=3, env_kwargs={"split": "train"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, method, interrupted)
+        assert main([*arguments, "--out", str(tmp_path / "x.npz")]) == 130
+    assert "interrupted; what had been recorded:" in capsys.readouterr().out
+    data = OfflineDataset.load(tmp_path / "x.npz")
+    assert data.metadata["interrupted"] is True
+    # Blocks of ten rows, three a policy; of what runs, the last transition waits for what follows it.
+    running = (call - 1) // 10
+    steps = (call - 1) % 10 + 1
+    each = steps if steps == 10 and method == "after" else steps - 1
+    rows = np.concatenate(
+        [np.arange(30 * running), *(30 * running + 10 * i + np.arange(each) for i in range(3))]
+    )
+    ended = whole.truncated[30 * running + 10 * np.arange(3) + steps - 1]
+    if method == "after" and steps < 10:
+        rows = np.sort(np.append(rows, 30 * running + 10 * np.flatnonzero(ended) + steps - 1)).astype(int)
+    assert len(data) == len(rows)
+    for name in ("observations", "next_observations", "actions", "rewards", "terminated", "costs"):
+        np.testing.assert_array_equal(data.batch(range(len(data)))[name], whole.batch(rows)[name])
+    expected = whole.select(rows)
+    np.testing.assert_array_equal(data.truncated, expected.truncated)
+    assert data.n_episodes == expected.n_episodes and data.sources == expected.sources
+
+
+@pytest.mark.usefixtures("toy")
+def test_interrupted_before_the_first_transition_there_is_nothing_to_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Recorder, *given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recorder, "before", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main(["--env", "Toy", "--policies", "all", "--transitions", "60", "--out", str(tmp_path / "x.npz")])
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_full_disk_does_not_lose_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path, *rest: Any) -> None:
+        if path == tmp_path / "x.npz":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(path, *rest)
+
+    original = npz.write
+    monkeypatch.setattr(npz, "write", write)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--env", "Toy", "--policies", "all", "--transitions", "60", "--no-progress"]
+    with pytest.raises(RescuedError, match="No space left on device; the data set is in "):
+        main([*arguments, "--out", str(tmp_path / "x.npz")])
+    [kept] = tmp_path.glob("greendc-rescued-*/x.npz")
+    assert len(OfflineDataset.load(kept)) == 60
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot take room for a file")
+def test_a_scratch_folder_without_room_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is found before the first step; a mapped file would end the process at the first page that fails."""
+
+    def full(descriptor: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    arguments = ["--env", "Toy", "--policies", "all", "--transitions", "60", "--scratch", str(tmp_path / "s")]
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--out", str(tmp_path / "x.npz"), "--no-progress"])
+    assert stop.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"collect: error: {tmp_path / 's'}: no room for ")

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 
+import optuna
 import pytest
 from optuna.trial import TrialState
-from test_storage import free_port
+from postgres_server import PASSWORD, Server, running_server, wait_until
 from tuning_cases import OPTIONS, counted, find, history, results, small_objective
 
-from sb3_greendc.tuning import Order, create_or_load, leases, run_search, worker
+from sb3_greendc.tuning import Order, create_or_load, leases, outages, run_search, worker
 from sb3_greendc.tuning.score import Score
+from sb3_greendc.tuning.storage import open_storage
 from sb3_greendc.tuning.training import Training
 
-PASSWORD = "s3cret"
 pytestmark = pytest.mark.default_row
 
 STUCK = """
@@ -37,50 +32,18 @@ worker.work(Order(sys.argv[1], "small", 2, float(sys.argv[2])))
 LEASE_SECONDS = 3.0
 
 
-def binary(name: str) -> str | None:
-    """Return a program of PostgreSQL, on the path or where Debian puts it."""
-    installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    return shutil.which(name) or (str(installed[-1]) if installed else None)
-
-
-def another_user() -> str | None:
-    """Return whom to run the server as: it refuses root."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            return pwd.getpwnam(name).pw_name
-        except KeyError:
-            continue
-    pytest.skip("PostgreSQL refuses root, and there is no other user to run it as")
-
-
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """Start a server on a free port of this machine, and return its URL."""
-    initdb, program = binary("initdb"), binary("postgres")
-    if initdb is None or program is None:
-        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed")
-    user, port = another_user(), free_port()
-    folder = tempfile.mkdtemp(prefix="greendc-pg-")
-    if user is not None:
-        shutil.chown(folder, user)
-    data = f"{folder}/data"
-    make = [initdb, "-D", data, "-U", "tuner", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    subprocess.run(make, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    serve = [program, "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
-    log = open(f"{folder}/log", "w")  # noqa: SIM115  # closed below, with the server
-    server = subprocess.Popen(serve, user=user, cwd=folder, stdout=log, stderr=log)
-    try:
-        _wait_until_ready(port, server)
-        yield f"postgresql://tuner:{PASSWORD}@127.0.0.1:{port}/postgres"  # which the server does not ask for
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait(30)
-        log.close()
-        shutil.rmtree(folder)
+    """Return the URL of a server that all tests share."""
+    with running_server() as server:
+        yield server.url
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Return a server of the test's own, to be stopped and started."""
+    with running_server() as made:
+        yield made
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -99,7 +62,7 @@ def test_trial_of_a_killed_worker_is_tried_once_again_and_that_of_a_live_one_is_
     made = create_or_load(small_objective(), "small", url, LEASE_SECONDS)
     stuck = subprocess.Popen([sys.executable, "-c", STUCK, url, str(LEASE_SECONDS)])
     try:
-        _wait_until(lambda: any(leases.OWNER in trial.user_attrs for trial in made.study.trials))
+        wait_until(lambda: any(leases.OWNER in trial.user_attrs for trial in made.study.trials))
 
         def kill(elsewhere: int) -> None:
             assert elsewhere == 1
@@ -124,12 +87,12 @@ def test_trial_of_a_killed_worker_is_tried_once_again_and_that_of_a_live_one_is_
 def test_two_commands_share_a_study(postgres: str, tmp_path: Path) -> None:
     options = [*OPTIONS, "--trials", "6", "--storage", postgres]
     command = [sys.executable, "-m", "sb3_greendc.cli.tune", *options]
-    workers = [
+    commands = [
         subprocess.Popen([*command, "--out", f"out-{i}"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         for i in range(2)
     ]
-    for worker in workers:
-        assert worker.wait(500) == 0, worker.communicate()[1]
+    for one in commands:
+        assert one.wait(500) == 0, one.communicate()[1]
     search = find(postgres)
     assert search is not None
     assert len(counted(search)) == 6
@@ -144,22 +107,45 @@ def test_two_commands_share_a_study(postgres: str, tmp_path: Path) -> None:
     assert not [path for path in written if PASSWORD.encode() in path.read_bytes()]
 
 
-def _wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
-    import psycopg
+def test_a_search_outlives_restarts_of_its_server(server: Server, tmp_path: Path) -> None:
+    """Stopped for a second or two, again and again, in the middle of trials: all of them count."""
+    options = [*OPTIONS, "--trials", "4", "--storage", server.url, "--out", "out"]
+    command = [sys.executable, "-m", "sb3_greendc.cli.tune", *options]
+    searching = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 300
+    while (search := find(server.url)) is None or not search.trials(TrialState.RUNNING):
+        assert searching.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    restarts = 0
+    while searching.poll() is None:
+        assert time.monotonic() < deadline
+        server.stop()
+        time.sleep(1.0)
+        server.start()
+        restarts += 1
+        time.sleep(2.0)
+    out, err = searching.communicate()
+    assert searching.returncode == 0, err
+    assert "no answer: " in err and "trying again for 120 s" in err
+    assert PASSWORD not in out + err
+    open_storage.cache_clear()
+    search = find(server.url)
+    assert search is not None and restarts
+    assert len(counted(search)) == 4
+    assert len(search.study.trials) == 4  # none was tried twice
+    assert not search.trials(TrialState.RUNNING, TrialState.WAITING)
 
-    def answers() -> bool:
-        assert server.poll() is None, "the server did not start"
-        try:
-            psycopg.connect(host="127.0.0.1", port=port, user="tuner", dbname="postgres").close()
-        except psycopg.OperationalError:
-            return False
-        return True
 
-    _wait_until(answers)
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "waited for two minutes"
-        time.sleep(0.1)
+def test_a_server_that_stays_away_is_one_message(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outages, "PATIENCE", 1.0)
+    storage = open_storage(server.url)
+    study = optuna.create_study(storage=storage)
+    server.stop()
+    with pytest.raises(ConnectionError, match=r"^storage postgresql.*: no answer for 1 s: ") as error:
+        study.ask()
+    assert PASSWORD not in str(error.value)
+    server.start()
+    assert study.ask().number == 0
+    open_storage.cache_clear()
