@@ -128,8 +128,8 @@ def test_two_commands_share_a_study(postgres: str, tmp_path: Path) -> None:
         subprocess.Popen([*command, "--out", f"out-{i}"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         for i in range(2)
     ]
-    for worker in workers:
-        assert worker.wait(500) == 0, worker.communicate()[1]
+    for process in workers:
+        assert process.wait(500) == 0, process.communicate()[1]
     search = find(postgres)
     assert search is not None
     assert len(counted(search)) == 6
