@@ -49,7 +49,7 @@ class JournalLock(JournalFileSymlinkLock):
     def acquire(self) -> bool:
         """Wait for the lock and take it.
 
-        :raises OSError: if links cannot be made there
+        :raises OSError: if links cannot be made there, or the journal cannot be mended
         """
         mine = json.dumps({**ownership.claim(), "lock": uuid.uuid4().hex})
         pause, seen, since = 0.001, "", time.monotonic()
@@ -67,7 +67,11 @@ class JournalLock(JournalFileSymlinkLock):
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 self._mine = mine
-                self._drop_torn_line()
+                try:
+                    self._drop_torn_line()
+                except BaseException:  # a full disk, Ctrl-C
+                    self.release()
+                    raise
                 return True
 
     def release(self) -> None:

@@ -114,6 +114,19 @@ def test_torn_last_line_is_dropped(journal: Path, before: bytes, after: bytes) -
     assert journal.read_bytes() == after
 
 
+def test_lock_is_given_back_if_the_journal_cannot_be_mended(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError("No space left on device")
+
+    journal.write_bytes(b"{torn")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        JournalLock(journal).acquire()
+    assert not os.path.lexists(f"{journal}.lock")
+
+
 def test_folder_that_takes_no_lock() -> None:
     with pytest.raises(OSError, match="/proc"):
         JournalLock(Path("/proc/journal.log")).acquire()
