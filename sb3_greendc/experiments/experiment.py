@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.episodes import (
     Baselines,
     all_variants,
@@ -38,12 +39,14 @@ class Form:
     :param seeds_by_learner: the same for single learners, by name
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
+    :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     """
 
     quick: bool = False
     seeds: int | None = None
     job_log: str | None = None
+    weather: tuple[str, ...] = ()
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
     rollouts: bool = False
 
@@ -99,6 +102,7 @@ class Form:
         tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
+        found += controls(tested, taught_choice(problem), self.episodes)
         if problem.may_suspend:
             # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.
             asked_always = tested.with_kwargs(**{**taught_choice(problem), "skip_forced": False})
@@ -156,6 +160,7 @@ class Form:
         lessons: Sequence[Problem] = (),
         steps: int | None = None,
         search: bool = False,
+        depth: int = DEPTH,
     ) -> list[Trial]:
         """Return the networks that rollouts teach, one per seed, on a problem of the resource pool.
 
@@ -164,27 +169,31 @@ class Form:
             problem itself
         :param steps: steps of a test episode, in place of the form's own number
         :param search: whether they are judged with a search on top, too
+        :param depth: steps that the teacher looks ahead, and that the network sees ahead
         """
-        acting = problem.with_kwargs(**taught_view(problem), episode_steps=steps or self.test_steps)
+        view = {**taught_view(problem), "outlook": depth}
+        acting = problem.with_kwargs(**view, episode_steps=steps or self.test_steps)
         return [
-            Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, searching)
+            Trial(self.teaching(lessons or (problem,), seed, depth), acting, self.episodes, searching)
             for seed in self.seeds_of(NAME)
             for searching in ((None, strong(self.futures)) if search else (None,))
         ]
 
-    def teaching(self, lessons: Sequence[Problem], seed: int) -> Teaching:
+    def teaching(self, lessons: Sequence[Problem], seed: int, depth: int = DEPTH) -> Teaching:
         """Return the training of a network that rollouts teach.
 
         :param lessons: what it is taught on
         :param seed: number of the run
+        :param depth: steps that the teacher looks ahead, and that the network sees ahead
         """
         long = any(lesson.has_long_queues for lesson in lessons)
         return Teaching(
-            tuple(lesson.with_kwargs(**taught_view(lesson)) for lesson in lessons),
+            tuple(lesson.with_kwargs(**{**taught_view(lesson), "outlook": depth}) for lesson in lessons),
             labels=self.labels(long),
             futures=self.pick(2, 8) if long else 16,
             epochs=5,
             seed=seed,
+            depth=depth,
         )
 
 

@@ -8,8 +8,10 @@ place a job at its first available slot, as RARE's and SC20's agents do.
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import Any
 
+from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.training import Learner
 
 PRINTED = "as printed"
@@ -47,6 +49,12 @@ RARE = Learner(
 alone; the reward is the value of the jobs that finish on time in the step. RARE prints no number of decisions for
 its online learner (offline it has 100 to 200 thousand samples), no learning rate and no batch: 200,000 decisions,
 a learning rate of 3e-4, batches of 64 and one update for eight decisions are ours."""
+
+
+def rare_at(form: Form, x: object, quick: Container[object]) -> tuple[Learner, ...]:
+    """Return RARE's learner at a point of a figure: in the quick form where that has it, in the full form always."""
+    return (RARE,) if not form.quick or x in quick else ()
+
 
 SMALL_DELAY: dict[str, float] = {
     "executed": 0.5,

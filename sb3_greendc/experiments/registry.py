@@ -8,6 +8,7 @@ from greendc.config import nearest
 from sb3_greendc.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, str] = {
+    "rare-fig3": "rare.fig3",
     "rare-fig4": "rare.fig4",
     "rare-fig5": "rare.fig5",
     "rare-fig6": "rare.fig6",

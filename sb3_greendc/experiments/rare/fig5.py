@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sb3_greendc.experiments.curricula import UNITS
+from sb3_greendc.experiments import printed
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -18,7 +19,12 @@ def points(form: Form) -> list[Point]:
     series = f"HPC log ({form.hpc_name}), sun, wind and battery"
     site = Problem("ResourcePool", {"workload": form.hpc_workload, **GREEN})
     lessons = (site.with_kwargs(units=UNITS),)
-    return [Point(series, size, site.with_kwargs(units=size), lessons=lessons) for size in SIZES]
+    return [
+        Point(
+            series, size, site.with_kwargs(units=size), lessons=lessons, printed=printed.rare_at(form, size, (10,))
+        )
+        for size in SIZES
+    ]
 
 
 EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(
