@@ -72,7 +72,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
     parser.add_argument(
-        "--weather", nargs="+", default=[], metavar="FILE", help="measured weather beside rare-fig3's generated year"
+        "--weather",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="measured weather beside rare-fig3's generated year",
     )
     _add_common_options(parser, "--jobs", "--workers")
     return parser
@@ -102,7 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
-        form = Form(options.quick, seeds, options.job_log, tuple(options.weather), by_learner, options.rollouts)
+        form = Form(
+            options.quick, seeds, options.job_log, tuple(options.weather), by_learner, options.rollouts
+        )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
         if form.job_log is not None and not Path(form.job_log).is_file():

@@ -1,8 +1,10 @@
-"""What the papers print: every number, with its section, its rival, the points that it is about, and both ends.
+"""What the papers print: every number, with its section, its rival, the points that it is about, and both
+ends.
 
-RARE is Venkataswamy, Grigsby, Grimshaw and Qi, JSSPP 2022; SC20 is Venkataswamy and Grimshaw, MLCS workshop 2020;
-CoCoRL is Venkataswamy, "Job Scheduling in Datacenters using Constraint Controlled RL". What only a curve shows has no
-number and is no claim here; sentences without a number are claims of the kind ``"statement"``.
+RARE is Venkataswamy, Grigsby, Grimshaw and Qi, JSSPP 2022; SC20 is Venkataswamy and Grimshaw, MLCS workshop
+2020; CoCoRL is Venkataswamy, "Job Scheduling in Datacenters using Constraint Controlled RL". What only a
+curve shows has no number and is no claim here; sentences without a number are claims of the kind
+``"statement"``.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Claim:
     :param metric: what it is about
     :param series: beginning of the name of the series that it is about; empty for all
     :param points: the points that it is about; empty for all
+    :param who: the policies that a level is about; empty for all
     :param says: in words: what the numbers leave out
     :param why_not: why ours cannot be compared with it, if so
     """
@@ -47,11 +50,16 @@ class Claim:
     metric: str = VALUE
     series: str = ""
     points: tuple[float | str, ...] = ()
+    who: tuple[str, ...] = ()
     says: str = ""
     why_not: str = ""
 
-    def covers(self, series: object, x: object, rival: str, metric: str = VALUE) -> bool:
-        """Tell whether the claim is the one about a row of a comparison."""
+    def covers(
+        self, series: object, x: object, rival: str, metric: str = VALUE, policy: object = None
+    ) -> bool:
+        """Tell whether the claim is the one about a row of a comparison, or of a table of levels."""
+        if self.who and policy not in self.who:
+            return False
         here = str(series).startswith(self.series) and (not self.points or x in self.points)
         return here and rival == self.rival and metric == self.metric and self.kind != STATEMENT
 
@@ -65,7 +73,9 @@ class Claim:
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
 
     def verdict(self, ours: float) -> str:
-        """Return where our number lies: above, within or below what is printed, or that it cannot be compared."""
+        """Return where our number lies: above, within or below what is printed, or that it cannot be
+        compared.
+        """
         if self.why_not:
             return f"not comparable: {self.why_not}"
         return "below" if ours < self.low else "above" if ours > self.high else "within"
@@ -83,16 +93,37 @@ _SMALL, _LARGE, _FROM_50 = (10, 20, 50), (100, 300), (50, 100, 300)
 
 RARE = (
     Claim(
-        "RARE, Fig. 3a", ("rare-fig3",), 60, math.inf, ANY, LEVEL, "hours_at_least", points=(240,), says="of the hours"
+        "RARE, Fig. 3a",
+        ("rare-fig3",),
+        60,
+        math.inf,
+        ANY,
+        LEVEL,
+        "hours_at_least",
+        points=(240,),
+        says="of the hours",
     ),
-    Claim("RARE, Fig. 3a", ("rare-fig3",), 95, math.inf, ANY, LEVEL, "hours_at_least", points=(80,), says="of the hours"),
+    Claim(
+        "RARE, Fig. 3a",
+        ("rare-fig3",),
+        95,
+        math.inf,
+        ANY,
+        LEVEL,
+        "hours_at_least",
+        points=(80,),
+        says="of the hours",
+    ),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 18, 25, points=_SMALL),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 20, points=_LARGE),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 6, "qos", points=_FROM_50),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 6, "sjf", points=_FROM_50),
     Claim("RARE, section 5.4, Fig. 4", ("discrete-sac-curves",), 18, 25, points=(10,)),
     Claim("RARE, Fig. 5", _FIG5, 0, 0, "qos", points=(10,), says="equals QoS", why_not=LOG),
-    *(Claim("RARE, Fig. 5", _FIG5, 5, 10, rival, points=(10,), why_not=LOG) for rival in ("sjf", "hvf", "fcfs")),
+    *(
+        Claim("RARE, Fig. 5", _FIG5, 5, 10, rival, points=(10,), why_not=LOG)
+        for rival in ("sjf", "hvf", "fcfs")
+    ),
     Claim("RARE, Fig. 5", _FIG5, 7, 14, points=(20, 30), why_not=LOG),
     Claim("RARE, Fig. 6", _FIG6, 9, 13, points=(10, 20)),
     Claim("RARE, Fig. 6", _FIG6, 8, 12, points=(50,)),
@@ -115,15 +146,39 @@ MIXED_AGREEMENT = {"sjf": 64.0, "qos": 7.0, "hvf": 31.0, "fcfs": 16.0}
 
 RARE_OFFLINE = (
     *(
-        Claim("RARE, Table 1", ("rare-table1",), share, share, ANY, LEVEL, "agreement", teacher, says="clone agrees")
+        Claim(
+            "RARE, Table 1",
+            ("rare-table1",),
+            share,
+            share,
+            ANY,
+            LEVEL,
+            "agreement",
+            points=(teacher,),
+            who=("BC",),
+            says="clone agrees",
+        )
         for teacher, share in AGREEMENT.items()
     ),
     *(
-        Claim("RARE, Table 1", ("rare-table1",), gain, gain, "BC", series=teacher, says="offline over its clone")
+        Claim(
+            "RARE, Table 1", ("rare-table1",), gain, gain, "BC", series=teacher, says="offline over its clone"
+        )
         for teacher, gain in OFFLINE_GAIN.items()
     ),
     *(
-        Claim("RARE, mixed data", ("rare-mixed",), share, share, ANY, LEVEL, "agreement", teacher, says="CRR agrees")
+        Claim(
+            "RARE, mixed data",
+            ("rare-mixed",),
+            share,
+            share,
+            ANY,
+            LEVEL,
+            "agreement",
+            points=(teacher,),
+            who=("CRR", "CRR as printed"),
+            says="CRR agrees",
+        )
         for teacher, share in MIXED_AGREEMENT.items()
     ),
 )
@@ -131,10 +186,21 @@ RARE_OFFLINE = (
 _SC20_2, _SC20_6 = ("sc20-fig2",), ("sc20-fig6",)
 
 SC20 = (
-    _statement("SC20, Fig. 2", _SC20_2, "reward rises with arrivals; near 0 up to 30,000 steps, converged after 50,000"),
+    _statement(
+        "SC20, Fig. 2",
+        _SC20_2,
+        "reward rises with arrivals; near 0 up to 30,000 steps, converged after 50,000",
+    ),
     _statement("SC20, Fig. 3", ("sc20-fig3",), "slowdown rises with arrivals; converged after 70,000 steps"),
     Claim(
-        "SC20, Fig. 4", ("sc20-fig4",), 60, 60, ANY, LEVEL, "reward_share", says="reward at 50 % power over that at 90 %"
+        "SC20, Fig. 4",
+        ("sc20-fig4",),
+        60,
+        60,
+        ANY,
+        LEVEL,
+        "reward_share",
+        says="reward at 50 % power over that at 90 %",
     ),
     _statement("SC20, Fig. 4", ("sc20-fig4",), "reward is below 0 at first"),
     _statement("SC20, Fig. 5", ("sc20-fig5",), "slowdown at 90 % power is close to that at full power"),
@@ -148,16 +214,56 @@ _RATES_9 = ((11, 23, (0.2,)), (16, 22, (0.4,)), (10, 18, (0.6,)), (6, 12, (0.8,)
 
 COCORL = (
     *(Claim("CoCoRL, Fig. 5", _COCORL_5, low, high, points=points) for low, high, points in _RATES_5),
-    Claim("CoCoRL, Fig. 5", _COCORL_5, 12, 14, points=(0.6,), says="60 % is printed twice: 12 to 18 and 12 to 14"),
-    Claim("CoCoRL, Fig. 6", _COCORL_6, 93, 99, ANY, LEVEL, COMPLETION, points=(0.2, 0.4, 0.6), says="all policies"),
-    Claim("CoCoRL, Fig. 6", _COCORL_6, 97, 97, ANY, LEVEL, COMPLETION, points=(0.8, 1.0), says="CoCoRL and QoS"),
-    Claim("CoCoRL, Fig. 6", _COCORL_6, 5, 22, metric=COMPLETION, says="more jobs than SJF, HVF and FCFS"),
-    _statement("CoCoRL, Fig. 7", ("cocorl-fig7",), "CoCoRL's utilization is significantly above the heuristics'"),
-    _statement("CoCoRL, Fig. 8", ("cocorl-fig8",), "best in all three at 80 %, level with or above QoS at 100 %"),
-    *(Claim("CoCoRL, Fig. 9", _COCORL_9, low, high, points=points, why_not=LOG) for low, high, points in _RATES_9),
+    Claim(
+        "CoCoRL, Fig. 5",
+        _COCORL_5,
+        12,
+        14,
+        points=(0.6,),
+        says="60 % is printed twice: 12 to 18 and 12 to 14",
+    ),
+    Claim(
+        "CoCoRL, Fig. 6",
+        _COCORL_6,
+        93,
+        99,
+        ANY,
+        LEVEL,
+        COMPLETION,
+        points=(0.2, 0.4, 0.6),
+        says="all policies",
+    ),
+    Claim(
+        "CoCoRL, Fig. 6",
+        _COCORL_6,
+        97,
+        97,
+        ANY,
+        LEVEL,
+        COMPLETION,
+        points=(0.8, 1.0),
+        who=("qos", "edf", "CoCoRL as printed"),
+        says="about 97 %: CoCoRL and QoS, at 60 to 100 %",
+    ),
+    *(
+        Claim("CoCoRL, Fig. 6", _COCORL_6, 5, 22, rival, metric=COMPLETION, points=(0.6, 0.8, 1.0))
+        for rival in ("sjf", "hvf", "fcfs")
+    ),
+    _statement(
+        "CoCoRL, Fig. 7", ("cocorl-fig7",), "CoCoRL's utilization is significantly above the heuristics'"
+    ),
+    _statement(
+        "CoCoRL, Fig. 8", ("cocorl-fig8",), "best in all three at 80 %, level with or above QoS at 100 %"
+    ),
+    *(
+        Claim("CoCoRL, Fig. 9", _COCORL_9, low, high, points=points, why_not=LOG)
+        for low, high, points in _RATES_9
+    ),
     _statement("CoCoRL, Fig. 10", ("cocorl-fig10",), "CoCoRL's cost is significantly lower at 40 to 80 %"),
     _statement("CoCoRL, Fig. 11", ("cocorl-fig11",), "Ki 1 costs much less than Ki 0.01 at 100 to 120 %"),
-    _statement("CoCoRL, Fig. 12", ("cocorl-fig12",), "the lower limit (2000 against 7000) has the lower cost"),
+    _statement(
+        "CoCoRL, Fig. 12", ("cocorl-fig12",), "the lower limit (2000 against 7000) has the lower cost"
+    ),
 )
 
 CLAIMS = (*RARE, *RARE_OFFLINE, *SC20, *COCORL)
@@ -176,7 +282,8 @@ def beside(experiment: str, table: pd.DataFrame, value: str = "margin_percent") 
     """Return a table of margins or levels with what is printed: both ends, the verdict and the place.
 
     :param experiment: its name
-    :param table: of :func:`~sb3_greendc.experiments.comparison.compare`, or any table with a column ``series``
+    :param table: of :func:`~sb3_greendc.experiments.comparison.compare`, or any table with a column
+        ``series``
     :param value: the column of our numbers
     """
     found = [_claim_of(claims_of(experiment), row) for _, row in table.iterrows()]
@@ -193,5 +300,11 @@ def _claim_of(claims: Sequence[Claim], row: pd.Series) -> Claim | None:
     """Return the first claim about a row of a comparison; a row without a metric is about value."""
     if row.get("kind") == "control":
         return None
-    key = (row["series"], row.get("x", ""), row.get("against", ANY), row.get("metric", VALUE))
+    key = (
+        row["series"],
+        row.get("x", ""),
+        row.get("against", ANY),
+        row.get("metric", VALUE),
+        row.get("policy"),
+    )
     return next((claim for claim in claims if claim.covers(*key)), None)

@@ -101,10 +101,10 @@ def compare(
     """Return a row for each point, learner and rival, and one for each control.
 
     Rivals are the papers' heuristics (dispatched as in the papers, each in the better of its ready-pool and
-    whole-queue forms), the best of them, the best of them under the learners' mask, chance under that mask, the
-    best heuristic in any form, and the best of all policies that do not learn, rollouts among them. The best is
-    chosen on the very episodes that decide, to its advantage. Controls, that is chance in its forms and the papers'
-    best under the learners' mask, are compared with the papers' best alone.
+    whole-queue forms), the best of them, the best of them under the learners' mask, chance under that mask,
+    the best heuristic in any form, and the best of all policies that do not learn, rollouts among them. The
+    best is chosen on the very episodes that decide, to its advantage. Controls, that is chance in its forms
+    and the papers' best under the learners' mask, are compared with the papers' best alone.
 
     :param rows: episodes with columns ``series``, ``x``, ``policy``, ``baseline``, ``episode``
     :param learners: names of learners

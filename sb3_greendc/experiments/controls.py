@@ -1,7 +1,9 @@
-"""What a learner has to beat before its learning counts: chance, and the papers' heuristics under its own mask.
+"""What a learner has to beat before its learning counts: chance, and the papers' heuristics under its own
+mask.
 
-A mask that leaves only jobs that can start now and finish on time takes most of the mistakes away from whoever
-chooses. What a policy earns by its mask alone is what chance, and a heuristic, earn under the same mask.
+A mask that leaves only jobs that can start now and finish on time takes most of the mistakes away from
+whoever chooses. What a policy earns by its mask alone is what chance, and a heuristic, earn under the same
+mask.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from sb3_greendc.experiments.episodes import PAPER, Baselines, Variant, all_vari
 from sb3_greendc.experiments.tasks import Outcome, Problem, Task
 
 UNIFORM_VALID, UNIFORM_MASKED = "uniformly random, valid", "uniformly random, masked"
-"""Every valid action with the same probability, waiting among them: under ``mask="valid"``, and under the learners'."""
+"""Every valid action with the same probability, waiting among them: under ``mask="valid"``, and under the
+learners'."""
 
 ORDER_MASKED = "random order, masked"
-"""The jobs that the learners' mask leaves, one after another in a random order; it waits only when none is left."""
+"""The jobs that the learners' mask leaves, one after another in a random order; it waits only when none is
+left."""
 
 CONTROLS = (UNIFORM_VALID, UNIFORM_MASKED, ORDER_MASKED)
 MASKED = ", masked"

@@ -125,8 +125,8 @@ def lines(
     """Draw a panel for each series, in it a line with its interval for each policy over the points.
 
     :param summary: as for :func:`grouped_bars`, whose other parameters these are, too
-    :param differences: rows of a comparison with one rival; they get a second panel, where lines that lie one on
-        another in the first are apart
+    :param differences: rows of a comparison with one rival; they get a second panel, where lines that lie
+        one on another in the first are apart
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())

@@ -54,6 +54,7 @@ class Point:
     :param problem: the problem
     :param learners: learners with settings for this point alone
     :param depth: steps that the planner which teaches looks ahead
+    :param planned: whether planners compete here, where the sweep has them
     :param printed: the paper's learner as printed, where it is run at this point
     :param lessons: what the network that rollouts teach is taught on; default: the problem itself
     """
@@ -65,6 +66,7 @@ class Point:
     lessons: Sequence[Problem] = ()
     printed: Sequence[Learner] = ()
     depth: int = DEPTH
+    planned: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,12 @@ class Sweep:
         for point in self.points(form):
             labels = {"series": point.series, "x": point.x}
             steps = self.test_steps or form.test_steps
-            items += labelled(form.baselines(point.problem, steps, self.rollouts), **labels)
+            rollouts = self.rollouts and point.planned
+            items += labelled(form.baselines(point.problem, steps, rollouts), **labels)
             for learner in (*point.printed, *self.learners(form), *point.learners):
                 runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            taught = form.taught(point.problem, point.lessons, steps, self.rollouts, point.depth)
+            taught = form.taught(point.problem, point.lessons, steps, rollouts, point.depth)
             items += labelled(taught, **labels)
         return items
 

@@ -86,8 +86,8 @@ class Training(Task):
     :param seed: number of the run
     :param episodes: test episodes at the end
     :param checkpoints: how often it is judged, at equal distances, the last time at the end
-    :param judged_at: decisions at which it is judged on the way, in place of equal distances; 0 is the untrained
-        model
+    :param judged_at: decisions at which it is judged on the way, in place of equal distances; 0 is the
+        untrained model
     :param episodes_along: test episodes at the checkpoints before; default: as many
     :param tests: other problems to judge it on at the end, by name
     :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes

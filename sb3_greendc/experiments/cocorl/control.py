@@ -1,19 +1,17 @@
-"""What CoCoRL's figures on the controller share: runs at one load, drawn over training."""
+"""Runs under a limit at one load, drawn over training: what is to be seen of the controller."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.constrained import DELAY, pid_ppo
+from sb3_greendc.experiments.constrained import DELAY
 from sb3_greendc.experiments.experiment import Form, Results, labelled
 from sb3_greendc.experiments.figures import color_of, panels
 from sb3_greendc.experiments.tasks import Item, Problem
-from sb3_greendc.experiments.taught_start import taught_pid_ppo
 from sb3_greendc.experiments.training import Learner
 
 STEPS = "time/total_timesteps"
@@ -29,21 +27,6 @@ _SMOOTHING = 5
 def problem(load: float) -> Problem:
     """Return ten units at a load, with delay as the cost."""
     return Problem("ResourcePool-10", {"offered_load": load, **DELAY})
-
-
-def keeper(form: Form, limit: float, name: str, **settings: Any) -> Learner:
-    """Return the learner that keeps a limit: from scratch, or in the quick form from a taught network.
-
-    In a minute from scratch no more is to be seen than the way to the limit.
-
-    :param form: the form
-    :param limit: on the cost of an episode
-    :param name: name in tables and figures
-    :param settings: further hyperparameters, such as gains
-    """
-    if form.quick:
-        return taught_pid_ppo(limit, form.quick, name, **settings)
-    return pid_ppo(limit, name, **settings)
 
 
 def runs(form: Form, learners: Sequence[Learner], load: float, full_seeds: int = FULL_SEEDS) -> list[Item]:

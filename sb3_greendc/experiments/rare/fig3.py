@@ -30,7 +30,7 @@ DAYS = slice(24 * 160, 24 * 163)
 """10 to 12 June."""
 
 NOTES = (
-    "The battery follows the site's own rule under a draw of 240 kW; \"with the battery\" is what it could give on top.",
+    'The battery follows the site\'s own rule under a draw of 240 kW; "with the battery" is what it could give on top.',
     "Three of the generator's years are drawn on and averaged. It is calibrated on measured weather of the same plains, "
     "which the printed shares of sun and wind alone would contradict: the turbines' hub height is not printed.",
 )
@@ -74,7 +74,8 @@ class Year(Task):
 def with_battery(generated: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what a site can draw at most in each hour: sun, wind, and what the battery then holds.
 
-    :param generated: sun and wind in kW, ``(hours,)``; the site draws its 240 kW whenever it can, without the grid
+    :param generated: sun and wind in kW, ``(hours,)``; the site draws its 240 kW whenever it can, without
+        the grid
     """
     site = SiteConfig(grid="off").to_record()
     stored, found = SITE.battery.initial_kwh, []
@@ -150,5 +151,8 @@ def _figure(rows: pd.DataFrame) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "rare-fig3", "hours of a year in which sun and wind exceed a power, and three days in June", items, analyze
+    "rare-fig3",
+    "hours of a year in which sun and wind exceed a power, and three days in June",
+    items,
+    analyze,
 )

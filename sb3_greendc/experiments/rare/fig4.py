@@ -11,7 +11,8 @@ from sb3_greendc.experiments.training import Learner
 
 SIZES = (10, 20, 50, 100, 300)
 QUICK_PRINTED = (10, 100)
-"""Sizes at which the quick form trains RARE's learner as printed, whose convolutions are slow on large pools."""
+"""Sizes at which the quick form trains RARE's learner as printed, whose convolutions are slow on large
+pools."""
 
 
 def points(form: Form) -> list[Point]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.curricula import UNITS
 from sb3_greendc.experiments import printed
+from sb3_greendc.experiments.curricula import UNITS
 from sb3_greendc.experiments.experiment import Form
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -21,7 +21,11 @@ def points(form: Form) -> list[Point]:
     lessons = (site.with_kwargs(units=UNITS),)
     return [
         Point(
-            series, size, site.with_kwargs(units=size), lessons=lessons, printed=printed.rare_at(form, size, (10,))
+            series,
+            size,
+            site.with_kwargs(units=size),
+            lessons=lessons,
+            printed=printed.rare_at(form, size, (10,)),
         )
         for size in SIZES
     ]

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.experiment import Form
-from sb3_greendc.experiments.learners import pool_learners
-from sb3_greendc.experiments.sc20.training import (
-    CHECKPOINTS,
-    CHOOSES,
-    CLAIMS,
-    FULL_SEEDS,
-    LEARNERS,
-    PAPER,
-    QUICK_ARRIVALS,
-    problem,
-)
+from sb3_greendc.experiments.experiment import LONG_QUEUES, Form
+from sb3_greendc.experiments.learners import SC20_A2C, SC20_A2C_JOBS, pool_learners
+from sb3_greendc.experiments.printed import SC20
+from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS, ARRIVALS, PAPER, problem
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
 
-ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+TAUGHT_ARRIVALS = (0.2, 0.6, 1.0)
+FULL_SEEDS = 5
+NOTES = (
+    f"A2C with our mask and the taught network choose among the first {LONG_QUEUES['ready_pool_size']} jobs, A2C as "
+    "printed among the first ten, the paper's heuristics among the first ten or the whole queue, in whichever they "
+    "are better. Jobs and power are the same.",
+    "Heuristics that suspend jobs choose among as many as the taught network.",
+)
 
 
 def points(form: Form) -> list[Point]:
-    """Return the arrival rates at full power."""
-    rates = form.pick(QUICK_ARRIVALS, ARRIVALS)
-    lessons = [problem(rate) for rate in QUICK_ARRIVALS]
-    return [Point("full power, Bernoulli arrivals", rate, problem(rate), lessons=lessons) for rate in rates]
+    """Return the ten arrival rates at full power; A2C as printed is at the even ones in the quick form."""
+    lessons = [problem(rate) for rate in TAUGHT_ARRIVALS]
+    with_printed = form.pick(ARRIVALS, ALL_ARRIVALS)
+    return [
+        Point(
+            "full power, Bernoulli arrivals",
+            rate,
+            problem(rate),
+            lessons=lessons,
+            printed=(SC20,) if rate in with_printed else (),
+            planned=rate in form.pick(TAUGHT_ARRIVALS, ALL_ARRIVALS),
+        )
+        for rate in ALL_ARRIVALS
+    ]
 
 
 def learners(form: Form) -> list[Learner]:
-    """Return SC20's learners, and ours, which do without suspension and see their credit at once."""
+    """Return A2C with our mask and discount, and ours, which do without suspension and see their credit at
+    once.
+
+    The quick form has none of them but in the figure of what each ingredient adds.
+    """
     ours = [
         dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
         for learner in pool_learners(form)
     ]
-    return [*LEARNERS, *ours]
+    return [*form.pick([], [SC20_A2C, SC20_A2C_JOBS]), *ours]
 
 
 EXPERIMENT = Sweep(
@@ -44,9 +57,7 @@ EXPERIMENT = Sweep(
     "arrivals (probability of a job in a step)",
     style="lines",
     papers=PAPER,
-    claims=CLAIMS,
-    checkpoints=CHECKPOINTS,
     full_seeds=FULL_SEEDS,
     rollouts=True,
-    notes=(CHOOSES, "Heuristics that suspend jobs choose among as many."),
+    notes=NOTES,
 ).experiment("sc20-fig6", "total job value against FCFS and HVF at 10 to 100 % arrivals")
