@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="measured weather beside rare-fig3's generated year",
+        help="measured weather beside the generated year of rare-fig3",
     )
     _add_common_options(parser, "--jobs", "--workers")
     return parser

@@ -1,5 +1,4 @@
-"""What the papers print: every number, with its section, its rival, the points that it is about, and both
-ends.
+"""What the papers print: every number, both ends of a range, section, rival and points.
 
 RARE is Venkataswamy, Grigsby, Grimshaw and Qi, JSSPP 2022; SC20 is Venkataswamy and Grimshaw, MLCS workshop
 2020; CoCoRL is Venkataswamy, "Job Scheduling in Datacenters using Constraint Controlled RL". What only a
@@ -73,9 +72,7 @@ class Claim:
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
 
     def verdict(self, ours: float) -> str:
-        """Return where our number lies: above, within or below what is printed, or that it cannot be
-        compared.
-        """
+        """Return above, within or below what is printed, or why ours cannot be compared with it."""
         if self.why_not:
             return f"not comparable: {self.why_not}"
         return "below" if ours < self.low else "above" if ours > self.high else "within"

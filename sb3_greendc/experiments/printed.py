@@ -53,9 +53,7 @@ ours."""
 
 
 def rare_at(form: Form, x: object, quick: Container[object]) -> tuple[Learner, ...]:
-    """Return RARE's learner at a point of a figure: in the quick form where that has it, in the full form
-    always.
-    """
+    """Return RARE's learner at a point: in full always, in the quick form where it has it."""
     return (RARE,) if not form.quick or x in quick else ()
 
 
@@ -116,8 +114,7 @@ COCORL_KI = (1.0, 1e-2)
 
 
 def cocorl(limit: float, ki: float = 1.0, name: str = f"CoCoRL {PRINTED}") -> Learner:
-    """Return CoCoRL's learner: PID-Lagrangian PPO, two layers and an LSTM, gains 2, 1, 1 in the paper's own
-    units.
+    """Return CoCoRL's learner: PID-Lagrangian PPO, two layers and an LSTM, gains 2, 1, 1.
 
     The cost is the number of delayed jobs in each step, the controller has no scale, no smoothing and no
     upper bound (``preset="cocorl"``), and starts at 0. The reward is the value of the jobs that finish on

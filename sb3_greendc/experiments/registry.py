@@ -22,6 +22,7 @@ EXPERIMENTS: dict[str, str] = {
     "pid-ppo-limits": "pid_limits",
     "vcc-shift": "vcc_shift",
     "crr-online": "online",
+    "what-earns-the-margin": "ladder",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -1,5 +1,4 @@
-"""What CoCoRL's figures on cost share: the accrued cost of delay by arrival rate, on the log, in the paper's
-own unit.
+"""What CoCoRL's figures on cost share: the accrued cost of delay by arrival rate, on the log.
 
 The cost is the number of delayed jobs in each step, summed over an episode; limits and gains are those that
 the paper prints, and the learner is the one that it describes.

@@ -105,9 +105,7 @@ def _by_seed(rows: pd.DataFrame, part: str, whole: str) -> Any:
 
 
 def gain_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return for each series by how many per cent each CRR's value exceeds the clone's, the teachers' and
-    chance's.
-    """
+    """Return for each series how far each CRR is above the clone, the teachers and chance."""
     found = []
     for series, at in rows.groupby("series", sort=False):
         for learner in (PRINTED, "CRR"):

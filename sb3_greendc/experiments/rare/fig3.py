@@ -30,9 +30,10 @@ DAYS = slice(24 * 160, 24 * 163)
 """10 to 12 June."""
 
 NOTES = (
-    'The battery follows the site\'s own rule under a draw of 240 kW; "with the battery" is what it could give on top.',
-    "Three of the generator's years are drawn on and averaged. It is calibrated on measured weather of the same plains, "
-    "which the printed shares of sun and wind alone would contradict: the turbines' hub height is not printed.",
+    'The battery follows the site\'s own rule under a draw of 240 kW; "with the battery" is what it could '
+    "give on top of sun and wind.",
+    "Three generated years are averaged. The generator is calibrated on measured weather of the same plains; "
+    "with the printed capacities that weather does not give the printed shares either.",
 )
 
 

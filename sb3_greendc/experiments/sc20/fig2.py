@@ -18,8 +18,8 @@ ARMS = [
     for rate in ARRIVALS
 ]
 NOTE = (
-    "The paper prints no coefficients. Under the first reading a late job costs 0.5 % of its value a step and 2 % at "
-    "most; under the second, this package's earlier preset, 5 % a step and all of it at most."
+    "The paper prints no coefficients. Under the first reading a late job costs 0.5 % of its value a step, "
+    "and 2 % at most; under the second, this package's earlier preset, 5 % a step and all of it at most."
 )
 
 

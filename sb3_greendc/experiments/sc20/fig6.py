@@ -13,10 +13,11 @@ from sb3_greendc.experiments.training import Learner
 
 TAUGHT_ARRIVALS = (0.2, 0.6, 1.0)
 FULL_SEEDS = 5
+_CHOICES = LONG_QUEUES["ready_pool_size"]
 NOTES = (
-    f"A2C with our mask and the taught network choose among the first {LONG_QUEUES['ready_pool_size']} jobs, A2C as "
-    "printed among the first ten, the paper's heuristics among the first ten or the whole queue, in whichever they "
-    "are better. Jobs and power are the same.",
+    f"A2C with our mask and the taught network choose among the first {_CHOICES} jobs, A2C as printed among "
+    "the first ten, the paper's heuristics among the first ten or the whole queue, in whichever they are "
+    "better. Jobs and power are the same.",
     "Heuristics that suspend jobs choose among as many as the taught network.",
 )
 
@@ -39,11 +40,7 @@ def points(form: Form) -> list[Point]:
 
 
 def learners(form: Form) -> list[Learner]:
-    """Return A2C with our mask and discount, and ours, which do without suspension and see their credit at
-    once.
-
-    The quick form has none of them but in the figure of what each ingredient adds.
-    """
+    """Return A2C with our mask and discount, and learners that do without suspension; in full alone."""
     ours = [
         dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
         for learner in pool_learners(form)

@@ -59,9 +59,7 @@ def problem(arrivals: float, power_level: float = 1.0) -> Problem:
 
 
 def trainings(form: Form, at: Problem, learner: Learner) -> list[Training]:
-    """Return a learner's runs, judged where the paper says what is to be seen, on an eighth of the
-    episodes.
-    """
+    """Return a learner's runs, judged at the decisions that the paper's text names."""
     found = form.trainings(at, learner, full_seeds=FULL_SEEDS)
     judged_at = tuple(decisions for decisions in SC20_JUDGED_AT if decisions < found[0].decisions)
     return [replace(run, judged_at=judged_at, episodes_along=form.pick(8, 64)) for run in found]
@@ -132,7 +130,8 @@ def budget(results: Results) -> str:
     """Return a note on what the learner had."""
     rows = results.table()
     rows = rows[rows["train_seed"].notna()]
+    most, seeds = rows["trained_decisions"].max() / 1e6, rows["train_seed"].nunique()
     return (
-        f"A2C as printed: {rows['trained_decisions'].max() / 1e6:.3g} million of the paper's 2.5 million decisions, "
-        f"{rows['train_seed'].nunique()} training seed(s), no mask but `valid`."
+        f"A2C as printed: {most:.3g} million of the paper's 2.5 million decisions, {seeds} training seed(s), "
+        "no mask but `valid`."
     )
