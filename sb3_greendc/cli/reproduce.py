@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -29,6 +30,9 @@ from sb3_greendc.experiments.training import Training
 
 TASKS = "tasks"
 """Folder of finished tasks below ``--out``, shared by all experiments."""
+
+PUBLISHED = Path("docs/results")
+"""Where a clone of the repository has the results that were published."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -102,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _my_site(options)
     console = Console()
     if options.experiment == ["list"]:
-        console.print(_listing(options.workers or processors()))
+        console.print(_listing(options.workers or processors(), options.out))
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
@@ -222,9 +226,18 @@ def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _listing(workers: int) -> Table:
+def was_run(folder: Path) -> str:
+    """Return which budget the results in a folder have, and how many training seeds, if that was chosen."""
+    path = folder / "run.json"
+    if not path.is_file():
+        return "no"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return f"{record['form']}, {record['seeds']} seed(s)" if record["seeds"] else str(record["form"])
+
+
+def _listing(workers: int, out: Path) -> Table:
     table = Table(title=f"experiments, and about how long they take with {workers} processes")
-    for column in ("name", "what it shows", "quick", "full"):
+    for column in ("name", "what it shows", "quick", "full", "run here", "published"):
         table.add_column(column)
     for name in experiment_names():
         experiment = load_experiment(name)
@@ -232,5 +245,7 @@ def _listing(workers: int) -> Table:
             duration(estimate(unique_tasks(experiment.items(Form(quick))), workers))
             for quick in (True, False)
         ]
-        table.add_row(name, experiment.title, *times)
+        table.add_row(
+            name, experiment.title, *times, *(was_run(folder / name) for folder in (out, PUBLISHED))
+        )
     return table

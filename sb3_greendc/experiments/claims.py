@@ -82,7 +82,8 @@ def _statement(source: str, experiments: tuple[str, ...], says: str) -> Claim:
     return Claim(source, experiments, math.nan, math.nan, ANY, STATEMENT, says=says)
 
 
-LOG = "another log than the paper's (ANL Intrepid, which is not at hand)"
+LOG = "another log"
+"""The paper's log is ANL Intrepid's, which is not at hand."""
 LOG_SERIES, SYNTHETIC = "HPC log", "synthetic"
 _FIG4, _FIG5, _FIG6 = ("rare-fig4",), ("rare-fig5",), ("rare-fig6",)
 _FIG7, _FIG8 = ("rare-fig7",), ("rare-fig8",)

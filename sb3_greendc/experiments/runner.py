@@ -114,6 +114,7 @@ def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Pat
         "seeds": form.seeds,
         "seeds_by_learner": dict(form.seeds_by_learner),
         "rollouts": form.rollouts,
+        "weather": bool(form.weather),
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),

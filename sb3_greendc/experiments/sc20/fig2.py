@@ -8,14 +8,11 @@ from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Resul
 from sb3_greendc.experiments.printed import LARGE_DELAY, SC20
 from sb3_greendc.experiments.sc20.training import ARRIVALS, Arm, budget, curves_figure, items, tables
 
-READINGS = {
-    "small cost of delay": SC20,
-    "up to a job's whole value": dataclasses.replace(SC20, choice={**SC20.choice, "reward": LARGE_DELAY}),
-}
+LARGE = dataclasses.replace(SC20, choice={**SC20.choice, "reward": LARGE_DELAY})
+OTHER_RATES = (0.2, 0.6, 1.0)
 ARMS = [
-    Arm(series, f"{rate:.0%} arrivals", rate, learner)
-    for series, learner in READINGS.items()
-    for rate in ARRIVALS
+    *(Arm("small cost of delay", f"{rate:.0%} arrivals", rate) for rate in ARRIVALS),
+    *(Arm("up to a job's whole value", f"{rate:.0%} arrivals", rate, LARGE) for rate in OTHER_RATES),
 ]
 NOTE = (
     "The paper prints no coefficients. Under the first reading a late job costs 0.5 % of its value a step, "
