@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments import curricula
+from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import BEST_MASKED, VALUE, best_form, final, margin, matrix
 from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, masked
-from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
+from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines, Variant
 from sb3_greendc.experiments.experiment import (
     ON_TIME,
     OUTLOOK,
@@ -26,10 +26,11 @@ from sb3_greendc.experiments.experiment import (
 )
 from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, cocorl
+from sb3_greendc.experiments.rollouts import strong
 from sb3_greendc.experiments.sc20.training import problem as sc20_problem
 from sb3_greendc.experiments.tasks import Item, Problem
-from sb3_greendc.experiments.taught import NAME, SEARCHED
 from sb3_greendc.experiments.training import Learner
+from sb3_greendc.runs.pretrained import release_for
 
 AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
 NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
@@ -115,7 +116,6 @@ class Headline:
     :param name: what the figure calls it
     :param problem: the problem
     :param rungs: the paper's learner, as printed and with one ingredient after another
-    :param lessons: what the network that the planner teaches is taught on
     :param papers: the paper's heuristics
     :param quick: whether the quick form trains the learners here
     """
@@ -123,20 +123,16 @@ class Headline:
     name: str
     problem: Problem
     rungs: tuple[Learner, ...]
-    lessons: tuple[Problem, ...]
     papers: tuple[str, ...] = PAPER
     quick: bool = False
 
 
-_SC20_LESSONS = tuple(sc20_problem(rate) for rate in (0.2, 0.6, 1.0))
 _COCORL_PAPERS = (*PAPER, "edf")
 
 
 def _cocorl(load: float, quick: bool = False) -> Headline:
     at = Problem("ResourcePool-10", {"offered_load": load})
-    return Headline(
-        f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, curricula.synthetic(), _COCORL_PAPERS, quick
-    )
+    return Headline(f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, _COCORL_PAPERS, quick)
 
 
 POINTS = (
@@ -145,28 +141,34 @@ POINTS = (
             f"RARE, {size} units",
             Problem(f"ResourcePool-{size}"),
             RARE_RUNGS,
-            curricula.of_size(size),
             quick=size == 10,
         )
         for size in (10, 100, 300)
     ),
-    Headline("SC20, 60 % arrivals", sc20_problem(0.6), SC20_RUNGS, _SC20_LESSONS, ("fcfs", "hvf"), True),
+    Headline("SC20, 60 % arrivals", sc20_problem(0.6), SC20_RUNGS, ("fcfs", "hvf"), True),
     _cocorl(0.6),
     _cocorl(1.0, True),
 )
 
 
 def items(form: Form) -> list[Item]:
-    """Return at each point the baselines, chance, the bound, the learners, and the taught network."""
+    """Return at each point the baselines, chance, the bound, the learners, and the distilled policy."""
     found: list[Item] = []
     for point in POINTS:
-        tasks = form.baselines(point.problem, rollouts=True)
+        tasks = [*form.baselines(point.problem), shipped(form, point.problem)]
         if point.quick or not form.quick:
             for learner in point.rungs:
                 tasks += form.trainings(point.problem, learner, full_seeds=3)
-        tasks += form.taught(point.problem, point.lessons, search=True)
         found += labelled(tasks, series=point.name, x="")
     return found
+
+
+def shipped(form: Form, problem: Problem) -> Baselines:
+    """Return the distilled policy that ships for a problem, by itself and guiding rollouts."""
+    release = release_for(problem.env_id)
+    acting = problem.with_kwargs(**release.choice, episode_steps=form.test_steps)
+    guided = {**strong(form.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
+    return Baselines(acting, (Variant(PRETRAINED), Variant("rollout", guided)), form.episodes)
 
 
 def analyze(results: Results, form: Form) -> Analysis:
@@ -192,8 +194,8 @@ def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:
         ORDER_MASKED: ORDER_MASKED,
         "best heuristic of any form": best_form(rows, (*HEURISTICS, *masked(HEURISTICS)), VALUE),
         **{learner.name.split(": ")[1]: learner.name for learner in point.rungs},
-        "distilled from the planner": NAME,
-        "guided rollouts": SEARCHED,
+        "distilled from the planner": best_form(rows, [PRETRAINED], VALUE),
+        "guided rollouts": best_form(rows, ["rollout"], VALUE),
     }
     for rung, policy in policies.items():
         ours = rows[rows["policy"] == policy]

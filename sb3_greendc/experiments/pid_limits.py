@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.cocorl.control import ends, problem, runs, training_figure
 from sb3_greendc.experiments.constrained import UNLIMITED, pid_ppo
+from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
@@ -25,7 +26,11 @@ def items(form: Form) -> list[Item]:
     for load, limits in LIMITS.items():
         tested = problem(load).with_kwargs(episode_steps=500)
         variants = all_variants(POINTS, dispatches=("skip",))
-        found += labelled([Baselines(tested, variants, form.episodes)], series=f"load {load:g}", x="")
+        judged = [
+            Baselines(tested, variants, form.episodes),
+            UniformPlay(tested, UNIFORM_VALID, form.episodes),
+        ]
+        found += labelled(judged, series=f"load {load:g}", x="")
         found += runs(form, [pid_ppo(limit, f"limit {limit:g}") for limit in limits], load)
         found += runs(form, [UNLIMITED], load, full_seeds=2)
     return found

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
+from sb3_greendc.experiments.controls import UNIFORM, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
@@ -61,13 +62,14 @@ LEARNER_NAMES = (*(learner.name for learner in LEARNERS), OFFLINE)
 
 
 def items(form: Form) -> list[Item]:
-    """Return the baselines in each month, and the learners' runs."""
+    """Return the baselines and chance in each month, and the learners' runs."""
     episodes = form.pick(8, 32)
     found: list[Item] = []
     for name, month in MONTHS.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
         task = Baselines(Problem(BOX, {"month": month}), variants, episodes)
-        found += labelled([task], test=name)
+        chance = UniformPlay(Problem(BOX, {"month": month}), UNIFORM, episodes)
+        found += labelled([task, chance], test=name)
     boxes = {name: Problem(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
         decisions = form.pick(learner.quick_decisions, learner.decisions)
