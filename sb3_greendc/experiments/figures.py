@@ -22,7 +22,7 @@ COLORS = {
     "deadline_never": "#e6842a",
     "best of the papers'": "#3182bd",
     "best of the papers', masked": "#08306b",
-    "uniformly random, masked": "#bdbdbd",
+    "uniformly random, masked": "#555555",
     "uniformly random, valid": "#dddddd",
     "random order, masked": "#8c8c8c",
     "best heuristic": "#e6842a",
@@ -41,7 +41,7 @@ COLORS = {
 """Heuristics in blue and grey, those beyond the papers in orange, learners in red, green and violet."""
 
 _OTHERS = (
-    *("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#444444", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),
+    *("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),
 )
 WIDTH, HEIGHT = 4.6, 3.4
 MOST_SERIES = 8
