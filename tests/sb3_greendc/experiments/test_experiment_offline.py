@@ -10,6 +10,7 @@ from sb3_greendc.experiments.offline import OfflineTraining
 from sb3_greendc.experiments.online import EXPERIMENT as ONLINE
 from sb3_greendc.experiments.online import Finetuning
 from sb3_greendc.experiments.rare.agreement import (
+    CRR_OPTIONS,
     PRINTED,
     agreement_levels,
     agreement_table,
