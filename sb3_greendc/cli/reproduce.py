@@ -82,6 +82,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="measured weather beside the generated year of rare-fig3",
     )
+    parser.add_argument(
+        "--google", metavar="FOLDER", help="real days of Google jobs for the page's problem of vcc-shift"
+    )
     _add_common_options(parser, "--jobs", "--workers")
     return parser
 
@@ -111,7 +114,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
         form = Form(
-            options.quick, seeds, options.job_log, tuple(options.weather), by_learner, options.rollouts
+            quick=options.quick,
+            seeds=seeds,
+            job_log=options.job_log,
+            weather=tuple(options.weather),
+            google=options.google,
+            seeds_by_learner=by_learner,
+            rollouts=options.rollouts,
         )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
@@ -120,6 +129,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for path in form.weather:
             if not Path(path).is_file():
                 raise ValueError(f"--weather {path}: no such file")
+        if form.google is not None and not Path(form.google).is_dir():
+            raise ValueError(f"--google {form.google}: no such folder")
         items = [item for experiment in experiments for item in experiment.items(form)]
         check_learners(by_learner, items)
     store = Store(options.out / TASKS)

@@ -40,6 +40,7 @@ class Form:
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
     :param weather: weather files for RARE's Fig. 3, beside the generated year
+    :param google: folder of real days of Google jobs for the page's problem of ``vcc-shift``
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     """
 
@@ -47,6 +48,7 @@ class Form:
     seeds: int | None = None
     job_log: str | None = None
     weather: tuple[str, ...] = ()
+    google: str | None = None
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
     rollouts: bool = False
 

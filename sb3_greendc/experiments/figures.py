@@ -40,9 +40,7 @@ COLORS = {
 }
 """Heuristics in blue and grey, those beyond the papers in orange, learners in red, green and violet."""
 
-_OTHERS = (
-    *("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),
-)
+_OTHERS = (*("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),)
 WIDTH, HEIGHT = 4.6, 3.4
 MOST_SERIES = 8
 """More bars or lines than that cannot be told apart at the width of a page."""

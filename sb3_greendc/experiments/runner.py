@@ -115,6 +115,7 @@ def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Pat
         "seeds_by_learner": dict(form.seeds_by_learner),
         "rollouts": form.rollouts,
         "weather": bool(form.weather),
+        "google": bool(form.google),
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),

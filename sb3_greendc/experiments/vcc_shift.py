@@ -57,8 +57,15 @@ LEARNERS = (
 """Hyperparameters are those of ``zoo_hparams/`` but for the bound on PID-PPO's multiplier: from 40 it has not
 come back after 200,000 hours, and nothing is saved; with 15 the cost ends at nine times the limit."""
 
+PAGE = "VCC-2019-v0"
+PAGE_MONTHS = {"page's rules, May 2019": "2019-05", "page's rules, May 2021": "2021-05"}
+PRINTED = Learner("PPO as printed", "ppo", decisions=800_000, quick_decisions=100_000, speed=24_000.0)
+"""SustainGym's page has no learner of its own: plain PPO on the page's problem, with actions from 0 to 1,
+trained on the emissions of May 2019 and tested on those of May 2021. The page's jobs are real; without their
+folder they are generated."""
+
 OFFLINE = "CRR from day_ahead"
-LEARNER_NAMES = (*(learner.name for learner in LEARNERS), OFFLINE)
+LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
 
 
 def items(form: Form) -> list[Item]:
@@ -78,6 +85,22 @@ def items(form: Form) -> list[Item]:
             found += labelled([task_])
     for seed in form.seeds_of(OFFLINE, full=FULL_SEEDS):
         found += labelled([offline(form, seed, episodes, boxes)])
+    return found + page_items(form, episodes)
+
+
+def page_items(form: Form, episodes: int) -> list[Item]:
+    """Return the page's own problem: its baselines and chance in both months, and PPO trained on the
+    first."""
+    jobs = {"workload": form.google} if form.google else {}
+    months = {name: Problem(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
+    found: list[Item] = []
+    for name, at in months.items():
+        variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
+        found += labelled([Baselines(at, variants, episodes), UniformPlay(at, UNIFORM, episodes)], test=name)
+    decisions = form.pick(PRINTED.quick_decisions, PRINTED.decisions)
+    trained_on = next(iter(months.values()))
+    for seed in form.seeds_of(PRINTED.name, full=FULL_SEEDS):
+        found += labelled([Training(trained_on, PRINTED, decisions, seed, episodes, tests=months)])
     return found
 
 
@@ -110,7 +133,8 @@ def analyze(results: Results, form: Form) -> Analysis:
     table = means.rename(columns={"test": "series"})
     notes = [
         f"Carbon is compared with that of {REFERENCE}; the objective, carbon and overdue work together, with "
-        "that of the best plan. Less is better."
+        "that of the best plan. Less is better.",
+        f"The page's rules (`{PAGE}`) have {'real' if form.google else 'generated'} jobs.",
     ]
     return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 

@@ -98,6 +98,8 @@ def test_unknown_names_and_files_are_one_line(capsys):
     for arguments, said in (
         (["rare-fig44"], "rare-fig4"),
         (["rare-fig5", "--job-log", "nowhere.swf"], "nowhere.swf: no such file"),
+        (["rare-fig3", "--weather", "nowhere.csv"], "--weather nowhere.csv: no such file"),
+        (["vcc-shift", "--google", "nowhere"], "--google nowhere: no such folder"),
     ):
         with pytest.raises(SystemExit) as stopped:
             reproduce.main(arguments)
