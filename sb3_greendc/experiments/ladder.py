@@ -37,7 +37,6 @@ NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
 QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pid_ppo": 40_000}
 """The quick form's budgets, the same for all rungs of a point."""
 
-LEARNED = (AS_PRINTED, MASK, TIME, NETWORK, AHEAD)
 CHOICE_ONLY = {"skip_forced": True}
 """For DiscreteSAC, which has no discount by time: it decides only where it has a choice, so that decisions
 and time keep closer together."""
@@ -176,8 +175,8 @@ def analyze(results: Results, form: Form) -> Analysis:
     rows = results.table()
     table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
     note = (
-        'Rungs add up from "learner as printed" on. The quick form trains the learners at SC20\'s point alone, for '
-        "50,000 of the paper's 2.5 million decisions, and leaves guided rollouts to the full form."
+        'Rungs add up from "learner as printed" on. The quick form trains the learners at SC20\'s point alone, '
+        "for 50,000 of the paper's 2.5 million decisions, and leaves guided rollouts to the full form."
     )
     return Analysis({"results": table}, {"figure": _figure(table)}, [note] if form.quick else [])
 

@@ -89,8 +89,7 @@ def items(form: Form) -> list[Item]:
 
 
 def page_items(form: Form, episodes: int) -> list[Item]:
-    """Return the page's own problem: its baselines and chance in both months, and PPO trained on the
-    first."""
+    """Return the page's own problem: baselines and chance in both months, PPO trained on the first."""
     jobs = {"workload": form.google} if form.google else {}
     months = {name: Problem(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
     found: list[Item] = []
