@@ -175,8 +175,8 @@ def analyze(results: Results, form: Form) -> Analysis:
     rows = results.table()
     table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
     note = (
-        'Rungs add up from "learner as printed" on. The quick form trains learners at SC20\'s point alone, for '
-        "50,000 of the paper's 2.5 million decisions, and leaves guided rollouts to the full form."
+        'Rungs add up from "learner as printed" on. The quick budget trains the learners at SC20\'s point '
+        "alone, for 50,000 of the paper's 2.5 million decisions, and leaves guided rollouts out."
     )
     return Analysis({"results": table}, {"figure": _figure(table)}, [note] if form.quick else [])
 
