@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -30,6 +31,9 @@ from sb3_greendc.experiments.training import Training
 
 TASKS = "tasks"
 """Folder of finished tasks below ``--out``, shared by all experiments."""
+
+PUBLISHED = Path("docs/results")
+"""Where a clone of the repository has the results that were published."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,6 +76,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="training seeds, in place of the budget's own number; of single learners: 'distilled policy=10'",
     )
     parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
+    parser.add_argument(
+        "--weather",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="measured weather beside the generated year of rare-fig3",
+    )
+    parser.add_argument(
+        "--google", metavar="FOLDER", help="real days of Google jobs for the page's scenario of vcc-shift"
+    )
     _add_common_options(parser, "--jobs", "--workers")
     return parser
 
@@ -96,15 +110,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _my_site(options)
     console = Console()
     if options.experiment == ["list"]:
-        console.print(_listing(options.workers or processors()))
+        console.print(_listing(options.workers or processors(), options.out))
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
-        budget = Budget(options.quick, seeds, options.job_log, by_learner, options.rollouts)
+        budget = Budget(
+            quick=options.quick,
+            seeds=seeds,
+            job_log=options.job_log,
+            weather=tuple(options.weather),
+            google=options.google,
+            seeds_by_learner=by_learner,
+            rollouts=options.rollouts,
+        )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
         if budget.job_log is not None and not Path(budget.job_log).is_file():
             raise ValueError(f"--job-log {budget.job_log}: no such file")
+        for path in budget.weather:
+            if not Path(path).is_file():
+                raise ValueError(f"--weather {path}: no such file")
+        if budget.google is not None and not Path(budget.google).is_dir():
+            raise ValueError(f"--google {budget.google}: no such folder")
         items = [item for experiment in experiments for item in experiment.items(budget)]
         check_learners(by_learner, items)
     store = Store(options.out / TASKS)
@@ -211,9 +238,18 @@ def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _listing(workers: int) -> Table:
+def was_run(folder: Path) -> str:
+    """Return which budget the results in a folder have, and how many training seeds, if that was chosen."""
+    path = folder / "run.json"
+    if not path.is_file():
+        return "no"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return f"{record['budget']}, {record['seeds']} seed(s)" if record["seeds"] else str(record["budget"])
+
+
+def _listing(workers: int, out: Path) -> Table:
     table = Table(title=f"experiments, and about how long they take with {workers} processes")
-    for column in ("name", "what it shows", "quick", "full"):
+    for column in ("name", "what it shows", "quick", "full", "run here", "published"):
         table.add_column(column)
     for name in experiment_names():
         experiment = load_experiment(name)
@@ -221,5 +257,7 @@ def _listing(workers: int) -> Table:
             duration(estimate(unique_tasks(experiment.items(Budget(quick))), workers))
             for quick in (True, False)
         ]
-        table.add_row(name, experiment.title, *times)
+        table.add_row(
+            name, experiment.title, *times, *(was_run(folder / name) for folder in (out, PUBLISHED))
+        )
     return table

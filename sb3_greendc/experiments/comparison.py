@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from sb3_greendc.evaluation.statistics import Interval
 from sb3_greendc.experiments.bounds import BOUND
-from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
+from sb3_greendc.experiments.claims import BEST_OF_PAPER
+from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 
 VALUE = "total_job_value"
 BEST_OF_ALL = "best non-learning baseline"
+BEST_MASKED = "best of the papers', masked"
 _RESAMPLES = 4000
 
 
@@ -93,26 +95,26 @@ def best_form(rows: pd.DataFrame, names: Sequence[str], metric: str, **only: str
 def compare(
     rows: pd.DataFrame,
     learners: Sequence[str],
-    claims: Sequence[Claim] = (),
     metric: str = VALUE,
     papers: Sequence[str] = PAPER,
 ) -> pd.DataFrame:
-    """Return a row for each point, learner and rival.
+    """Return a row for each point, learner and rival, and one for each control.
 
     Rivals are the papers' heuristics (dispatched as in the papers, each in the better of its ready-pool and
-    whole-queue forms), the best of them, the best heuristic in any form, and the best of all policies that
-    do not learn, rollouts among them. The best is chosen on the very episodes that decide, to its advantage.
+    whole-queue forms), the best of them, the best of them under the learners' mask, chance under that mask,
+    the best heuristic in any form, and the best of all policies that do not learn, rollouts among them. The
+    best is chosen on the very episodes that decide, to its advantage. Controls, that is chance in its forms
+    and the papers' best under the learners' mask, are compared with the papers' best alone.
 
     :param rows: episodes with columns ``series``, ``x``, ``policy``, ``baseline``, ``episode``
     :param learners: names of learners
-    :param claims: printed margins
     :param metric: the higher the better
     :param papers: heuristics that the paper has
     """
     return pd.DataFrame(
         row
         for (series, x), at_point in rows.groupby(["series", "x"], sort=False)
-        for row in _compare_at(final(at_point), series, x, learners, claims, metric, papers)
+        for row in _compare_at(final(at_point), series, x, learners, metric, papers)
     )
 
 
@@ -121,41 +123,46 @@ def _compare_at(
     series: Any,
     x: Any,
     learners: Sequence[str],
-    claims: Sequence[Claim],
     metric: str,
     papers: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     rivals = [(name, best_form(rows, [name], metric, dispatch="skip")) for name in papers]
     rivals.append((BEST_OF_PAPER, best_form(rows, papers, metric, dispatch="skip")))
-    rivals.append(("best heuristic", best_form(rows, HEURISTICS, metric)))
+    best_masked = best_form(rows, masked(tuple(papers)), metric)
+    rivals += [(BEST_MASKED, best_masked), (UNIFORM_MASKED, best_form(rows, [UNIFORM_MASKED], metric))]
+    rivals.append(("best heuristic", best_form(rows, (*HEURISTICS, *masked(HEURISTICS)), metric)))
     policies = [name for name in rows["baseline"].dropna().unique() if name != BOUND]
     rivals.append((BEST_OF_ALL, best_form(rows, policies, metric)))
     bound = rows[rows["policy"] == BOUND]
     forms = {variant: rows[rows["policy"] == variant] for _, variant in rivals if variant is not None}
     theirs = {variant: matrix(of, metric) for variant, of in forms.items()}
     room = {variant: _bound_over(of, bound) if metric == VALUE else None for variant, of in forms.items()}
-    for learner in learners:
-        ours = rows[rows["policy"] == learner]
+    compared = [(name, name, rivals) for name in learners]
+    over_papers = [rival for rival in rivals if rival[0] == BEST_OF_PAPER]
+    compared += [(name, name, over_papers) for name in CONTROLS]
+    if best_masked is not None:
+        compared.append((BEST_MASKED, best_masked, over_papers))
+    for learner, policy, against in compared:
+        ours = rows[rows["policy"] == policy]
         if ours.empty:
             continue
         values = matrix(ours, metric)
         share = _percent_of_bound(ours, bound) if metric == VALUE else None
-        for name, variant in rivals:
+        for name, variant in against:
             if variant is None:
                 continue
-            printed = next((claim for claim in claims if claim.covers(series, x, name)), None)
             found = margin(values, theirs[variant])
             yield {
                 "series": series,
                 "x": x,
                 "metric": metric,
                 "learner": learner,
+                "kind": "learner" if learner in learners else "control",
                 "seeds": len(values),
                 "against": name,
                 "form": variant,
                 "ours": values.mean(),
                 "theirs": theirs[variant].mean(),
-                "printed_percent": printed.percent if printed else None,
                 "margin_percent": found.estimate,
                 "low": found.low,
                 "high": found.high,

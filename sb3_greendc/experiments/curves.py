@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from sb3_greendc.experiments.bounds import BOUND
-from sb3_greendc.experiments.claims import RARE_SIZES
 from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
 from sb3_greendc.experiments.episodes import PAPER, Baselines
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
@@ -61,7 +60,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         panel.set_ylabel("share of the arrived value")
     outer_legend(figure, axes[0])
     tables = {
-        "comparison": compare(rows, learners, RARE_SIZES, VALUE),
+        "comparison": compare(rows, learners, VALUE),
         "results": summary(final(rows[rows["policy"] != BOUND]), METRICS),
         "passing": passing(trained, levels),
     }

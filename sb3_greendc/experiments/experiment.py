@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import (
@@ -38,12 +39,16 @@ class Budget:
     :param seeds_by_learner: the same for single learners, by name
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
+    :param weather: weather files for RARE's Fig. 3, beside the generated year
+    :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     """
 
     quick: bool = False
     seeds: int | None = None
     job_log: str | None = None
+    weather: tuple[str, ...] = ()
+    google: str | None = None
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
     rollouts: bool = False
 
@@ -99,6 +104,7 @@ class Budget:
         tested = scenario.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
+        found += controls(tested, student_choice(scenario), self.episodes)
         if scenario.may_suspend:
             # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.
             asked_always = tested.with_kwargs(**{**student_choice(scenario), "skip_forced": False})
@@ -156,6 +162,7 @@ class Budget:
         training_tasks: Sequence[Scenario] = (),
         steps: int | None = None,
         search: bool = False,
+        depth: int = DEPTH,
     ) -> list[Evaluation]:
         """Return the networks that rollouts teach, one per seed, on a scenario of the resource pool.
 
@@ -164,31 +171,39 @@ class Budget:
             default: the scenario itself
         :param steps: steps of a test episode, in place of the budget's own number
         :param search: whether they are judged with a search on top, too
+        :param depth: steps that the teacher looks ahead, and that the network sees ahead
         """
-        acting = scenario.with_kwargs(**student_view(scenario), episode_steps=steps or self.test_steps)
+        view = {**student_view(scenario), "lookahead": depth}
+        acting = scenario.with_kwargs(**view, episode_steps=steps or self.test_steps)
         return [
             Evaluation(
-                self.distillation(training_tasks or (scenario,), seed), acting, self.episodes, searching
+                self.distillation(training_tasks or (scenario,), seed, depth),
+                acting,
+                self.episodes,
+                searching,
             )
             for seed in self.seeds_of(NAME)
             for searching in ((None, strong(self.futures)) if search else (None,))
         ]
 
-    def distillation(self, training_tasks: Sequence[Scenario], seed: int) -> Distillation:
+    def distillation(self, training_tasks: Sequence[Scenario], seed: int, depth: int = DEPTH) -> Distillation:
         """Return the training of a network that rollouts teach.
 
         :param training_tasks: what it is taught on
         :param seed: number of the run
+        :param depth: steps that the teacher looks ahead, and that the network sees ahead
         """
         long = any(training_task.has_long_queues for training_task in training_tasks)
         return Distillation(
             tuple(
-                training_task.with_kwargs(**student_view(training_task)) for training_task in training_tasks
+                training_task.with_kwargs(**{**student_view(training_task), "lookahead": depth})
+                for training_task in training_tasks
             ),
             labels=self.labels(long),
             futures=self.pick(2, 8) if long else 16,
             epochs=5,
             seed=seed,
+            depth=depth,
         )
 
 

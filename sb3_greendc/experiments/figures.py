@@ -20,22 +20,30 @@ COLORS = {
     "density": "#74a9cf",
     "deadline_last": "#fdae6b",
     "deadline_never": "#e6842a",
+    "best of the papers'": "#3182bd",
+    "best of the papers', masked": "#08306b",
+    "uniformly random, masked": "#555555",
+    "uniformly random, valid": "#dddddd",
+    "random order, masked": "#8c8c8c",
     "best heuristic": "#e6842a",
     "rollouts": "#a04a00",
     "rollout": "#a04a00",
+    "DiscreteSAC as printed": "#d4a017",
+    "A2C as printed": "#d4a017",
+    "CoCoRL as printed": "#d4a017",
     "distilled policy": "#c0392b",
     "guided rollouts": "#6b0f1a",
-    "PID-PPO, taught start": "#2a9d5c",
+    "PID-PPO, taught start": "#17becf",
     "MaskablePPO": "#2a9d5c",
     "DiscreteSAC": "#7b3fa0",
     "DQN": "#c2569f",
 }
 """Heuristics in blue and grey, those beyond the papers in orange, learners in red, green and violet."""
 
-_OTHERS = (
-    *("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#444444", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),
-)
+_OTHERS = (*("#2a9d5c", "#c0392b", "#17808c", "#8a6d00", "#e0a030", "#5b8def", "#a0522d", "#7fb800"),)
 WIDTH, HEIGHT = 4.6, 3.4
+MOST_SERIES = 8
+"""More bars or lines than that cannot be told apart at the width of a page."""
 
 
 def color_of(name: str, names: Sequence[str]) -> str:
@@ -66,7 +74,12 @@ def panels(titles: Sequence[str], columns: int = 2) -> tuple[Figure, list[Axes]]
 
 
 def grouped_bars(
-    summary: pd.DataFrame, metric: str, policies: Sequence[str], xlabel: str, ylabel: str
+    summary: pd.DataFrame,
+    metric: str,
+    policies: Sequence[str],
+    xlabel: str,
+    ylabel: str,
+    called: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw a panel for each series, in it a group of bars for each point, a bar for each policy.
 
@@ -75,6 +88,7 @@ def grouped_bars(
     :param policies: in the order of the bars
     :param xlabel: meaning of the points
     :param ylabel: meaning of the bars
+    :param called: what the legend calls policies, where that is not their name
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())
@@ -88,8 +102,8 @@ def grouped_bars(
             heights = of_policy["estimate"].to_numpy(dtype=float)
             spread = np.abs(of_policy[["low", "high"]].to_numpy(dtype=float).T - heights)
             places = np.arange(len(points)) + (k - (len(policies) - 1) / 2) * width
-            color = color_of(policy, policies)
-            panel.bar(places, heights, width, yerr=spread, color=color, label=policy, error_kw={"lw": 0.8})
+            color, label = color_of(policy, policies), (called or {}).get(policy, policy)
+            panel.bar(places, heights, width, yerr=spread, color=color, label=label, error_kw={"lw": 0.8})
         panel.set_xticks(range(len(points)), [_short(point) for point in points])
         panel.set_xlabel(xlabel)
         panel.set_ylabel(ylabel)
@@ -97,26 +111,54 @@ def grouped_bars(
     return figure
 
 
-def lines(summary: pd.DataFrame, metric: str, policies: Sequence[str], xlabel: str, ylabel: str) -> Figure:
+def lines(
+    summary: pd.DataFrame,
+    metric: str,
+    policies: Sequence[str],
+    xlabel: str,
+    ylabel: str,
+    called: Mapping[str, str] | None = None,
+    differences: pd.DataFrame | None = None,
+) -> Figure:
     """Draw a panel for each series, in it a line with its interval for each policy over the points.
 
-    The parameters are those of :func:`grouped_bars`.
+    :param summary: as for :func:`grouped_bars`, whose other parameters these are, too
+    :param differences: rows of a comparison with one rival; they get a second panel, where lines that lie
+        one on another in the first are apart
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())
-    figure, axes = panels(series)
-    for panel, name in zip(axes, series, strict=True):
+    titles = [title for name in series for title in ((name,) if differences is None else (name, ""))]
+    figure, axes = panels(titles)
+    places = iter(axes)
+    for name in series:
+        panel = next(places)
         for policy in policies:
-            rows = of_metric[(of_metric["series"] == name) & (of_metric["policy"] == policy)].sort_values("x")
-            if rows.empty:
-                continue
-            color = color_of(policy, policies)
-            panel.plot(rows["x"], rows["estimate"], "o-", ms=3.5, lw=1.5, color=color, label=policy)
-            panel.fill_between(rows["x"], rows["low"], rows["high"], color=color, alpha=0.15, lw=0)
+            rows = of_metric[(of_metric["series"] == name) & (of_metric["policy"] == policy)]
+            label = (called or {}).get(policy, policy)
+            _line(panel, rows, "estimate", color_of(policy, policies), label)
         panel.set_xlabel(xlabel)
         panel.set_ylabel(ylabel)
+        if differences is not None:
+            below = next(places)
+            at = differences[differences["series"] == name]
+            for policy in policies:
+                of_policy = at[at["learner"] == policy]
+                _line(below, of_policy, "margin_percent", color_of(policy, policies), policy)
+            below.axhline(0, color="#555555", lw=0.8)
+            below.set_xlabel(xlabel)
+            below.set_ylabel(f"value over the\n{at['against'].iloc[0]}, per cent" if len(at) else "")
     outer_legend(figure, axes[0])
     return figure
+
+
+def _line(panel: Axes, rows: pd.DataFrame, middle: str, color: str, label: str) -> None:
+    """Draw one line with its interval."""
+    if rows.empty:
+        return
+    rows = rows.sort_values("x")
+    panel.plot(rows["x"], rows[middle], "o-", ms=3.5, lw=1.5, color=color, label=label)
+    panel.fill_between(rows["x"], rows["low"], rows["high"], color=color, alpha=0.15, lw=0)
 
 
 def curves(

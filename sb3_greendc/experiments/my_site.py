@@ -26,9 +26,9 @@ from sb3_greendc.core.files import atomic_write
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.learners import pool_learners
-from sb3_greendc.experiments.pages import markdown
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Scenario
+from sb3_greendc.experiments.text import markdown
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE
 
 NAME = "my-site"

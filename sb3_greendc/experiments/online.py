@@ -17,7 +17,7 @@ from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.offline import offline_model
-from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, HEURISTICS
+from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, HEURISTICS, judged
 from sb3_greendc.experiments.tasks import Item, Outcome, Scenario, Task
 
 UNITS = 20
@@ -105,9 +105,10 @@ class _Judge(BaseCallback):
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return the runs, for data of each heuristic."""
+    """Return the runs, for data of each heuristic, the heuristic itself, and chance."""
     found: list[Item] = []
     for heuristic in budget.pick(HEURISTICS[2:3], HEURISTICS):
+        found += labelled(judged(budget, UNITS, (heuristic,)), series=heuristic)
         for seed in budget.seeds_of("CRR"):
             task = Finetuning(
                 Scenario(f"ResourcePool-{UNITS}"),
@@ -127,14 +128,20 @@ def items(budget: Budget) -> list[Item]:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return each run's value along the way as a share of what it was offline, and its lowest."""
-    rows = results.table()
+    everything = results.table()
+    tuned = everything["online_steps"].notna()
+    rows, baselines = everything[tuned], everything[~tuned]
     by_run = ["series", "train_seed"]
     values = rows.groupby([*by_run, "online_steps"], sort=False)[VALUE].mean().rename("value").reset_index()
     offline = values[values["online_steps"] == 0].set_index(by_run)["value"]
     values["percent_of_offline"] = 100 * values["value"] / offline.loc[_keys(values, by_run)].to_numpy()
     kept = values.groupby(by_run, sort=False)["percent_of_offline"]
     lowest = kept.agg(lowest_percent="min", last_percent="last").reset_index()
-    return Analysis({"results": lowest, "curves": values}, {"figure": _figure(values)})
+    means = offline.groupby("series", sort=False).mean()
+    others = baselines.groupby(["series", "policy"], sort=False)[VALUE].mean().rename("value").reset_index()
+    others["percent_of_offline"] = 100 * others["value"] / others["series"].map(means).to_numpy()
+    tables = {"results": lowest, "curves": values, "heuristics": others}
+    return Analysis(tables, {"figure": _figure(values)})
 
 
 def _figure(values: pd.DataFrame) -> Figure:

@@ -1,7 +1,7 @@
 """The results pages: what finished experiments wrote, copied and set claim by claim.
 
 ``python -m sb3_greendc.experiments.pages runs/reproduce docs/results`` copies tables, figures and records of
-every experiment, and writes ``docs/results/README.md``.
+every experiment, and writes the front page ``README.md`` and one page for each paper.
 """
 
 from __future__ import annotations
@@ -17,53 +17,117 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.core.files import atomic_write, write_json
-from sb3_greendc.experiments.claims import BEST_OF_PAPER
-from sb3_greendc.experiments.comparison import BEST_OF_ALL, VALUE
+from sb3_greendc.experiments.claims import BEST_OF_PAPER, beside
+from sb3_greendc.experiments.comparison import BEST_MASKED, BEST_OF_ALL, VALUE
+from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
+from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate
+from sb3_greendc.experiments.text import interval, markdown, number
 
 INTRODUCTION = "introduction.txt"
-"""Written by hand, beside the results: what stands before the first experiment."""
+"""Written by hand, beside the results: what stands before the first table."""
 
 REMARKS = "remarks.json"
 """Written by hand: a sentence or more for an experiment, by its name."""
 
+PAPERS = {
+    "rare": "RARE",
+    "sc20": "SC20",
+    "cocorl": "CoCoRL",
+    "vcc": "SustainGym's DatacenterEnv",
+    "": "Beyond the papers",
+}
+"""Pages by the beginning of their experiments' names; the last one has the rest."""
+
+FRONT = "what-earns-the-margin"
 PRINTED = "printed, %"
 CORES = 2
-"""What the full budget' times are given for."""
+"""What the full budgets' times are given for."""
 
 ROOM = "bound over the papers' best, %"
 """Nobody's margin can be more than that."""
 
+OLDER = (
+    "These results were made before chance, heuristics under the learners' mask and the paper's learner as "
+    "printed stood in this comparison. The command has them now."
+)
+
 
 def publish(source: Path, target: Path) -> Path:
-    """Copy results and write the page; return its path.
+    """Copy results and write the pages; return the front page's path.
 
     Experiments that ``source`` lacks keep what ``target`` has of them.
 
     :param source: ``--out`` of ``scripts/reproduce.py``
-    :param target: folder of the page
+    :param target: folder of the pages
     """
     for name in experiment_names():
         record = source / name / "run.json"
         if record.is_file():
             _copy(source / name, target / name, json.loads(record.read_text(encoding="utf-8")))
+    done = [name for name in experiment_names() if (target / name / "run.json").is_file()]
     remarks = target / REMARKS
     said = json.loads(remarks.read_text(encoding="utf-8")) if remarks.is_file() else {}
-    parts = [(target / INTRODUCTION).read_text(encoding="utf-8")] if (target / INTRODUCTION).is_file() else []
-    done = [name for name in experiment_names() if (target / name / "run.json").is_file()]
-    parts += [_headlines(target, done)]
-    shown: dict[str, str] = {}
-    parts += [_section(name, target / name, said.get(name, ""), shown) for name in done]
-    parts += [_not_in_full(target, done)]
+    for start, title in PAPERS.items():
+        names = [name for name in done if page_of(name) == start and name != FRONT]
+        _write(target / page_name(start), _paper_page(title, names, target, said))
+    page = target / "README.md"
+    _write(page, _front_page(target, done, said))
+    return page
+
+
+def page_of(experiment: str) -> str:
+    """Return which of :data:`PAPERS` an experiment belongs to."""
+    return next(start for start in PAPERS if experiment.startswith(start))
+
+
+def page_name(start: str) -> str:
+    """Return the file name of a paper's page."""
+    return f"{start or 'beyond'}.md"
+
+
+def _write(path: Path, parts: Sequence[str]) -> None:
+    with atomic_write(path) as file:
+        file.write("\n".join(part for part in parts if part).encode())
+
+
+def _front_page(target: Path, done: Sequence[str], said: dict[str, str]) -> list[str]:
+    """Return introduction, what earns the margin, every printed number, all margins, and what was not run."""
+    introduction = target / INTRODUCTION
+    parts = [introduction.read_text(encoding="utf-8")] if introduction.is_file() else []
+    if FRONT in done:
+        parts.append(_section(FRONT, target / FRONT, said.get(FRONT, ""), {}))
+    commands = {name: _command(_record(target, name)) for name in done}
+    table = claims_table(target, commands)
+    parts.append("\n".join(["## Every printed number", "", CLAIMS_SAID, "", markdown(table), ""]))
+    linked = [f"- [{title}]({page_name(start)})" for start, title in PAPERS.items()]
+    parts.append("\n".join(["## Figure by figure", "", *linked, ""]))
+    parts += [_headlines(target, done), _not_in_full(target, done)]
     missing = [name for name in experiment_names() if name not in done]
     if missing:
         parts.append(f"## Not run yet\n\n{', '.join(f'`{name}`' for name in missing)}\n")
-    page = target / "README.md"
-    with atomic_write(page) as file:
-        file.write("\n".join(parts).encode())
-    return page
+    return parts
+
+
+CLAIMS_SAID = (
+    "Numbers are per cent over the rival unless the line says otherwise; several points are separated by "
+    'semicolons. "As printed" is the paper\'s own learner as the paper describes it; an empty cell was not '
+    "run. The verdict compares our mean with both printed ends. Sentences without a number have no verdict "
+    "here: the remarks on the papers' pages discuss them."
+)
+
+
+def _paper_page(title: str, names: Sequence[str], target: Path, said: dict[str, str]) -> list[str]:
+    shown: dict[str, str] = {}
+    sections = [_section(name, target / name, said.get(name, ""), shown) for name in names]
+    return [f"# {title}\n", "[All results](README.md); [how it is done](../reproduce.md).\n", *sections]
+
+
+def _record(target: Path, name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((target / name / "run.json").read_text(encoding="utf-8"))
+    return record
 
 
 def _copy(source: Path, target: Path, record: dict[str, Any]) -> None:
@@ -73,7 +137,7 @@ def _copy(source: Path, target: Path, record: dict[str, Any]) -> None:
     names = [f"{table}.csv" for table in record["tables"]] + [f"{fig}.png" for fig in record["figures"]]
     for name in names:
         shutil.copyfile(source / name, target / name)
-    # Where the results lay is nobody's business: the command that repeats them.
+    # The command that repeats them, without the folders that they lay in.
     write_json(target / "run.json", {**record, "command": _command(record)})
 
 
@@ -83,14 +147,16 @@ def _command(record: dict[str, Any]) -> str:
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
     rollouts = " --rollouts" if record.get("rollouts") else ""
-    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}"
+    google = " --google FOLDER" if record.get("google") else ""
+    weather = " --weather FILE FILE" if record.get("weather") else ""
+    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}{weather}{google}"
 
 
 def _not_in_full(target: Path, done: Sequence[str]) -> str:
     """Return the table of the experiments that were not run in full, with the time that this would take."""
     rows = []
     for name in done:
-        record = json.loads((target / name / "run.json").read_text(encoding="utf-8"))
+        record = _record(target, name)
         if record["budget"] == "full" and not record["seeds"]:
             continue
         tasks = unique_tasks(load_experiment(name).items(Budget()))
@@ -115,41 +181,57 @@ def _headlines(target: Path, done: Sequence[str]) -> str:
             continue
         if BEST_OF_ALL not in set(comparison["against"]):
             continue
-        table = headlines(comparison)
+        table = headlines(beside(name, comparison))
         measured = table.drop(columns=PRINTED)
         if not any(measured.equals(other[measured.columns]) for other in tables):
             tables.append(table.assign(experiment=f"`{name}`"))
     if not tables:
         return ""
-    table = pd.concat(tables)
+    table = pd.concat(tables).fillna("")
     columns = ["experiment", *table.columns.drop("experiment")]
     return "\n".join(["## All margins", "", markdown(table[columns]), ""])
 
 
 def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each point: the best learner's margins, over the papers' policies and over all."""
+    """Return a row for each point: the best learner's margins, and those of chance under its mask."""
     found = []
-    for (series, x), at in comparison.groupby(["series", "x"], sort=False):
+    learners, controls = _kinds(comparison)
+    for (series, x), at in learners.groupby(["series", "x"], sort=False):
         best = at["learner"].iloc[int(at["ours"].argmax())]
         ours = {str(row["against"]): row for _, row in at[at["learner"] == best].iterrows()}
         papers, others = ours[BEST_OF_PAPER], ours[BEST_OF_ALL]
+        here = controls[(controls["series"] == series) & (controls["x"] == x)].set_index("learner")
+        chance = {
+            name: interval(here.loc[name])
+            for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED)
+            if name in here.index
+        }
         found.append(
             {
                 "series": series,
                 "point": x,
                 "best learner": f"{papers['learner']} ({papers['seeds']})",
-                PRINTED: _number(papers["printed_percent"]),
-                "over the papers' best, %": _interval(papers),
-                "over the best non-learning baseline, %": f"{_interval(others)} (`{others['form']}`)",
-                "of the bound, %": _number(papers["percent_of_bound"]),
-                ROOM: _number(papers["bound_percent"]),
+                PRINTED: _printed(papers),
+                "over the papers' best, %": interval(papers),
+                **{f"{name}, %": said for name, said in chance.items()},
+                "over the best non-learning baseline, %": f"{interval(others)} (`{others['form']}`)",
+                "of the bound, %": number(papers["percent_of_bound"]),
+                ROOM: number(papers["bound_percent"]),
             }
         )
     return pd.DataFrame(found)
 
 
+def _kinds(comparison: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of learners and those of controls; comparisons made before there were any have none."""
+    if "kind" not in comparison:
+        return comparison, comparison.iloc[:0]
+    control = comparison["kind"] == "control"
+    return comparison[~control], comparison[control]
+
+
 def _section(name: str, folder: Path, remark: str, shown: dict[str, str]) -> str:
-    """Return an experiment's part of the page: command, figure, margins beside the printed ones, remarks.
+    """Return an experiment's part of a page: command, figure, margins beside the printed ones, remarks.
 
     :param name: of the experiment
     :param folder: of its results
@@ -168,82 +250,114 @@ def _section(name: str, folder: Path, remark: str, shown: dict[str, str]) -> str
         "",
     ]
     lines += [f"![{name}]({name}/{figure}.png)\n" for figure in record["figures"]]
-    if "comparison" in record["tables"]:
-        table = margins(pd.read_csv(folder / "comparison.csv"))
-        first = shown.setdefault(markdown(table.drop(columns=PRINTED, errors="ignore")), name)
+    levels = _table(folder, "levels")
+    comparison = _table(folder, "comparison")
+    if len(comparison):
+        comparison = comparison.rename(columns={"gain_percent": "margin_percent"})
+        with_printed = "margin_percent" in comparison
+        table = margins(beside(name, comparison) if with_printed else comparison)
+        known = table.drop(columns=[PRINTED, "verdict"], errors="ignore")
+        first = shown.setdefault(markdown(known), name)
         lines += [markdown(table) if first == name else f"The margins are those of `{first}`.", ""]
-    else:
-        lines += [markdown(_short(pd.read_csv(folder / "results.csv"))), ""]
-    if "levels" in record["tables"]:
-        lines += [markdown(_short(pd.read_csv(folder / "levels.csv"))), ""]
+        lines += [OLDER, ""] if with_printed and "kind" not in comparison else []
+    elif not len(levels):
+        lines += [markdown(short(_table(folder, "results"))), ""]
+    if "level_percent" in levels:
+        lines += [markdown(_levels(beside(name, levels, "level_percent"))), ""]
+    lines += [f"- {note}" for note in record["notes"]] + [""] if record["notes"] else []
     lines += [remark, ""] if remark else []
     files = ", ".join(f"[`{table}.csv`]({name}/{table}.csv)" for table in record["tables"])
     return "\n".join([*lines, f"All figures: {files}.", ""])
 
 
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    path = folder / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+
+def _levels(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a table of levels that the paper prints a number for."""
+    printed = table[table["printed_low"].notna()]
+    columns = [name for name in ("series", "x", "policy") if name in printed and printed[name].notna().any()]
+    return pd.DataFrame(
+        {
+            **{name: printed[name] for name in columns},
+            PRINTED: [_printed(row) for _, row in printed.iterrows()],
+            "ours, %": printed["level_percent"].map(number),
+            "verdict": printed["verdict"],
+        }
+    )
+
+
 def margins(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a comparison that pages show: the best of each kind of rival, printed margins."""
-    if "margin_percent" not in comparison:
-        return _short(comparison)
-    kinds = comparison["against"].str.startswith("best")
-    shown = comparison[kinds | comparison["printed_percent"].notna()]
+    """Return the rows of a comparison that pages show: the best of each kind, and printed margins."""
+    if "margin_percent" not in comparison or "form" not in comparison:
+        return short(comparison)
+    printed = comparison["printed_low"].notna() if "printed_low" in comparison else comparison["form"].isna()
+    kinds = comparison["against"].str.startswith("best of the papers'") | comparison["against"].isin(
+        ("best heuristic", BEST_OF_ALL, UNIFORM_MASKED)
+    )
+    shown = comparison[(kinds | printed) & (comparison["learner"] != UNIFORM_VALID)]
     # Where no planner is better, the best non-learning baseline is the best heuristic, one row above.
     same = ["series", "x", "learner", "form"]
-    again = (shown[same] == shown[same].shift()).all(axis=1) & shown["printed_percent"].isna()
+    again = (shown[same] == shown[same].shift()).all(axis=1) & ~printed[shown.index]
     shown = shown[~again]
     return pd.DataFrame(
         {
             "series": shown["series"],
             "point": shown["x"],
-            "learner": shown["learner"] + " (" + shown["seeds"].astype(str) + ")",
+            "learner": [_named(row) for _, row in shown.iterrows()],
             "against": shown["against"] + " (`" + shown["form"] + "`)",
-            PRINTED: shown["printed_percent"].map(_number),
-            "ours, %": [_interval(row) for _, row in shown.iterrows()],
-            "of the bound, %": shown["percent_of_bound"].map(_number),
-            "bound, %": [_number(row.get("bound_percent")) for _, row in shown.iterrows()],
+            PRINTED: [_printed(row) for _, row in shown.iterrows()],
+            "ours, %": [interval(row) for _, row in shown.iterrows()],
+            "verdict": shown["verdict"].fillna("") if "verdict" in shown else "",
+            "of the bound, %": shown["percent_of_bound"].map(number),
+            "bound, %": [number(row.get("bound_percent")) for _, row in shown.iterrows()],
         }
     )
 
 
-def _short(results: pd.DataFrame) -> pd.DataFrame:
+def _named(row: pd.Series) -> str:
+    """Return a learner with its training seeds, or a control, which has none."""
+    return f"*{row['learner']}*" if row.get("kind") == "control" else f"{row['learner']} ({row['seeds']})"
+
+
+def _printed(row: pd.Series) -> str:
+    """Return the printed range."""
+    low, high = row.get("printed_low"), row.get("printed_high")
+    if low is None or low != low:
+        return ""
+    if high == float("inf"):
+        return f"at least {low:g}"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def short(results: pd.DataFrame) -> pd.DataFrame:
     """Return a table of results in numbers that fit a page."""
-    if "metric" in results:
+    if "estimate" in results:
         results = results.pivot_table(
             index=["series", "x", "policy"], columns="metric", values="estimate", sort=False
         ).reset_index()
     results = _with_intervals(results)
     written: pd.DataFrame = results.apply(
-        lambda column: column.map(_number) if column.dtype.kind == "f" else column
+        lambda column: column.map(number) if column.dtype.kind == "f" else column.fillna("")
     )
     return written
 
 
 def _with_intervals(table: pd.DataFrame) -> pd.DataFrame:
-    """Write each estimate ``NAME_percent`` with its ``NAME_low`` and ``NAME_high`` into one column."""
+    """Write each estimate ``NAME_percent`` with its interval into one column.
+
+    Its ends are ``NAME_low`` and ``NAME_high``, those of a margin ``low`` and ``high``.
+    """
     for column in table.columns[table.columns.str.endswith("_percent")]:
         name = column.removesuffix("_percent")
-        ends = [f"{name}_low", f"{name}_high"]
+        ends = ["low", "high"] if name == "margin" else [f"{name}_low", f"{name}_high"]
         if set(ends) <= set(table.columns):
-            said = [_interval(row, column, *ends) for _, row in table.iterrows()]
+            said = [interval(row, column, *ends) for _, row in table.iterrows()]
             table = table.assign(**{column: said}).drop(columns=ends)
             table = table.rename(columns={column: f"{name}, %"})
     return table
-
-
-def _interval(row: pd.Series, mean: str = "margin_percent", low: str = "low", high: str = "high") -> str:
-    return f"{row[mean]:+.1f} [{row[low]:+.1f}, {row[high]:+.1f}]"
-
-
-def _number(value: object) -> str:
-    return "" if value is None or value != value else f"{value:.3g}"
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """Return a table as Markdown."""
-    heads = [str(column) for column in table.columns]
-    rows = [[str(value) for value in row] for row in table.itertuples(index=False)]
-    lines = [heads, ["-"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

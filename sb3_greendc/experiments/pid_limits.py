@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.cocorl.control import ends, runs, scenario, training_figure
 from sb3_greendc.experiments.constrained import UNLIMITED, pid_ppo
+from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
@@ -25,7 +26,11 @@ def items(budget: Budget) -> list[Item]:
     for load, limits in LIMITS.items():
         tested = scenario(load).with_kwargs(episode_steps=500)
         variants = all_variants(POINTS, dispatches=("skip",))
-        found += labelled([Baselines(tested, variants, budget.episodes)], series=f"load {load:g}", x="")
+        judged = [
+            Baselines(tested, variants, budget.episodes),
+            UniformPlay(tested, UNIFORM_VALID, budget.episodes),
+        ]
+        found += labelled(judged, series=f"load {load:g}", x="")
         found += runs(budget, [pid_ppo(limit, f"limit {limit:g}") for limit in limits], load)
         found += runs(budget, [UNLIMITED], load, full_seeds=2)
     return found

@@ -8,6 +8,7 @@ from greendc.config import nearest
 from sb3_greendc.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, str] = {
+    "rare-fig3": "rare.fig3",
     "rare-fig4": "rare.fig4",
     "rare-fig5": "rare.fig5",
     "rare-fig6": "rare.fig6",
@@ -21,6 +22,7 @@ EXPERIMENTS: dict[str, str] = {
     "pid-ppo-limits": "pid_limits",
     "vcc-shift": "vcc_shift",
     "crr-online": "online",
+    "what-earns-the-margin": "ladder",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from sb3_greendc.core.engine import map_tasks, processors
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.experiments.claims import beside
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, unique_tasks
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
@@ -98,7 +100,7 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
     :param folder: created if missing
     """
     items = experiment.items(budget)
-    analysis = experiment.analyze(Results(items, store), budget)
+    analysis = with_printed(experiment.name, experiment.analyze(Results(items, store), budget))
     for name, table in analysis.tables.items():
         _write_table(table, folder / f"{name}.csv")
     for name, figure in analysis.figures.items():
@@ -112,6 +114,8 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
         "seeds": budget.seeds,
         "seeds_by_learner": dict(budget.seeds_by_learner),
         "rollouts": budget.rollouts,
+        "weather": bool(budget.weather),
+        "google": bool(budget.google),
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),
@@ -120,6 +124,16 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
     }
     write_json(folder / "run.json", {**record, **provenance()})
     return analysis
+
+
+def with_printed(experiment: str, analysis: Analysis) -> Analysis:
+    """Return an analysis whose comparison, and whose levels, stand beside what the paper prints."""
+    values = {"comparison": "margin_percent", "levels": "level_percent"}
+    tables = {
+        name: beside(experiment, table, values[name]) if values.get(name) in table else table
+        for name, table in analysis.tables.items()
+    }
+    return replace(analysis, tables=tables)
 
 
 def _write_table(table: pd.DataFrame, path: Path) -> None:

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from sb3_greendc.experiments.claims import Claim
-from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
+from sb3_greendc.experiments.claims import BEST_OF_PAPER
+from sb3_greendc.experiments.comparison import (
+    BEST_MASKED,
+    BEST_OF_ALL,
+    VALUE,
+    best_form,
+    compare,
+    final,
+    summary,
+)
+from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 from sb3_greendc.experiments.experiment import (
     LONG_QUEUES,
@@ -19,7 +28,8 @@ from sb3_greendc.experiments.experiment import (
     labelled,
     student_choice,
 )
-from sb3_greendc.experiments.figures import grouped_bars, lines
+from sb3_greendc.experiments.figures import MOST_SERIES, grouped_bars, lines
+from sb3_greendc.experiments.rollouts import DEPTH
 from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
@@ -33,7 +43,6 @@ METRICS = (
     "accrued_cost",
 )
 BEST, ROLLOUTS = "best heuristic", "rollouts"
-_STYLES = {"bars": grouped_bars, "lines": lines}
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,9 @@ class Point:
     :param x: the value of the parameter
     :param scenario: the scenario
     :param learners: learners with settings for this point alone
+    :param depth: steps that the planner which teaches looks ahead
+    :param planned: whether planners compete here, where the sweep has them
+    :param printed: the paper's learner as printed, where it is run at this point
     :param training_tasks: what the network that rollouts teach is taught on; default: the scenario itself
     """
 
@@ -52,6 +64,9 @@ class Point:
     scenario: Scenario
     learners: Sequence[Learner] = ()
     training_tasks: Sequence[Scenario] = ()
+    printed: Sequence[Learner] = ()
+    depth: int = DEPTH
+    planned: bool = True
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,6 @@ class Sweep:
     :param points: gives the points in a budget
     :param learners: gives the learners in a budget
     :param xlabel: meaning of the parameter
-    :param claims: the margins that the paper prints
     :param metric: what margins are about, the higher the better
     :param shown: metric of the figure
     :param ylabel: its meaning
@@ -77,7 +91,6 @@ class Sweep:
     points: Callable[[Budget], Sequence[Point]]
     learners: Callable[[Budget], Sequence[Learner]]
     xlabel: str
-    claims: Sequence[Claim] = ()
     metric: str = VALUE
     shown: str = "total_job_value_ratio"
     ylabel: str = "share of the arrived value"
@@ -99,11 +112,12 @@ class Sweep:
         for point in self.points(budget):
             labels = {"series": point.series, "x": point.x}
             steps = self.test_steps or budget.test_steps
-            items += labelled(budget.baselines(point.scenario, steps, self.rollouts), **labels)
-            for learner in (*self.learners(budget), *point.learners):
+            rollouts = self.rollouts and point.planned
+            items += labelled(budget.baselines(point.scenario, steps, rollouts), **labels)
+            for learner in (*point.printed, *self.learners(budget), *point.learners):
                 runs = budget.trainings(point.scenario, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            distilled = budget.distilled(point.scenario, point.training_tasks, steps, search=self.rollouts)
+            distilled = budget.distilled(point.scenario, point.training_tasks, steps, rollouts, point.depth)
             items += labelled(distilled, **labels)
         return items
 
@@ -111,16 +125,40 @@ class Sweep:
         """Return the comparison, the table of all policies, and the figure."""
         rows = results.table()
         learners = list(rows["policy"][rows["baseline"].isna()].unique())
-        comparison = compare(rows, learners, self.claims, self.metric, self.papers)
+        comparison = compare(rows, learners, self.metric, self.papers)
         shown = show_best_forms(rows, self.papers, learners, self.metric)
         table = summary(shown, METRICS)
-        policies = [
-            name for name in (*self.papers, BEST, ROLLOUTS, *learners) if name in set(table["policy"])
-        ]
-        draw = _STYLES[self.style]
-        figure = draw(table, self.shown, policies, self.xlabel, self.ylabel)
+        what = (table, self.shown, drawn(table, learners), self.xlabel, self.ylabel, budgets(rows, learners))
+        if self.style == "bars":
+            figure = grouped_bars(*what)
+        else:
+            about_value = self.metric == VALUE and self.shown != "accrued_cost"
+            against = comparison[(comparison["against"] == BEST_OF_ALL) & (comparison["kind"] == "learner")]
+            figure = lines(*what, against if about_value else None)
         notes = [*self.notes, *wider_choices(self.points(budget))]
         return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)
+
+
+def drawn(table: pd.DataFrame, learners: Sequence[str]) -> list[str]:
+    """Return the policies of a figure, no more than can be told apart; the tables have all."""
+    known = set(table["policy"])
+    wanted = (BEST_OF_PAPER, BEST_MASKED, UNIFORM_MASKED, BEST, ROLLOUTS, *learners)
+    found = [name for name in wanted if name in known]
+    for spare in (ROLLOUTS, "MaskablePPO", BEST_MASKED, *found[::-1]):
+        if len(found) > MOST_SERIES and spare in found:
+            found.remove(spare)
+    return found
+
+
+def budgets(rows: pd.DataFrame, learners: Sequence[str]) -> dict[str, str]:
+    """Return what a legend calls each learner: its name, its decisions, its training seeds."""
+    found = {}
+    for name in learners:
+        of_name = rows[rows["policy"] == name]
+        seeds, most = of_name["train_seed"].nunique(), of_name["trained_decisions"].max()
+        counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
+        found[name] = f"{name}\n({most / 1000:,.0f} k decisions, {counted})"
+    return found
 
 
 def wider_choices(points: Sequence[Point]) -> list[str]:
@@ -144,8 +182,13 @@ def show_best_forms(
         for name in papers:
             variant = best_form(last, [name], metric, dispatch="skip")
             parts.append(last[last["policy"] == variant].assign(policy=name, budget=variant))
-        for name, of in ((BEST, HEURISTICS), (ROLLOUTS, ("rollout",))):
-            best = best_form(last, of, metric)
-            parts.append(last[last["policy"] == best].assign(policy=name, budget=best))
-        parts += [last[last["policy"] == learner] for learner in learners]
+        best_of_paper = best_form(last, papers, metric, dispatch="skip")
+        kinds = (
+            (BEST_OF_PAPER, best_of_paper),
+            (BEST_MASKED, best_form(last, masked(tuple(papers)), metric)),
+            (BEST, best_form(last, (*HEURISTICS, *masked(HEURISTICS)), metric)),
+            (ROLLOUTS, best_form(last, ("rollout",), metric)),
+        )
+        parts += [last[last["policy"] == best].assign(policy=name, budget=best) for name, best in kinds]
+        parts += [last[last["policy"] == one] for one in (*CONTROLS, *learners)]
     return pd.concat(parts, ignore_index=True)

@@ -86,6 +86,8 @@ class Training(Task):
     :param seed: number of the run
     :param episodes: test episodes at the end
     :param checkpoints: how often it is judged, at equal distances, the last time at the end
+    :param judged_at: decisions at which it is judged on the way, in place of equal distances; 0 is the
+        untrained model
     :param episodes_along: test episodes at the checkpoints before; default: as many
     :param tests: other scenarios to judge it on at the end, by name
     :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes
@@ -101,6 +103,7 @@ class Training(Task):
     tests: Mapping[str, Scenario] = field(default_factory=dict)
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
     episodes_along: int | None = None
+    judged_at: tuple[int, ...] = ()
     files: tuple[Files, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -128,7 +131,12 @@ class Training(Task):
         training = slower * self.decisions / self.learner.speed
         judging = 2.0 if self.scenario.has_long_queues else 1.0
         along = (self.episodes_along or self.episodes) / self.episodes
-        return 3.0 + training + judging * (1.0 + along * (self.checkpoints - 1))
+        return 3.0 + training + judging * (1.0 + along * len(self.due()))
+
+    def due(self) -> list[int]:
+        """Return the decisions at which the model is judged before the end."""
+        equal = [self.decisions * k // self.checkpoints for k in range(1, self.checkpoints)]
+        return sorted(at for at in self.judged_at or equal if at < self.decisions)
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the learner's file has today to the fields."""
@@ -142,6 +150,8 @@ class Training(Task):
         described["learner"] = {k: v for k, v in described["learner"].items() if k not in own}
         if self.episodes_along is None:
             del described["episodes_along"]
+        if not self.judged_at:
+            del described["judged_at"]
         return described
 
     def compute(self) -> Outcome:
@@ -193,18 +203,24 @@ class _Judge(BaseCallback):
         self.task = task
         self.rows: list[dict[str, Any]] = []
         self.seconds = 0.0
-        self._due = [task.decisions * k // task.checkpoints for k in range(1, task.checkpoints)]
+        self._due = task.due()
 
     def _on_training_start(self) -> None:
         self._started = time.perf_counter()
+        self._judge_if_due()
 
     def _on_step(self) -> bool:
-        if self._due and self.num_timesteps >= self._due[0]:
-            self._due.pop(0)
-            trained = time.perf_counter() - self._started - self.seconds
-            episodes = self.task.episodes_along or self.task.episodes
-            self.judge({"": self.task.scenario}, episodes, self.num_timesteps, trained)
+        self._judge_if_due()
         return True
+
+    def _judge_if_due(self) -> None:
+        if not self._due or self.num_timesteps < self._due[0]:
+            return
+        while self._due and self.num_timesteps >= self._due[0]:
+            self._due.pop(0)
+        trained = time.perf_counter() - self._started - self.seconds
+        episodes = self.task.episodes_along or self.task.episodes
+        self.judge({"": self.task.scenario}, episodes, self.num_timesteps, trained)
 
     def judge(self, scenarios: Mapping[str, Scenario], episodes: int, decisions: int, trained: float) -> None:
         """Play test episodes of each scenario."""

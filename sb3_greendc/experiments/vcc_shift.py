@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
+from sb3_greendc.experiments.controls import UNIFORM, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
@@ -56,18 +57,26 @@ LEARNERS = (
 """Hyperparameters are those of ``zoo_hparams/`` but for the bound on PID-PPO's multiplier: from 40 it has not
 come back after 200,000 hours, and nothing is saved; with 15 the cost ends at nine times the limit."""
 
+PAGE = "VCC-2019-v0"
+PAGE_MONTHS = {"page's rules, May 2019": "2019-05", "page's rules, May 2021": "2021-05"}
+PRINTED = Learner("PPO as printed", "ppo", decisions=800_000, quick_decisions=100_000, speed=24_000.0)
+"""SustainGym's page has no learner of its own: plain PPO on the page's scenario, with actions from 0 to 1,
+trained on the emissions of May 2019 and tested on those of May 2021. The page's jobs are real; without their
+folder they are generated."""
+
 OFFLINE = "CRR from day_ahead"
-LEARNER_NAMES = (*(learner.name for learner in LEARNERS), OFFLINE)
+LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return the baselines in each month, and the learners' runs."""
+    """Return the baselines and chance in each month, and the learners' runs."""
     episodes = budget.pick(8, 32)
     found: list[Item] = []
     for name, month in MONTHS.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
         task = Baselines(Scenario(BOX, {"month": month}), variants, episodes)
-        found += labelled([task], test=name)
+        chance = UniformPlay(Scenario(BOX, {"month": month}), UNIFORM, episodes)
+        found += labelled([task, chance], test=name)
     boxes = {name: Scenario(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
         decisions = budget.pick(learner.quick_decisions, learner.decisions)
@@ -76,6 +85,21 @@ def items(budget: Budget) -> list[Item]:
             found += labelled([task_])
     for seed in budget.seeds_of(OFFLINE, full=FULL_SEEDS):
         found += labelled([offline(budget, seed, episodes, boxes)])
+    return found + page_items(budget, episodes)
+
+
+def page_items(budget: Budget, episodes: int) -> list[Item]:
+    """Return the page's own scenario: baselines and chance in both months, PPO trained on the first."""
+    jobs = {"workload": budget.google} if budget.google else {}
+    months = {name: Scenario(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
+    found: list[Item] = []
+    for name, at in months.items():
+        variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
+        found += labelled([Baselines(at, variants, episodes), UniformPlay(at, UNIFORM, episodes)], test=name)
+    decisions = budget.pick(PRINTED.quick_decisions, PRINTED.decisions)
+    trained_on = next(iter(months.values()))
+    for seed in budget.seeds_of(PRINTED.name, full=FULL_SEEDS):
+        found += labelled([Training(trained_on, PRINTED, decisions, seed, episodes, tests=months)])
     return found
 
 
@@ -108,7 +132,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     table = means.rename(columns={"test": "series"})
     notes = [
         f"Carbon is compared with that of {REFERENCE}; the objective, carbon and overdue work together, with "
-        "that of the best plan. Less is better."
+        "that of the best plan. Less is better.",
+        f"The page's rules (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
     ]
     return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 

@@ -51,10 +51,16 @@ class RewardWeights:
 
 REWARDS: dict[str, RewardWeights] = {
     "completion": RewardWeights(on_time=1.0),
-    "dense": RewardWeights(executed=0.5, on_time=0.5, suspension=0.2, resumption=0.1, lateness=0.05),
+    "dense": RewardWeights(
+        executed=0.5, on_time=0.5, suspension=0.2, resumption=0.1, lateness=0.005, lateness_cap=0.02
+    ),
     "potential": RewardWeights(on_time=1.0, potential=1.0),
 }
-"""``completion`` is RARE's section 4, ``dense`` SC20's III-B4 and RARE's 3.1.4, ``potential`` the default."""
+"""``completion`` is RARE's section 4, ``dense`` SC20's III-B4 and RARE's 3.1.4, ``potential`` the default.
+
+SC20 prints no coefficients. Its reward rises with the arrivals, so that a late job can cost little: half a
+per cent of its value a step, 2 % at most. With a cost of up to the whole value, the jobs that nobody can
+serve decide the sum, and the reward of every policy falls with the arrivals."""
 
 
 def reward_weights(spec: str | RewardWeights | Mapping[str, float]) -> RewardWeights:

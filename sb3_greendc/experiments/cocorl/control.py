@@ -1,16 +1,14 @@
-"""What CoCoRL's figures on the controller share: runs at one load, drawn over training."""
+"""Runs under a limit at one load, drawn over training: what is to be seen of the controller."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.constrained import DELAY, pid_ppo
-from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
+from sb3_greendc.experiments.constrained import DELAY
 from sb3_greendc.experiments.experiment import Budget, Results, labelled
 from sb3_greendc.experiments.figures import color_of, panels
 from sb3_greendc.experiments.tasks import Item, Scenario
@@ -29,21 +27,6 @@ _SMOOTHING = 5
 def scenario(load: float) -> Scenario:
     """Return ten units at a load, with delay as the cost."""
     return Scenario("ResourcePool-10", {"offered_load": load, **DELAY})
-
-
-def keeper(budget: Budget, limit: float, name: str, **settings: Any) -> Learner:
-    """Return the learner that keeps a limit: from scratch, or in the quick budget from a distilled policy.
-
-    In a minute from scratch no more is to be seen than the way to the limit.
-
-    :param budget: the budget
-    :param limit: on the cost of an episode
-    :param name: name in tables and figures
-    :param settings: further hyperparameters, such as gains
-    """
-    if budget.quick:
-        return distilled_pid_ppo(limit, budget.quick, name, **settings)
-    return pid_ppo(limit, name, **settings)
 
 
 def runs(

@@ -1,31 +1,15 @@
-"""CoCoRL, Fig. 11: what the controller's gains do."""
+"""CoCoRL, Fig. 11: what the integral gain does to the accrued cost, by arrival rate, on the log."""
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
-from sb3_greendc.experiments.cocorl.loads import LIMITS
-from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
-from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.cocorl.cost import cost_experiment
+from sb3_greendc.experiments.printed import COCORL_KI, COCORL_LIMITS, cocorl
 
-LOAD = 1.0
-LIMIT = LIMITS[LOAD]
-GAINS = {
-    "P, I and D (1, .4, .5)": {},
-    "I alone (0, .4, 0)": {"kp": 0.0, "kd": 0.0},
-    "P alone (1, 0, 0)": {"ki": 0.0, "kd": 0.0},
-    "CoCoRL's (2, 1, 1)": {"kp": 2.0, "ki": 1.0, "kd": 1.0},
-}
+LIMIT = COCORL_LIMITS[1]
+"""The paper does not print the limit of this figure: that of Fig. 10."""
 
-
-def items(budget: Budget) -> list[Item]:
-    """Return the runs with each set of gains."""
-    return runs(budget, [keeper(budget, LIMIT, name, **gains) for name, gains in GAINS.items()], LOAD)
-
-
-def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return return, cost and multiplier over training, and their ends."""
-    figure = training_figure(results.table("progress"), dict.fromkeys(GAINS, LIMIT))
-    return Analysis({"results": ends(results).assign(limit=LIMIT)}, {"figure": figure})
-
-
-EXPERIMENT = Experiment("cocorl-fig11", "gains of the PID controller (load 1.0, one limit)", items, analyze)
+EXPERIMENT = cost_experiment(
+    "cocorl-fig11",
+    "accrued cost with Ki 1 and 0.01 by arrival rate on the HPC log (Kp 2, Kd 1)",
+    [(cocorl(LIMIT), LIMIT), (cocorl(LIMIT, COCORL_KI[1], "CoCoRL as printed, Ki 0.01"), LIMIT)],
+)

@@ -1,30 +1,14 @@
-"""CoCoRL, Fig. 12: what the limit on the cost does."""
+"""CoCoRL, Fig. 12: what the limit does to the accrued cost, by arrival rate, on the log."""
 
 from __future__ import annotations
 
-import math
+from sb3_greendc.experiments.cocorl.cost import cost_experiment
+from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
 
-from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
-from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
-from sb3_greendc.experiments.tasks import Item
+HIGH, LOW = COCORL_LIMITS
 
-LOAD = 1.0
-LIMITS = {"limit 20": 20.0, "limit 40": 40.0, "limit 55": 55.0, "limit 70": 70.0}
-"""CoCoRL's 2,000 and 7,000, and two between: in hundreds of delayed job-steps."""
-
-
-def items(budget: Budget) -> list[Item]:
-    """Return the runs at each limit, and those without one."""
-    limits = {**LIMITS, "no limit": math.inf}
-    return runs(budget, [keeper(budget, limit, name) for name, limit in limits.items()], LOAD)
-
-
-def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return return, cost and multiplier over training, and their ends."""
-    table = ends(results)
-    table["limit"] = table["x"].map(LIMITS)
-    figure = training_figure(results.table("progress"), LIMITS)
-    return Analysis({"results": table}, {"figure": figure})
-
-
-EXPERIMENT = Experiment("cocorl-fig12", "limits on the cost of delay (load 1.0)", items, analyze)
+EXPERIMENT = cost_experiment(
+    "cocorl-fig12",
+    "accrued cost under limits of 7000 and 2000 by arrival rate on the HPC log",
+    [(cocorl(LOW), LOW), (cocorl(HIGH, name="CoCoRL as printed, limit 7000"), HIGH)],
+)

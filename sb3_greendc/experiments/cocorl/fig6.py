@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.claims import COCORL_COMPLETION
 from sb3_greendc.experiments.cocorl.loads import levels_experiment
 
 EXPERIMENT = levels_experiment(
@@ -10,5 +9,4 @@ EXPERIMENT = levels_experiment(
     "share of jobs completed at loads of 20 to 120 %",
     "completion_ratio",
     "finished, late or not, of the jobs that arrived",
-    COCORL_COMPLETION,
 )

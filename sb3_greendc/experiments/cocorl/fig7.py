@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments.claims import COCORL_UTILIZATION
 from sb3_greendc.experiments.cocorl.loads import levels_experiment
 
 EXPERIMENT = levels_experiment(
-    "cocorl-fig7",
-    "utilization at loads of 20 to 120 %",
-    "utilization",
-    "units in use",
-    COCORL_UTILIZATION,
+    "cocorl-fig7", "utilization at loads of 20 to 120 %", "utilization", "units in use"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.cocorl.loads import LOADS, points
+from sb3_greendc.experiments.cocorl.loads import SWEEP, points
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.sweep import Point
 
@@ -14,6 +14,6 @@ def hpc_points(budget: Budget) -> list[Point]:
     return points(budget, budget.hpc_workload)
 
 
-EXPERIMENT = dataclasses.replace(LOADS, points=hpc_points, rollouts=False).experiment(
+EXPERIMENT = dataclasses.replace(SWEEP, points=hpc_points, rollouts=False).experiment(
     "cocorl-fig9", "total job value at loads of 20 to 120 %, HPC log"
 )

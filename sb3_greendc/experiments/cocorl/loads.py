@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import pandas as pd
 
@@ -12,17 +11,26 @@ from sb3_greendc.experiments.constrained import DELAY, pid_ppo
 from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
+LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
+
 LIMITS = {0.2: 0.1, 0.4: 0.8, 0.6: 4.0, 0.8: 20.0, 1.0: 55.0, 1.2: 110.0}
-"""Loads, and the limit on delay at each: about three quarters of what ``hvf`` costs there."""
+"""Loads, and the limit on delay of our learner at each, in hundreds of job-steps: about three quarters of
+what ``hvf`` costs there. The paper has one limit for all loads, and so has its learner as printed."""
 
 LOG_LIMITS = {0.2: 0.8, 0.4: 7.0, 0.6: 40.0, 0.8: 145.0, 1.0: 400.0, 1.2: 770.0}
 """The same for jobs of the modelled log, which wait for longer."""
 
-QUICK_HPC_LOADS = (0.6, 1.0)
+QUICK_LOG_KEEPERS = (0.6, 1.0)
+"""Loads at which the quick budget trains our learner on the log."""
+
+QUICK_PRINTED, QUICK_LOG_PRINTED = (0.6, 0.8, 1.0), (0.2, 0.8, 1.2)
+"""Loads at which the quick budget trains CoCoRL as printed."""
+
 PAPERS = ("sjf", "qos", "edf", "hvf", "fcfs")
 """CoCoRL's QoS policy is said to behave like earliest deadline first, so both are here, and margins are
 against the better."""
@@ -33,62 +41,73 @@ STEPS = 500
 
 def points(budget: Budget, workload: str = "synthetic") -> list[Point]:
     """Return the loads on ten units with full power, each with the learners that keep its limit."""
-    hpc = workload == budget.hpc_workload
-    name = f"HPC log ({budget.hpc_name})" if hpc else workload
-    training_tasks = curricula.log(workload) if hpc else curricula.synthetic()
-    loads = budget.pick(QUICK_HPC_LOADS, tuple(LIMITS)) if hpc else tuple(LIMITS)
-    limits = LOG_LIMITS if hpc else LIMITS
-    scenarios = {load: Scenario("ResourcePool-10", _settings(load, workload)) for load in loads}
+    log = workload == budget.hpc_workload
+    name = f"HPC log ({budget.hpc_name})" if log else workload
+    training_tasks = curricula.log(workload) if log else curricula.synthetic()
     return [
-        Point(name, load, scenario, _keepers(budget, limits[load]), training_tasks)
-        for load, scenario in scenarios.items()
+        Point(
+            name,
+            load,
+            Scenario("ResourcePool-10", _settings(load, workload)),
+            _keepers(budget, load, log),
+            training_tasks,
+            _printed(budget, load, log),
+        )
+        for load in LOADS
     ]
 
 
-def _keepers(budget: Budget, limit: float) -> list[Learner]:
+def _keepers(budget: Budget, load: float, log: bool) -> list[Learner]:
     """Return the learners that keep a limit, in the quick budget that from a distilled policy alone."""
+    limit = (LOG_LIMITS if log else LIMITS)[load]
+    if budget.quick and log and load not in QUICK_LOG_KEEPERS:
+        return []
     return [distilled_pid_ppo(limit, budget.quick), *budget.pick([], [pid_ppo(limit)])]
+
+
+def _printed(budget: Budget, load: float, log: bool) -> list[Learner]:
+    """Return CoCoRL's learner as printed: limit 2000 on the log, 7000 on synthetic jobs."""
+    chosen = QUICK_LOG_PRINTED if log else QUICK_PRINTED
+    if budget.quick and load not in chosen:
+        return []
+    return [cocorl(COCORL_LIMITS[1] if log else COCORL_LIMITS[0])]
 
 
 def _settings(load: float, workload: str) -> dict[str, object]:
     return {"offered_load": load, **DELAY, **({} if workload == "synthetic" else {"workload": workload})}
 
 
-LOADS = Sweep(
+SWEEP = Sweep(
     points, pool_learners, "offered load", style="lines", papers=PAPERS, test_steps=STEPS, rollouts=True
 )
 """All of its figures over the load of synthetic jobs show the same runs."""
 
 
-def levels_experiment(
-    name: str, title: str, metric: str, ylabel: str, printed: Mapping[float, tuple[float, float]]
-) -> Experiment:
-    """Return the same sweep about another metric, with the levels that the paper's curves have.
+def levels_experiment(name: str, title: str, metric: str, ylabel: str) -> Experiment:
+    """Return the same sweep about another metric, with its level for each policy.
 
     :param name: name of the experiment
     :param title: what it shows
     :param metric: of figure and margins
     :param ylabel: its meaning
-    :param printed: by load, the metric of the weakest and the best policy in per cent
     """
-    sweep = dataclasses.replace(LOADS, shown=metric, ylabel=ylabel, metric=metric)
+    sweep = dataclasses.replace(SWEEP, shown=metric, ylabel=ylabel, metric=metric)
 
     def analyze(results: Results, budget: Budget) -> Analysis:
         analysis = sweep.analyze(results, budget)
-        levels = printed_levels(analysis.tables["results"], metric, printed)
-        return dataclasses.replace(analysis, tables={**analysis.tables, "levels": levels})
+        table = levels(analysis.tables["results"], metric)
+        return dataclasses.replace(analysis, tables={**analysis.tables, "levels": table})
 
     return Experiment(name, title, sweep.items, analyze)
 
 
-def printed_levels(
-    table: pd.DataFrame, metric: str, printed: Mapping[float, tuple[float, float]]
-) -> pd.DataFrame:
-    """Return the range of a metric over the paper's heuristics at each load, beside the printed one."""
-    ours = table[(table["metric"] == metric) & table["policy"].isin(PAPERS)]
-    found = []
-    for load, at in ours.groupby("x"):
-        low, high = printed.get(float(str(load)), (None, None))
-        ends = {"lowest_percent": 100 * at["estimate"].min(), "highest_percent": 100 * at["estimate"].max()}
-        found.append({"load": load, "printed_lowest": low, "printed_highest": high, **ends})
-    return pd.DataFrame(found)
+def levels(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return a metric of each policy at each load, in per cent.
+
+    :param table: results of the sweep
+    :param metric: a share
+    """
+    ours = table[table["metric"] == metric]
+    found = ours[["series", "x", "policy", "metric"]].reset_index(drop=True)
+    ends = {"level_percent": "estimate", "low": "low", "high": "high"}
+    return found.assign(**{name: 100 * ours[column].to_numpy() for name, column in ends.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sb3_greendc.experiments import printed
 from sb3_greendc.experiments.curricula import UNITS
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
@@ -19,7 +20,14 @@ def points(budget: Budget) -> list[Point]:
     site = Scenario("ResourcePool", {"workload": budget.hpc_workload, **GREEN})
     training_tasks = (site.with_kwargs(units=UNITS),)
     return [
-        Point(series, size, site.with_kwargs(units=size), training_tasks=training_tasks) for size in SIZES
+        Point(
+            series,
+            size,
+            site.with_kwargs(units=size),
+            training_tasks=training_tasks,
+            printed=printed.rare_at(budget, size, (10,)),
+        )
+        for size in SIZES
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments import curricula
+from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -12,10 +12,16 @@ SIZES = (10, 20, 50, 300)
 LEVELS = (1.0, 0.9, 0.8)
 
 
-def points(_form: Budget) -> list[Point]:
+def points(budget: Budget) -> list[Point]:
     """Return the pools at each mean level."""
     return [
-        Point(f"mean power {level:.0%}", size, _scenario(size, level), training_tasks=curricula.of_size(size))
+        Point(
+            f"mean power {level:.0%}",
+            size,
+            _scenario(size, level),
+            training_tasks=curricula.of_size(size),
+            printed=printed.rare_at(budget, (level, size), ((1.0, 10), (0.8, 10))),
+        )
         for level in LEVELS
         for size in SIZES
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments import curricula
+from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
@@ -12,24 +12,25 @@ from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
 HORIZONS = (36, 48, 60, 72)
-QUICK_HORIZONS = (48, 72)
 DEFAULT_HORIZON = 48
 GAMMA = 0.99
+QUICK_PRINTED = (("synthetic", 36), ("synthetic", 72))
 
 
 def points(budget: Budget) -> list[Point]:
     """Return each horizon on ten units with full power, for synthetic jobs and the HPC log."""
-    horizons = budget.pick(QUICK_HORIZONS, HORIZONS)
-    return [_point(budget, hpc, horizon) for hpc in (False, True) for horizon in horizons]
+    return [_point(budget, hpc, horizon) for hpc in (False, True) for horizon in HORIZONS]
 
 
 def _point(budget: Budget, hpc: bool, horizon: int) -> Point:
+    """Return a point, whose teacher looks as far as the horizon: one that looks less far could not use it."""
     series = f"HPC log ({budget.hpc_name})" if hpc else "synthetic"
     workload = budget.hpc_workload if hpc else "synthetic"
     settings = {} if horizon == DEFAULT_HORIZON else {"horizon": horizon}
     training_tasks = curricula.log(workload, **settings) if hpc else curricula.synthetic(**settings)
     scenario = Scenario("ResourcePool-10", {"workload": workload, "horizon": horizon})
-    return Point(series, horizon, scenario, training_tasks=training_tasks)
+    learner = printed.rare_at(budget, (series, horizon), QUICK_PRINTED)
+    return Point(series, horizon, scenario, training_tasks=training_tasks, printed=learner, depth=horizon)
 
 
 def learners(budget: Budget) -> list[Learner]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sb3_greendc.experiments import curricula
+from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Scenario
 
 READY_POOLS = (5, 10, 15, 25, 35)
-QUICK_READY_POOLS = (5, 10, 35)
+QUICK_PRINTED = (("synthetic", 15), ("synthetic", 35))
 
 
 def points(budget: Budget) -> list[Point]:
@@ -20,9 +20,15 @@ def points(budget: Budget) -> list[Point]:
         f"HPC log ({budget.hpc_name})": (hpc, curricula.log(hpc)),
     }
     return [
-        Point(series, size, _scenario(workload, size), training_tasks=training_tasks)
+        Point(
+            series,
+            size,
+            _scenario(workload, size),
+            training_tasks=training_tasks,
+            printed=printed.rare_at(budget, (series, size), QUICK_PRINTED),
+        )
         for series, (workload, training_tasks) in workloads.items()
-        for size in budget.pick(QUICK_READY_POOLS, READY_POOLS)
+        for size in READY_POOLS
     ]
 
 

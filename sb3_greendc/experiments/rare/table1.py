@@ -3,57 +3,63 @@
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.claims import RARE_AGREEMENT, RARE_OFFLINE_GAIN
-from sb3_greendc.experiments.episodes import Baselines, Variant
+from sb3_greendc.experiments.claims import AGREEMENT, OFFLINE_GAIN
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import outer_legend, panels
-from sb3_greendc.experiments.rare.agreement import HEURISTICS, agreement_table, gain_table, trainings
-from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.rare.agreement import (
+    HEURISTICS,
+    PRINTED,
+    agreement_levels,
+    gain_table,
+    judged,
+    trainings,
+)
+from sb3_greendc.experiments.tasks import Item
 
 UNITS = 20
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return, for each heuristic, itself, its clones and CRR on its data."""
+    """Return, for each heuristic, itself, chance, its clones, and CRR on its data."""
     found: list[Item] = []
     for heuristic in HEURISTICS:
-        themselves = Baselines(Scenario(f"ResourcePool-{UNITS}"), (Variant(heuristic),), budget.pick(32, 128))
-        found += labelled([themselves], series=heuristic)
+        found += labelled(judged(budget, UNITS, (heuristic,)), series=heuristic)
         for seed in budget.seeds_of("CRR"):
             found += labelled(trainings(budget, UNITS, (heuristic,), seed), series=heuristic)
     return found
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return agreement and gain beside the printed ones, as table and bars."""
-    agreement = agreement_table(results.table("agreement"))
-    agreement["printed_percent"] = agreement["teacher"].map(RARE_AGREEMENT)
+    """Return agreement and gain, as table and bars."""
+    levels = agreement_levels(results.table("agreement"))
     gains = gain_table(results.table())
-    over_clone = gains["against"] == "BC"
-    gains.loc[over_clone, "printed_percent"] = gains.loc[over_clone, "series"].map(RARE_OFFLINE_GAIN)
-    figure = _figure(agreement, gains[over_clone])
-    return Analysis({"agreement": agreement, "comparison": gains}, {"figure": figure})
+    return Analysis({"comparison": gains, "levels": levels}, {"figure": _figure(levels, gains)})
 
 
-def _figure(agreement: pd.DataFrame, gains: pd.DataFrame) -> Figure:
-    figure, axes = panels(["BC agrees with the heuristic", "CRR's value over BC's"])
-    columns = ("agreement_percent", "agreement_low", "agreement_high")
-    parts = (
-        (axes[0], agreement, "teacher", columns),
-        (axes[1], gains, "series", ("gain_percent", "low", "high")),
-    )
-    for panel, table, names, (middle, low, high) in parts:
-        heights = table[middle].to_numpy()
-        spread = abs(table[[low, high]].to_numpy().T - heights)
-        places = range(len(table))
-        panel.bar([k - 0.2 for k in places], table["printed_percent"], 0.4, color="#c6c6c6", label="printed")
-        panel.bar([k + 0.2 for k in places], heights, 0.4, yerr=spread, color="#2a9d5c", label="ours")
-        panel.set_xticks(list(places), list(table[names]))
+def _figure(levels: pd.DataFrame, gains: pd.DataFrame) -> Figure:
+    """Draw both columns of the table, the printed ones in grey."""
+    figure, axes = panels(["the clone agrees with the heuristic", "CRR's value over the clone's"])
+    clones = levels[levels["policy"] == "BC"].set_index("x").reindex(HEURISTICS)
+    _bars(axes[0], 0, AGREEMENT, "printed", "#c6c6c6", 0.4)
+    _bars(axes[0], 1, clones["level_percent"].to_dict(), "clone (network that scores jobs)", "#17808c", 0.4)
+    over = gains[gains["against"] == "BC"]
+    _bars(axes[1], 0, OFFLINE_GAIN, "printed", "#c6c6c6", 0.27)
+    for k, (learner, color) in enumerate(((PRINTED, "#d4a017"), ("CRR", "#2a9d5c")), 1):
+        at = over[over["learner"] == learner].set_index("series")["margin_percent"]
+        _bars(axes[1], k, at.to_dict(), learner, color, 0.27)
+    for panel in axes:
+        panel.set_xticks(range(len(HEURISTICS)), list(HEURISTICS))
         panel.set_ylabel("per cent")
-    outer_legend(figure, axes[0])
+    outer_legend(figure, axes[1])
     return figure
+
+
+def _bars(panel: Axes, place: int, heights: dict[str, float], name: str, color: str, width: float) -> None:
+    at = [k + (place - 0.5) * width for k in range(len(HEURISTICS))]
+    panel.bar(at, [heights[one] for one in HEURISTICS], width, color=color, label=name)
 
 
 EXPERIMENT = Experiment(

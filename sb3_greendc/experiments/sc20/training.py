@@ -1,53 +1,53 @@
-"""What SC20's figures over training share: A2C with two networks, several arrival rates, a level of power."""
+"""What SC20's figures over training share: A2C as printed from its first step on, judged along the way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
 from sb3_greendc.experiments.comparison import compare, final, summary
+from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
-from sb3_greendc.experiments.experiment import (
-    LONG_QUEUES,
-    Analysis,
-    Budget,
-    Experiment,
-    Results,
-    labelled,
-)
+from sb3_greendc.experiments.experiment import ON_TIME, Budget, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
-from sb3_greendc.experiments.learners import SC20_A2C, SC20_A2C_JOBS
+from sb3_greendc.experiments.printed import SC20, SC20_JUDGED_AT
 from sb3_greendc.experiments.sweep import METRICS
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
+from sb3_greendc.experiments.training import Learner, Training
 
 ARRIVALS = (0.2, 0.4, 0.6, 0.8, 1.0)
-QUICK_ARRIVALS = (0.2, 0.6, 1.0)
-CHECKPOINTS = 5
-FULL_SEEDS = 5
+ALL_ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FULL_SEEDS = 3
 PAPER = ("fcfs", "hvf")
-LEARNERS = (SC20_A2C, SC20_A2C_JOBS)
-CLAIMS = (
-    Claim("hvf", 38.0, "SC20: 38 to 70 % above HVF beyond half load", points=(0.6, 0.7, 0.8, 0.9, 1.0)),
-)
-"""The lower end of what is printed."""
+SHOWN_DECISIONS = 200_000
+"""How far the first panel of a curve goes: the paper's learning is in the first 100,000 steps."""
 
-CHOOSES = (
-    f"A2C chooses among the first {LONG_QUEUES['ready_pool_size']} jobs, the paper's heuristics among the "
-    "first ten or the whole queue, in whichever they are better. Jobs and power are the same."
-)
 TITLES = {
     "accrued_reward": "reward of an episode",
     "mean_slowdown": "mean slowdown of the jobs that finished",
 }
 
 
-def arrivals_of(budget: Budget) -> tuple[float, ...]:
-    """Return the arrival rates, as probabilities of a job in a step."""
-    return budget.pick(QUICK_ARRIVALS, ARRIVALS)
+@dataclass(frozen=True)
+class Arm:
+    """A learner at an arrival rate and a level of power.
+
+    :param series: the panel
+    :param curve: name of its curve
+    :param arrivals: probability of a job in a step
+    :param learner: the learner
+    :param power_level: share of the units that have power
+    """
+
+    series: str
+    curve: str
+    arrivals: float
+    learner: Learner = SC20
+    power_level: float = 1.0
 
 
 def scenario(arrivals: float, power_level: float = 1.0) -> Scenario:
@@ -58,29 +58,63 @@ def scenario(arrivals: float, power_level: float = 1.0) -> Scenario:
     return Scenario("ResourcePoolSuspend-10", settings)
 
 
-def items(budget: Budget, power_level: float = 1.0) -> list[Item]:
-    """Return the runs and the paper's heuristics at every arrival rate."""
+def trainings(budget: Budget, at: Scenario, learner: Learner) -> list[Training]:
+    """Return a learner's runs, judged at the decisions that the paper's text names."""
+    found = budget.trainings(at, learner, full_seeds=FULL_SEEDS)
+    judged_at = tuple(decisions for decisions in SC20_JUDGED_AT if decisions < found[0].decisions)
+    return [replace(run, judged_at=judged_at, episodes_along=budget.pick(8, 64)) for run in found]
+
+
+def items(budget: Budget, arms: Sequence[Arm]) -> list[Item]:
+    """Return the runs, and at each arrival rate the paper's heuristics and chance."""
     found: list[Item] = []
-    for rate in arrivals_of(budget):
-        at = scenario(rate, power_level)
-        tested = at.with_kwargs(episode_steps=budget.test_steps)
+    for arm in arms:
+        at = scenario(arm.arrivals, arm.power_level)
+        tested = at.with_kwargs(episode_steps=budget.test_steps, reward=arm.learner.choice["reward"])
         tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), budget.episodes)]
-        for learner in LEARNERS:
-            tasks += budget.trainings(at, learner, CHECKPOINTS, FULL_SEEDS)
-        found += labelled(tasks, series=f"power {power_level:.0%}", x=rate, arrivals=f"{rate:.0%} arrivals")
+        tasks += controls(tested, dict(ON_TIME), budget.episodes)
+        tasks += trainings(budget, at, arm.learner)
+        found += labelled(tasks, series=arm.series, x=arm.arrivals, curve=arm.curve, power=arm.power_level)
     return found
 
 
-def figure_of(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """Draw metrics over training: a panel for each learner and metric, a curve for each arrival rate."""
-    drawn = [(learner.name, metric) for metric in metrics for learner in LEARNERS]
-    figure, axes = panels([name for name, _ in drawn])
-    for panel, (name, metric) in zip(axes, drawn, strict=True):
-        curves(rows[rows["policy"] == name], metric, "trained_decisions", panel, by="arrivals", legend=False)
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the comparison at the end of training, all means there, and the curves as numbers."""
+    rows = results.table()
+    # One arrival rate under two levels of power is two points.
+    points = rows.assign(series=rows["series"] + ", " + rows["curve"])
+    comparison = compare(points, [SC20.name], papers=PAPER)
+    return {
+        "comparison": comparison,
+        "results": summary(final(points), (*METRICS, "accrued_reward")),
+        "curves": along(rows[rows["train_seed"].notna()]),
+    }
+
+
+def along(trained: pd.DataFrame) -> pd.DataFrame:
+    """Return reward, slowdown and value at each judgement, averaged over seeds and episodes."""
+    metrics = ["accrued_reward", "mean_slowdown", "total_job_value_ratio", "agent_suspensions"]
+    by = ["series", "curve", "trained_decisions"]
+    return trained.groupby(by, sort=False)[metrics].mean().reset_index()
+
+
+def curves_figure(results: Results, metric: str) -> Figure:
+    """Draw a metric over training: for each series the first steps, and all of them."""
+    rows = results.table()
+    rows = rows[rows["train_seed"].notna()]
+    names = [str(name) for name in rows["series"].unique()]
+    longer = rows["trained_decisions"].max() > SHOWN_DECISIONS
+    parts = (f"first {SHOWN_DECISIONS // 1000} k steps", "all steps") if longer else ("",)
+    figure, axes = panels([f"{name}{', ' if part else ''}{part}" for name in names for part in parts])
+    for k, panel in enumerate(axes):
+        of_name = rows[rows["series"] == names[k // len(parts)]]
+        if k % len(parts) == 0:
+            of_name = of_name[of_name["trained_decisions"] <= SHOWN_DECISIONS]
+        curves(of_name, metric, "trained_decisions", panel, by="curve", legend=False)
         panel.set_ylabel(TITLES[metric])
         panel.locator_params(axis="x", nbins=5)
-    for k in range(0, len(axes), len(LEARNERS)):
-        share_height(axes[k : k + len(LEARNERS)])
+        panel.set_xlim(left=0)
+    share_height(axes)
     outer_legend(figure, axes[0])
     return figure
 
@@ -92,17 +126,12 @@ def share_height(axes: Sequence[Axes]) -> None:
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
-def over_training(name: str, title: str, metrics: Sequence[str], power_level: float = 1.0) -> Experiment:
-    """Return an experiment that draws metrics over training, and compares its end with the heuristics."""
-
-    def analyze(results: Results, budget: Budget) -> Analysis:
-        rows = results.table()
-        trained = rows[rows["baseline"].isna()]
-        comparison = compare(rows, [learner.name for learner in LEARNERS], CLAIMS, papers=PAPER)
-        tables = {
-            "comparison": comparison[comparison["against"].isin((*PAPER, BEST_OF_PAPER))],
-            "results": summary(final(rows), (*METRICS, "accrued_reward")),
-        }
-        return Analysis(tables, {"figure": figure_of(trained, metrics)}, [CHOOSES])
-
-    return Experiment(name, title, lambda budget: items(budget, power_level), analyze)
+def budget(results: Results) -> str:
+    """Return a note on what the learner had."""
+    rows = results.table()
+    rows = rows[rows["train_seed"].notna()]
+    most, seeds = rows["trained_decisions"].max() / 1e6, rows["train_seed"].nunique()
+    return (
+        f"A2C as printed: {most:.3g} million of the paper's 2.5 million decisions, {seeds} training seed(s), "
+        "no mask but `valid`."
+    )

@@ -195,7 +195,7 @@ def test_suspend_swaps_the_poorest_running_job_for_the_richest_that_fits():
     assert cells(env)[0] == "...."
     assert act(env, 0) == [pytest.approx(0.1 * value)]  # resumed
     rewards = no_op(env, 3)
-    late = 0.05 * 8.0  # job 2, due at 4, still waits
+    late = 0.005 * 8.0  # job 2, due at 4, still waits
     work = 0.5 * value / 4
     assert rewards == pytest.approx([work, work - late, work + 0.5 * value - late])
     assert env.simulator.episode_metrics(0)["agent_suspensions"] == 1

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments.claims import Claim
 from sb3_greendc.experiments.comparison import best_form, compare, final, margin, matrix, summary
-from sb3_greendc.experiments.sweep import show_best_forms
+from sb3_greendc.experiments.sweep import budgets, drawn, show_best_forms
 
 
 def test_margin_of_exact_multiples():
@@ -47,6 +46,10 @@ def _rows() -> pd.DataFrame:
             of("sjf/skip/queue", "sjf", [11.0, 11.0]),
             of("sjf/easy/queue", "sjf", [30.0, 30.0]),
             of("deadline_never/skip/ready", "deadline_never", [20.0, 20.0]),
+            of("sjf/skip/ready/masked", "sjf, masked", [14.0, 14.0]),
+            of("uniformly random, masked", "uniformly random, masked", [12.0, 12.0]),
+            of("uniformly random, valid", "uniformly random, valid", [3.0, 3.0]),
+            of("random order, masked", "random order, masked", [13.0, 13.0]),
             of("rollout/32", "rollout", [40.0, 40.0]),
             of("bound", "bound", [44.0]),
             of("ours", np.nan, [1.0, 1.0], 0, 100),
@@ -60,7 +63,7 @@ def _rows() -> pd.DataFrame:
 def test_final_keeps_the_last_checkpoint_and_the_baselines():
     rows = final(_rows())
     assert matrix(rows[rows["policy"] == "ours"], "total_job_value").tolist() == [[22, 22], [22, 22]]
-    assert (rows["baseline"].notna()).sum() == 11
+    assert (rows["baseline"].notna()).sum() == 19
 
 
 def test_the_papers_heuristics_have_their_better_scope_but_their_own_dispatch():
@@ -71,10 +74,11 @@ def test_the_papers_heuristics_have_their_better_scope_but_their_own_dispatch():
 
 
 def test_compare_names_every_rival():
-    claims = (Claim("best of the papers'", 18.0, "somewhere", points=(10.0,)),)
-    table = compare(_rows(), ["ours"], claims).set_index("against")
+    table = compare(_rows(), ["ours"])
+    table = table[table["learner"] == "ours"].set_index("against")
     assert table.loc["sjf", "margin_percent"] == pytest.approx(100)
-    assert table.loc["best of the papers'", "printed_percent"] == 18
+    assert table.loc["best of the papers', masked", "form"] == "sjf/skip/ready/masked"
+    assert table.loc["uniformly random, masked", "margin_percent"] == pytest.approx(100 * (22 / 12 - 1))
     assert table.loc["best heuristic", "form"] == "sjf/easy/queue"
     assert table.loc["best non-learning baseline", "margin_percent"] == pytest.approx(-45)
     assert (table["seeds"] == 2).all()
@@ -87,6 +91,7 @@ def test_the_bound_is_compared_in_the_episodes_that_have_one():
     rows.loc[(rows["policy"] == "ours") & (rows["episode"] == 1), "total_job_value"] = 40.0
     rows.loc[rows["policy"] == "bound", "episode"] = 1
     table = compare(rows, ["ours"])
+    table = table[table["kind"] == "learner"]
     assert table["percent_of_bound"].to_numpy() == pytest.approx(100 * 40 / 44)
     without = compare(rows[rows["policy"] != "bound"], ["ours"])
     assert without[["percent_of_bound", "bound_percent"]].isna().all(axis=None)
@@ -95,4 +100,41 @@ def test_the_bound_is_compared_in_the_episodes_that_have_one():
 def test_the_figure_shows_the_same_forms():
     shown = show_best_forms(_rows(), ["sjf"], ["ours"], "total_job_value")
     table = summary(shown, ["total_job_value"]).set_index("policy")["estimate"]
-    assert table.to_dict() == {"sjf": 11, "best heuristic": 30, "rollouts": 40, "ours": 22}
+    assert table.to_dict() == {
+        "sjf": 11,
+        "best of the papers'": 11,
+        "best of the papers', masked": 14,
+        "best heuristic": 30,
+        "rollouts": 40,
+        "uniformly random, valid": 3,
+        "uniformly random, masked": 12,
+        "random order, masked": 13,
+        "ours": 22,
+    }
+
+
+def test_chance_and_masked_heuristics_stand_beside_the_papers_best():
+    table = compare(_rows(), ["ours"])
+    controls = table[table["kind"] == "control"].set_index("learner")
+    assert (controls["against"] == "best of the papers'").all()
+    assert controls["margin_percent"].to_dict() == pytest.approx(
+        {
+            "uniformly random, valid": 100 * (3 / 11 - 1),
+            "uniformly random, masked": 100 * (12 / 11 - 1),
+            "random order, masked": 100 * (13 / 11 - 1),
+            "best of the papers', masked": 100 * (14 / 11 - 1),
+        }
+    )
+
+
+def test_a_figure_has_no_more_policies_than_can_be_told_apart():
+    learners = ["MaskablePPO", *(f"learner {k}" for k in range(4))]
+    known = ["best of the papers'", "uniformly random, masked", "best heuristic", "rollouts", *learners]
+    policies = drawn(pd.DataFrame({"policy": ["sjf", *known]}), learners)
+    assert policies == [name for name in known if name != "rollouts"]
+
+
+def test_a_legend_says_how_long_a_learner_learned():
+    assert budgets(_rows().assign(trained_decisions=24_000), ["ours"]) == {
+        "ours": "ours\n(24 k decisions, 2 seeds)"
+    }

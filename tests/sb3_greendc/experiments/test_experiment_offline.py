@@ -9,7 +9,14 @@ from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.offline import OfflineTraining
 from sb3_greendc.experiments.online import EXPERIMENT as ONLINE
 from sb3_greendc.experiments.online import Finetuning
-from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, agreement_table, gain_table, trainings
+from sb3_greendc.experiments.rare.agreement import (
+    CRR_OPTIONS,
+    PRINTED,
+    agreement_levels,
+    agreement_table,
+    gain_table,
+    trainings,
+)
 from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.vcc_shift import EXPERIMENT as SHIFT
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
@@ -50,11 +57,14 @@ class _Table(Results):
 def test_what_finetuning_keeps_is_a_share_of_each_runs_own_start():
     values = [(0, 0, 10.0), (0, 50, 8.0), (0, 100, 12.0), (1, 0, 20.0), (1, 50, 20.0), (1, 100, 22.0)]
     rows = pd.DataFrame(values, columns=["train_seed", "online_steps", "total_job_value"]).assign(
-        series="hvf"
+        series="hvf", policy="CRR"
     )
+    heuristic = {"series": "hvf", "policy": "hvf", "total_job_value": 30.0}
+    rows = pd.concat([rows, pd.DataFrame([heuristic])], ignore_index=True)
     tables = ONLINE.analyze(_Table(rows), Budget()).tables
     assert tables["results"]["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
     assert tables["results"]["last_percent"].tolist() == pytest.approx([120.0, 110.0])
+    assert tables["heuristics"]["percent_of_offline"].tolist() == pytest.approx([200.0])
 
 
 def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the_best_plan():
@@ -82,23 +92,31 @@ def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the
 
 def test_gains_and_agreement_by_hand():
     common = {"series": "hvf", "train_seed": 0}
-    values = {"BC": (10.0, 10.0), "CRR": (11.0, 13.0)}
+    values = {"BC": (10.0, 10.0), "CRR": (11.0, 13.0), PRINTED: (5.0, 5.0)}
     rows = pd.DataFrame(
         {**common, "policy": policy, "episode": k, "total_job_value": value}
         for policy, found in values.items()
         for k, value in enumerate(found)
     )
     gains = gain_table(rows)
-    assert gains["against"].tolist() == ["BC"]
-    assert gains["gain_percent"].item() == pytest.approx(20.0)
+    assert gains["against"].tolist() == ["BC", "BC"]
+    by_learner = gains.set_index("learner")["margin_percent"].to_dict()
+    assert by_learner == pytest.approx({"CRR": 20.0, PRINTED: -50.0})
     counts = {"teacher": "hvf", "decisions": 10, "same": 9, "choices": 4, "same_choices": 3}
-    agreement = agreement_table(pd.DataFrame([{**common, "episode": k, **counts} for k in range(2)]))
+    found = pd.DataFrame([{**common, "policy": "CRR", "episode": k, **counts} for k in range(2)])
+    (level,) = agreement_levels(found).to_dict("records")
+    assert (level["policy"], level["x"], level["metric"]) == ("CRR", "hvf", "agreement")
+    assert level["level_percent"] == pytest.approx(90.0)
+    agreement = agreement_table(found)
     assert agreement["agreement_percent"].item() == pytest.approx(90.0)
     assert agreement["agreement_choices_percent"].item() == pytest.approx(75.0)
 
 
 def test_clone_and_crr_see_the_same_data_and_crr_has_the_zoos_hyperparameters():
-    clone, crr = trainings(Budget(quick=True), 20, ("hvf",), 0)
+    clone, crr, printed = trainings(Budget(quick=True), 20, ("hvf",), 0)
+    assert (printed.seed, printed.transitions, printed.steps) == (crr.seed, crr.transitions, crr.steps)
+    assert printed.options["preset"] == "rare"
+    assert clone.agreement and crr.agreement and printed.agreement
     assert (clone.seed, clone.transitions, clone.steps) == (crr.seed, crr.transitions, crr.steps)
     zoo = dict(load_hyperparameters("crr", "ResourcePool-20").settings)
     assert all(zoo[key] == value for key, value in crr.options.items())

@@ -14,8 +14,10 @@ from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import CHOICE, Budget, unique_tasks
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
+from sb3_greendc.experiments.printed import RARE, SC20, cocorl
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import in_waves, run_tasks
+from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.sweep import wider_choices
@@ -127,7 +129,15 @@ def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes_of_one_h
     assert {item.labels["x"] for item in farther} == {300}
     assert len(networks(items)) == 2
     assert len(networks(farther)) == 1
-    assert networks(farther) < networks(distilled("rare-fig7"))
+
+
+def test_who_teaches_looks_as_far_as_the_horizon_of_the_figure_about_it():
+    for item in distilled("rare-fig7"):
+        assert item.task.distillation.depth == item.labels["x"]
+        assert item.task.scenario.env_kwargs["lookahead"] == item.labels["x"]
+        assert {
+            training_task.env_kwargs["lookahead"] for training_task in item.task.distillation.training_tasks
+        } == {item.labels["x"]}
 
 
 @pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
@@ -141,14 +151,20 @@ def test_a_note_says_where_networks_see_more_jobs(name, series):
 def test_figures_of_the_same_runs_share_their_tasks():
     keys = [
         {item.task.key for item in load_experiment(name).items(Budget(quick=True))}
-        for name in ("cocorl-fig5", "cocorl-fig6", "cocorl-fig10")
+        for name in ("cocorl-fig5", "cocorl-fig6", "cocorl-fig8")
     ]
     assert keys[0] == keys[1] == keys[2]
+    costs = [
+        {item.task.key for item in load_experiment(name).items(Budget(quick=True))}
+        for name in ("cocorl-fig10", "cocorl-fig11", "cocorl-fig12")
+    ]
+    assert costs[0] < costs[1]
+    assert costs[0] == costs[1] & costs[2]
 
 
 def test_runs_of_one_key_under_two_names_are_two_tasks(tmp_path):
-    names = ("cocorl-fig5", "cocorl-fig11", "cocorl-fig12")
-    items = [item for name in names for item in load_experiment(name).items(Budget(quick=True))]
+    names = ("rare-fig4", "what-earns-the-margin")
+    items = [item for name in names for item in load_experiment(name).items(Budget())]
     store = Store(tmp_path)
     run = {store.folder(task) for task in unique_tasks(items)}
     assert run >= {store.folder(item.task) for item in items}
@@ -214,10 +230,16 @@ def test_baselines_play_the_same_episodes():
         (DQN, Scenario("ResourcePool-10", {"episode_steps": 60})),
         (MASKABLE_PPO, Scenario("ResourcePool-10", {"episode_steps": 60})),
         (SC20_A2C, sc20_scenario(0.6).with_kwargs(episode_steps=60)),
+        (RARE, Scenario("ResourcePool-10", {"episode_steps": 60})),
+        (SC20, sc20_scenario(0.6).with_kwargs(episode_steps=60)),
+        (cocorl(2000.0), Scenario("ResourcePool-10", {"episode_steps": 60})),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_training_is_judged_at_its_checkpoints(learner, scenario):
+    if learner.algorithm == "recurrent_pid_ppo":
+        small = {**learner.hyperparameters, "n_envs": 4, "n_steps": 64, "batch_size": 64}
+        learner = dataclasses.replace(learner, hyperparameters=small)
     task = Training(scenario, learner, 600, 0, 3, checkpoints=2, episodes_along=2)
     outcome = task.compute()
     episodes = outcome.tables["episodes"]
@@ -225,6 +247,24 @@ def test_a_training_is_judged_at_its_checkpoints(learner, scenario):
     assert (episodes["trained_seconds"] >= 0).all()
     assert episodes["total_job_value_ratio"].between(0, 1).all()
     assert "model.zip" in outcome.files
+
+
+def test_a_training_is_judged_where_it_is_told_to_be_the_untrained_model_included():
+    learner = dataclasses.replace(
+        MASKABLE_PPO, hyperparameters={"n_envs": 4, "n_steps": 25, "batch_size": 50}
+    )
+    task = Training(
+        Scenario("ResourcePool-10", {"episode_steps": 60}),
+        learner,
+        300,
+        0,
+        2,
+        judged_at=(0, 150),
+        episodes_along=1,
+    )
+    episodes = task.compute().tables["episodes"]
+    assert sorted(episodes["trained_decisions"].unique()) == [0, 152, 300]
+    assert task.key != dataclasses.replace(task, judged_at=()).key
 
 
 def test_checkpoints_before_the_end_have_a_quarter_of_the_episodes():
@@ -279,7 +319,7 @@ def test_heuristics_suspend_where_jobs_may_be_suspended():
 
     assert suspending("rare-fig4") == []
     found = suspending("sc20-fig6")
-    assert {settings["offered_load"] for settings, _ in found} == {0.2, 0.6, 1.0}
+    assert {settings["offered_load"] for settings, _ in found} == set(ALL_ARRIVALS)
     for settings, labels in found:
         # As many jobs as the distilled policy chooses from, and no late ones in the way.
         assert settings["mask"] == "now_on_time"

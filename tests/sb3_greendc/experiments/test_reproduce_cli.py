@@ -101,6 +101,8 @@ def test_unknown_names_and_files_are_one_line(capsys):
     for arguments, said in (
         (["rare-fig44"], "rare-fig4"),
         (["rare-fig5", "--job-log", "nowhere.swf"], "nowhere.swf: no such file"),
+        (["rare-fig3", "--weather", "nowhere.csv"], "--weather nowhere.csv: no such file"),
+        (["vcc-shift", "--google", "nowhere"], "--google nowhere: no such folder"),
     ):
         with pytest.raises(SystemExit) as stopped:
             reproduce.main(arguments)
@@ -121,7 +123,8 @@ def test_headlines_have_the_best_learner_of_each_point():
     rows = [
         {
             **{"series": "jobs", "x": x, "metric": "total_job_value", "learner": name, "seeds": 1},
-            **{"against": rival, "form": "hvf/skip", "ours": value, "theirs": 1.0, "printed_percent": 18.0},
+            **{"against": rival, "form": "hvf/skip", "ours": value, "theirs": 1.0, "kind": "learner"},
+            **{"printed_low": 18.0, "printed_high": 25.0, "verdict": "within"},
             **{
                 "margin_percent": margin - 5 * k,
                 "low": 0.0,
@@ -134,7 +137,14 @@ def test_headlines_have_the_best_learner_of_each_point():
         for name, (value, margin) in learners.items()
         for k, rival in enumerate(against)
     ]
-    table = pages.headlines(pd.DataFrame(rows))
+    chance = [
+        {**row, "learner": "uniformly random, masked", "kind": "control", "ours": 9.0, "margin_percent": 7.0}
+        for row in rows
+        if row["against"] == against[0] and row["learner"] == "weak"
+    ]
+    table = pages.headlines(pd.DataFrame([*rows, *chance]))
+    assert table["uniformly random, masked, %"].tolist() == ["+7.0 [+0.0, +40.0]"] * 2
+    assert table["printed, %"].tolist() == ["18 to 25"] * 2
     assert table["best learner"].tolist() == ["strong (1)"] * 2
     assert table["over the papers' best, %"].tolist() == ["+30.0 [+0.0, +40.0]"] * 2
     assert table["over the best non-learning baseline, %"].str.startswith("+20.0").all()
@@ -154,7 +164,9 @@ def test_margins_show_a_form_once_at_each_point():
         {
             **common,
             **{"x": x, "against": against, "form": form, "percent_of_bound": 70.0},
-            "printed_percent": 18.0 if (x, against) == (10, "hvf") else float("nan"),
+            "printed_low": 18.0 if (x, against) == (10, "hvf") else float("nan"),
+            "printed_high": 18.0,
+            "verdict": "below",
         }
         for x in (10, 20)
         for against, form in rivals.items()
@@ -179,6 +191,16 @@ def test_an_estimate_stands_with_its_interval_and_no_row_is_left_out():
     assert table["carbon, %"].tolist() == ["-5.0 [-6.0, -4.0]"] * 50
 
 
+def test_list_says_which_budgets_were_run(tmp_path):
+    assert reproduce.was_run(tmp_path) == "no"
+    for record, said in (
+        ({"budget": "quick", "seeds": None}, "quick"),
+        ({"budget": "full", "seeds": 1}, "full, 1 seed(s)"),
+    ):
+        (tmp_path / "run.json").write_text(json.dumps(record))
+        assert reproduce.was_run(tmp_path) == said
+
+
 def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
     run("--quick")
     monkeypatch.setattr(pages, "experiment_names", lambda: ("toys", "others"))
@@ -187,9 +209,9 @@ def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
     target.mkdir()
     (target / "introduction.txt").write_text("# Results\n")
     (target / "remarks.json").write_text('{"toys": "Toys are small."}')
-    page = pages.publish(tmp_path / "out", target).read_text()
+    page = pages.publish(tmp_path / "out", target).read_text() + (target / "beyond.md").read_text()
     in_full = "| `toys` | `python scripts/reproduce.py toys --quick` | 10 s |"
     for part in ("# Results", "toys --quick", "Toys are small.", "`others`", "toys/results.csv", in_full):
         assert part in page
-    again = pages.publish(tmp_path / "nothing", target).read_text()
+    again = pages.publish(tmp_path / "nothing", target).read_text() + (target / "beyond.md").read_text()
     assert again == page

@@ -1,0 +1,130 @@
+"""What CoCoRL's figures on cost share: the accrued cost of delay by arrival rate, on the log.
+
+The cost is the number of delayed jobs in each step, summed over an episode; limits and gains are those that
+the paper prints, and the learner is the one that it describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sb3_greendc.experiments.cocorl.loads import LOADS, STEPS
+from sb3_greendc.experiments.comparison import best_form, final, margin, matrix, summary
+from sb3_greendc.experiments.controls import CONTROLS, controls
+from sb3_greendc.experiments.episodes import Baselines, all_variants
+from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.figures import lines
+from sb3_greendc.experiments.sweep import METRICS, budgets
+from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.training import Learner
+
+COST = "accrued_cost"
+UNIT = "accrued cost of an episode\n(delayed job-steps)"
+PAPERS = ("sjf", "qos", "hvf", "fcfs")
+QUICK_LOADS = (0.2, 0.8, 1.2)
+FULL_SEEDS = 3
+
+
+def scenario(budget: Budget, load: float) -> Scenario:
+    """Return ten units on the log at a load; the cost is the environment's own: delayed jobs in each step."""
+    return Scenario("ResourcePool-10", {"offered_load": load, "workload": budget.hpc_workload})
+
+
+def items(budget: Budget, learners: Sequence[Learner]) -> list[Item]:
+    """Return at each load the heuristics, chance, and the runs of each learner."""
+    found: list[Item] = []
+    for load in budget.pick(QUICK_LOADS, LOADS):
+        at = scenario(budget, load)
+        tested = at.with_kwargs(episode_steps=STEPS)
+        tasks = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), budget.episodes)]
+        tasks += controls(tested, dict(ON_TIME), budget.episodes)
+        for learner in learners:
+            tasks += budget.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)
+        found += labelled(tasks, series=f"HPC log ({budget.hpc_name})", x=load)
+    return found
+
+
+def cheapest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return each of the papers' heuristics in the budget that earns more, chance, and the learners."""
+    parts = []
+    for _, at_point in rows.groupby(["series", "x"], sort=False):
+        last = final(at_point)
+        for name in PAPERS:
+            budget = best_form(last, [name], "total_job_value", dispatch="skip")
+            parts.append(last[last["policy"] == budget].assign(policy=name))
+        parts.append(last[last["policy"].isin(CONTROLS) | last["baseline"].isna()])
+    return pd.concat(parts, ignore_index=True)
+
+
+def compare_costs(rows: pd.DataFrame, learners: Sequence[str]) -> pd.DataFrame:
+    """Return by how many per cent each learner costs more than each heuristic, and than each other learner.
+
+    :param rows: of :func:`cheapest`
+    :param learners: their names
+    """
+    return pd.DataFrame(row for row in _compared(rows, learners))
+
+
+def _compared(rows: pd.DataFrame, learners: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for (series, x), at in rows.groupby(["series", "x"], sort=False):
+        costs = {str(name): matrix(of_name, COST) for name, of_name in at.groupby("policy", sort=False)}
+        for k, learner in enumerate(learners):
+            for rival in (*PAPERS, *CONTROLS, *learners[:k]):
+                found = margin(costs[learner], costs[rival])
+                yield {
+                    "series": series,
+                    "x": x,
+                    "metric": COST,
+                    "learner": learner,
+                    "kind": "learner",
+                    "seeds": len(costs[learner]),
+                    "against": rival,
+                    "ours": costs[learner].mean(),
+                    "theirs": costs[rival].mean(),
+                    "margin_percent": found.estimate,
+                    "low": found.low,
+                    "high": found.high,
+                }
+
+
+def draw(rows: pd.DataFrame, table: pd.DataFrame, learners: Mapping[str, float]) -> Figure:
+    """Draw cost over the load on a logarithmic axis, with the limits.
+
+    :param rows: of :func:`cheapest`
+    :param table: their summary
+    :param learners: the learners' names, and their limits
+    """
+    shown = [*PAPERS, "uniformly random, masked", *learners]
+    figure = lines(table, COST, shown, "offered load", UNIT, budgets(rows, list(learners)))
+    for panel in figure.axes:
+        panel.set_yscale("log")
+        for limit in sorted(set(learners.values())):
+            panel.axhline(limit, color="black", lw=0.9, ls="--")
+            panel.annotate(
+                f"limit {limit:,.0f}", (0.01, limit), xycoords=("axes fraction", "data"), fontsize="x-small"
+            )
+    return figure
+
+
+def cost_experiment(name: str, title: str, learners: Sequence[tuple[Learner, float]]) -> Experiment:
+    """Return a figure of costs over the load.
+
+    :param name: of the experiment
+    :param title: what it shows
+    :param learners: with their limits
+    """
+    limits = {learner.name: limit for learner, limit in learners}
+
+    def analyze(results: Results, _form: Budget) -> Analysis:
+        rows = cheapest(results.table())
+        table = summary(rows, METRICS)
+        tables = {"comparison": compare_costs(rows, list(limits)), "results": table}
+        return Analysis(tables, {"figure": draw(rows, table, limits)})
+
+    return Experiment(
+        name, title, lambda budget: items(budget, [learner for learner, _ in learners]), analyze
+    )

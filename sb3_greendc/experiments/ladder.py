@@ -1,0 +1,271 @@
+"""What earns the margin: six headline points, from the papers' heuristics to the bound, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sb3_greendc.evaluation.policy_specs import PRETRAINED
+from sb3_greendc.experiments.bounds import BOUND
+from sb3_greendc.experiments.claims import BEST_OF_PAPER
+from sb3_greendc.experiments.comparison import BEST_MASKED, VALUE, best_form, final, margin, matrix
+from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, masked
+from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines, Variant
+from sb3_greendc.experiments.experiment import (
+    LOOKAHEAD,
+    ON_TIME,
+    Analysis,
+    Budget,
+    Experiment,
+    Results,
+    labelled,
+)
+from sb3_greendc.experiments.figures import panels
+from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, cocorl
+from sb3_greendc.experiments.rollouts import strong
+from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
+from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.training import Learner
+from sb3_greendc.runs.pretrained import release_for
+
+AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
+NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
+QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pid_ppo": 40_000}
+"""The quick budget's budgets, the same for all rungs of a point."""
+
+CHOICE_ONLY = {"skip_forced": True}
+"""For DiscreteSAC, which has no discount by time: it decides only where it has a choice, so that decisions
+and time keep closer together."""
+
+_SET: Mapping[str, Any] = {
+    "features_extractor_kwargs": {"job_dim": 64, "context_dim": 64},
+    "net_arch": [64, 64],
+}
+
+
+def _adding(learner: Learner, steps: Mapping[str, Mapping[str, Any]]) -> tuple[Learner, ...]:
+    """Return a learner and what it becomes as one ingredient after another is added.
+
+    :param learner: as printed
+    :param steps: for each rung ``choice`` and ``hyperparameters`` to add, or an ``algorithm``
+    """
+    quick = QUICK_DECISIONS[learner.algorithm]
+    found = [replace(learner, name=f"{learner.name}: {AS_PRINTED}", quick_decisions=quick)]
+    for rung, changes in steps.items():
+        last = found[-1]
+        found.append(
+            replace(
+                last,
+                name=f"{learner.name}: {rung}",
+                algorithm=changes.get("algorithm", last.algorithm),
+                choice={**last.choice, **changes.get("choice", {})},
+                hyperparameters=changes.get(
+                    "all", {**last.hyperparameters, **changes.get("hyperparameters", {})}
+                ),
+            )
+        )
+    return tuple(found)
+
+
+RARE_RUNGS = _adding(
+    RARE,
+    {
+        MASK: {"choice": ON_TIME},
+        TIME: {"choice": CHOICE_ONLY},
+        NETWORK: {"hyperparameters": {"policy_kwargs": {"features_extractor": "job_set", **_SET}}},
+        AHEAD: {"choice": LOOKAHEAD},
+    },
+)
+SC20_RUNGS = _adding(
+    SC20,
+    {
+        MASK: {"choice": ON_TIME},
+        TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
+        NETWORK: {"hyperparameters": {"policy": "JobSetPolicy", "policy_kwargs": dict(_SET)}},
+        AHEAD: {"choice": LOOKAHEAD},
+    },
+)
+COCORL_RUNGS = _adding(
+    cocorl(COCORL_LIMITS[0]),
+    {
+        MASK: {"choice": ON_TIME},
+        NETWORK: {
+            "algorithm": "pid_ppo",
+            "hyperparameters": {
+                "policy": "CostJobSetPolicy",
+                "policy_kwargs": {"features_extractor": "job_set", "share_cost_features_extractor": False},
+            },
+        },
+        TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
+        AHEAD: {"choice": LOOKAHEAD},
+    },
+)
+"""The network that scores jobs has no memory: it comes before the discount by time, which the recurrent
+learner's sequences do not have."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A headline point.
+
+    :param name: what the figure calls it
+    :param scenario: the scenario
+    :param rungs: the paper's learner, as printed and with one ingredient after another
+    :param papers: the paper's heuristics
+    :param quick: whether the quick budget trains the learners here
+    """
+
+    name: str
+    scenario: Scenario
+    rungs: tuple[Learner, ...]
+    papers: tuple[str, ...] = PAPER
+    quick: bool = False
+
+
+_COCORL_PAPERS = (*PAPER, "edf")
+
+
+def _cocorl(load: float) -> Headline:
+    at = Scenario("ResourcePool-10", {"offered_load": load})
+    return Headline(f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, _COCORL_PAPERS)
+
+
+POINTS = (
+    *(
+        Headline(
+            f"RARE, {size} units",
+            Scenario(f"ResourcePool-{size}"),
+            RARE_RUNGS,
+        )
+        for size in (10, 100, 300)
+    ),
+    Headline("SC20, 60 % arrivals", sc20_scenario(0.6), SC20_RUNGS, ("fcfs", "hvf"), True),
+    _cocorl(0.6),
+    _cocorl(1.0),
+)
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return at each point the baselines, chance, the bound, the learners, and the distilled policy."""
+    found: list[Item] = []
+    for point in POINTS:
+        tasks = [*budget.baselines(point.scenario), shipped(budget, point.scenario)]
+        if point.quick or not budget.quick:
+            for learner in point.rungs:
+                tasks += budget.trainings(point.scenario, learner, full_seeds=3)
+        found += labelled(tasks, series=point.name, x="")
+    return found
+
+
+def shipped(budget: Budget, scenario: Scenario) -> Baselines:
+    """Return the distilled policy that ships for a scenario, by itself, and in full guiding rollouts, too."""
+    release = release_for(scenario.env_id)
+    acting = scenario.with_kwargs(**release.choice, episode_steps=budget.test_steps)
+    guided = {**strong(budget.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
+    variants = budget.pick((Variant(PRETRAINED),), (Variant(PRETRAINED), Variant("rollout", guided)))
+    return Baselines(acting, variants, budget.episodes)
+
+
+def analyze(results: Results, budget: Budget) -> Analysis:
+    """Return the table of all rungs, and the figure."""
+    rows = results.table()
+    table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
+    note = (
+        'Rungs add up from "learner as printed" on. The quick budget trains the learners at SC20\'s point '
+        "alone, for 50,000 of the paper's 2.5 million decisions, and leaves guided rollouts out."
+    )
+    return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
+
+
+def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:
+    """Return a row for each rung of a point that was run."""
+    rows = final(rows)
+    papers = best_form(rows, point.papers, VALUE, dispatch="skip")
+    theirs = matrix(rows[rows["policy"] == papers], VALUE)
+    policies = {
+        BEST_OF_PAPER: papers,
+        BEST_MASKED: best_form(rows, masked(point.papers), VALUE),
+        UNIFORM_MASKED: UNIFORM_MASKED,
+        ORDER_MASKED: ORDER_MASKED,
+        "best heuristic of any form": best_form(rows, (*HEURISTICS, *masked(HEURISTICS)), VALUE),
+        **{learner.name.split(": ")[1]: learner.name for learner in point.rungs},
+        "distilled from the planner": best_form(rows, [PRETRAINED], VALUE),
+        "guided rollouts": best_form(rows, ["rollout"], VALUE),
+    }
+    for rung, policy in policies.items():
+        ours = rows[rows["policy"] == policy]
+        if ours.empty:
+            continue
+        values = matrix(ours, VALUE)
+        found = margin(values, theirs)
+        learned = ours["baseline"].isna().all()
+        yield {
+            "series": point.name,
+            "rung": rung,
+            "policy": policy,
+            "seeds": len(values) if learned else None,
+            "decisions": ours["trained_decisions"].max() if learned else None,
+            "value_ratio": ours["total_job_value_ratio"].mean(),
+            "margin_percent": found.estimate,
+            "low": found.low,
+            "high": found.high,
+        }
+    yield from _bound(rows, point, papers)
+
+
+def _bound(rows: pd.DataFrame, point: Headline, papers: str | None) -> Iterator[dict[str, Any]]:
+    """Return the bound's row, compared in the episodes that have one."""
+    bound = rows[rows["policy"] == BOUND]
+    if bound.empty:
+        return
+    theirs = rows[(rows["policy"] == papers) & rows["episode"].isin(bound["episode"])]
+    found = margin(matrix(bound, VALUE), matrix(theirs, VALUE))
+    ends = {"margin_percent": found.estimate, "low": found.low, "high": found.high}
+    share = theirs["total_job_value_ratio"].mean() * (1 + found.estimate / 100)
+    yield {"series": point.name, "rung": "bound", "policy": BOUND, "value_ratio": share, **ends}
+
+
+COLORS = {
+    BEST_OF_PAPER: "#3182bd",
+    BEST_MASKED: "#08306b",
+    UNIFORM_MASKED: "#bdbdbd",
+    ORDER_MASKED: "#8c8c8c",
+    "best heuristic of any form": "#e6842a",
+    "distilled from the planner": "#c0392b",
+    "guided rollouts": "#6b0f1a",
+    "bound": "#000000",
+}
+"""Of the rungs; the learners are green."""
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    """Draw a panel for each point, a bar for each rung, with its margin written beside it."""
+    names = list(table["series"].unique())
+    figure, axes = panels(names, columns=3)
+    figure.set_size_inches(16, 9)
+    for panel, name in zip(axes, names, strict=True):
+        rows = table[table["series"] == name].iloc[::-1].reset_index(drop=True)
+        colors = [COLORS.get(rung, "#2a9d5c") for rung in rows["rung"]]
+        spread = abs(rows[["low", "high"]].to_numpy().T - rows["margin_percent"].to_numpy())
+        panel.barh(rows.index, rows["margin_percent"], xerr=spread, color=colors, error_kw={"lw": 0.8})
+        for k, row in rows.iterrows():
+            at = max(row["high"], 0.0)
+            panel.annotate(f" {row['margin_percent']:+.0f}", (at, k), va="center", fontsize="small")
+        panel.set_yticks(rows.index, rows["rung"], fontsize="small")
+        panel.grid(axis="y", visible=False)
+        panel.axvline(0, color="#555555", lw=0.8)
+        panel.set_xlabel("value over the best of the papers' heuristics, per cent")
+        panel.margins(x=0.12)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "what-earns-the-margin",
+    "six headline points, from the papers' heuristics to the bound, step by step",
+    items,
+    analyze,
+)
