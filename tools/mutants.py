@@ -99,6 +99,16 @@ class Mutation:
                 raise MutationError(f"mutation {self.name!r}: there is no test {test}")
 
 
+def mutations(path: str, tests: tuple[str, ...], *changes: tuple[str, str, str]) -> tuple[Mutation, ...]:
+    """Return the mutations of a file that the same tests ought to notice.
+
+    :param path: of the file
+    :param tests: arguments of pytest
+    :param changes: name, text, and what takes its place
+    """
+    return tuple(Mutation(name, path, old, new, tests) for name, old, new in changes)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a run of tests.

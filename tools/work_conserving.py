@@ -10,15 +10,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from greendc.baselines.resource_pool.work_conserving import start_where_idle
 from numpy.typing import NDArray
 from sb3_contrib.common.maskable.utils import get_action_masks
 
+from greendc.baselines.resource_pool.work_conserving import start_where_idle
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import Contestant, contestants, takes_masks
 from sb3_greendc.evaluation.policy_specs import WORK_CONSERVING
@@ -84,7 +85,7 @@ def _longest_waits(view: Any) -> NDArray[np.float64]:
 
 
 def compare(source: str, env_id: str, load: float, n_episodes: int) -> list[dict[str, Any]]:
-    """Return the row of a policy, and that of the same policy with the guard, whose differences are paired."""
+    """Return the rows of a policy and of the same with the guard, the latter with paired differences."""
     plain, guarded = (
         play(one, env_id, load, n_episodes)
         for one in contestants([source, f"{WORK_CONSERVING}:{source}"], f"{env_id}-v0")
@@ -107,7 +108,7 @@ def compare(source: str, env_id: str, load: float, n_episodes: int) -> list[dict
 
 def markdown(results: pd.DataFrame) -> str:
     """Return the table of a CSV: the policy as it is, and what the guard changes."""
-    limits = list(zip(CLASSES, CLASSES[1:], strict=False))
+    limits = pairwise(CLASSES)
     waits = [f"longest wait, QoS {low:g}-{high:g}" for low, high in limits]
     lines = [["pool", "load", "episodes that idle", "idle steps (longest)", *RATIOS, *waits]]
     lines.append(["---"] * len(lines[0]))
