@@ -92,10 +92,9 @@ class Mutation:
                 f"mutation {self.name!r}: {self.path}: no Python any more: {error}"
             ) from error
         for test in self.tests:
-            file, _, rest = test.partition("::")
-            function = rest.rpartition("::")[2].partition("[")[0]
-            path = root / file
-            if not path.exists() or (function and f"def {function}(" not in path.read_text(encoding="utf-8")):
+            file, *names = test.partition("[")[0].split("::")
+            source = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
+            if not source or not all(f"def {name}(" in source or f"class {name}" in source for name in names):
                 raise MutationError(f"mutation {self.name!r}: there is no test {test}")
 
 

@@ -136,7 +136,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/crr/crr.py",
-        ("tests/sb3_greendc/crr/test_crr_saving.py", "tests/sb3_greendc/crr/test_crr.py"),
+        ("tests/sb3_greendc/core/test_target_networks.py",),
         (
             "crr-targets-move-too-seldom",
             "self._n_updates % self.config.target_update_interval == 0",
@@ -145,7 +145,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/core/target_networks.py",
-        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py",),
+        ("tests/sb3_greendc/core/test_target_networks.py",),
         (
             "targets-move-the-other-way",
             "th._foreach_lerp_(self._target, self._online, tau)",
@@ -213,28 +213,53 @@ OFF_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/discrete_sac/discrete_sac.py",
-        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py",),
+        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_target_of_the_algorithm",),
         ("dsac-target-mask-of-the-present-state", "action_mask_of(batch.next_observations),", "mask,"),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        (
+            "tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_target_of_the_algorithm",
+            "tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_entropy_follows_its_target",
+        ),
         (
             "dsac-actor-without-mask",
             "log_pi = masked_log_softmax(logits, mask)",
             "log_pi = masked_log_softmax(logits, None)",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        ("tests/sb3_greendc/discrete_sac/test_targets.py",),
         (
             "dsac-target-of-the-online-critics",
             "next_q = policy.target_q_values(batch.next_observations)",
             "next_q = policy.q_values(policy.encode(batch.next_observations))",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        (
+            "tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_target_entropy_ratio_decays_to_its_final_value",
         ),
         (
             "dsac-entropy-ratio-runs-backwards",
             "(self.target_entropy_ratio - final) * remaining",
             "(self.target_entropy_ratio - final) * (1.0 - remaining)",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_entropy_at_collection_is_stored",),
         (
             "dsac-warm-up-entropy-counts-invalid-actions",
             "np.log(masks.sum(axis=1))",
             "np.log(np.full(len(masks), masks.shape[1]))",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_resuming_is_exact",),
         (
             "dsac-saved-without-its-temperature",
             '[*state_dicts, "ent_coef_optimizer"], ["log_ent_coef"]',
@@ -250,6 +275,10 @@ OFF_POLICY: tuple[Mutation, ...] = (
             '["policy", "policy.actor_optimizer", "policy.critic_optimizer"]',
             '["policy", "policy.actor_optimizer"]',
         ),
+    ),
+    *mutations(
+        "sb3_greendc/discrete_sac/discrete_sac.py",
+        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_second_learn_does_not_join_episodes",),
         ("dsac-second-call-joins-episodes", "buffer.end_trajectories()", "buffer.size()"),
     ),
     *mutations(

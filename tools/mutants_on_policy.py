@@ -42,14 +42,22 @@ ON_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/pid_ppo/buffers.py",
-        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py",),
+        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_cost_values_and_returns",),
         (
             "pid-time-limit-value-not-discounted",
             "costs[step, index] += gamma * value",
             "costs[step, index] += value",
         ),
         ("pid-every-end-as-a-time-limit", 'infos[index].get("TimeLimit.truncated", False)', "True"),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/buffers.py",
+        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_last_observations_are_copied",),
         ("pid-last-observation-not-copied", "int(index), deepcopy(last_obs)", "int(index), last_obs"),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/buffers.py",
+        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_minibatches_keep_rows_together",),
         (
             "pid-costs-not-flattened",
             "self.cost_returns = self.swap_and_flatten(self.cost_returns)",
@@ -58,35 +66,52 @@ ON_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/pid_ppo/lagrangian.py",
-        (
-            "tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py",
-            "tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py",
-        ),
+        ("tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py::test_save_load_resume",),
         (
             "pid-saved-without-its-controller",
             'return [*state_dicts, "controller"], variables',
             "return state_dicts, variables",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/lagrangian.py",
+        ("tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py::test_without_limit_it_is_ppo",),
         (
             "pid-entropy-is-punished",
             "loss = policy_loss + self.ent_coef * entropy_loss",
             "loss = policy_loss - self.ent_coef * entropy_loss",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/lagrangian.py",
+        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_controller_sees_whole_episodes",),
         (
             "pid-multiplier-never-moves",
             "self.controller.update(self.episode_costs.take_mean(self.min_episodes))",
             "self.episode_costs.take_mean(self.min_episodes)",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/lagrangian.py",
+        ("tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py::test_advantage_modes",),
         (
             "pid-reward-advantages-alone",
             "buffer.combine_advantages(self.lagrange_multiplier, self.adv_norm)",
             "buffer.combine_advantages(0.0, self.adv_norm)",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/lagrangian.py",
+        ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_cost_values_and_returns",),
         (
             "pid-cost-gamma-of-the-reward",
             "self._last_episode_starts, self.cost_gamma, self.cost_gae_lambda",
             "self._last_episode_starts, self.gamma, self.cost_gae_lambda",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/lagrangian.py",
+        ("tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py::test_without_limit_it_is_ppo",),
         (
             "pid-not-clipped",
             "policy_loss = -th.min(advantages * ratio, advantages * clipped_ratio)",

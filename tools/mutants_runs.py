@@ -64,26 +64,14 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        ("tests/sb3_greendc/runs/test_training_state.py",),
         ("resume-without-torchs-random-state", 'th.set_rng_state(states["torch"])', "th.get_rng_state()"),
-    ),
-    *mutations(
-        "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-vcc]",),
         (
             "resume-without-numpys-random-state",
             'np.random.set_state(states["numpy"])',
             "np.random.get_state()",
         ),
-    ),
-    *mutations(
-        "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py",),
         ("resume-without-pythons-random-state", 'random.setstate(states["python"])', "random.getstate()"),
-    ),
-    *mutations(
-        "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
         (
             "resume-random-states-too-early",
             "        _set_random_states(saved.random)",
@@ -118,7 +106,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py", "tests/sb3_greendc/test_checkpoints.py"),
+        ("tests/sb3_greendc/runs/test_training_state.py",),
         ("resume-with-a-new-clock", "model._num_timesteps_at_start = saved.start_steps", "saved.start_steps"),
     ),
     *mutations(

@@ -1,4 +1,4 @@
-"""Masks, targets and batches of an update, where each can be mistaken for another and nothing else shows it."""
+"""Masks, targets and batches of an update, each of which can be mistaken for another."""
 
 from __future__ import annotations
 

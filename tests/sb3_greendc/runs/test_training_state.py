@@ -1,0 +1,48 @@
+"""What a checkpoint holds beside networks: random states, clocks and steps of the run."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import torch as th
+from stable_baselines3 import PPO
+
+from sb3_greendc.runs.training_state import Resumption, pickle_state
+
+
+def model() -> PPO:
+    return PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, seed=0, device="cpu")
+
+
+def draws() -> tuple[float, float, float]:
+    return random.random(), float(np.random.random()), float(th.rand(()))  # noqa: NPY002
+
+
+def test_every_global_generator_goes_on() -> None:
+    trained = model().learn(32)
+    state = pickle_state(trained)
+    expected = draws()
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    th.manual_seed(5)
+    fresh = model()
+    fresh.set_logger(trained.logger)
+    Resumption(fresh, state).finish()
+    assert draws() == expected
+
+
+def test_the_clock_and_the_first_step_of_the_run_go_on() -> None:
+    """Speed and progress are those of the whole run, whenever it was resumed."""
+    trained = model().learn(32)
+    trained._num_timesteps_at_start = 7
+    trained.start_time = time.time_ns() - 10**12
+    state = pickle_state(trained)
+    fresh = model()
+    fresh.set_logger(trained.logger)
+    resumption = Resumption(fresh, state)
+    fresh._num_timesteps_at_start, fresh.start_time = 32, time.time_ns()
+    resumption.finish()
+    assert fresh._num_timesteps_at_start == 7
+    assert 1000.0 <= (time.time_ns() - fresh.start_time) / 1e9 < 2000.0
