@@ -141,4 +141,28 @@ SIMULATORS: tuple[Mutation, ...] = (
             "24 * np.arange(0, CLIMATOLOGY_DAYS)",
         ),
     ),
+    *mutations(
+        "envs/greendc/baselines/resource_pool/work_conserving.py",
+        ("tests/greendc/baselines/test_work_conserving.py",),
+        (
+            "guard-starts-late-jobs",
+            'may_start &= now + steps <= jobs["latest"]',
+            'may_start &= now <= jobs["latest"]',
+        ),
+        (
+            "guard-starts-what-cannot-start-now",
+            '& (jobs["found_start"] == now)',
+            '& (jobs["found_start"] >= now)',
+        ),
+        (
+            "guard-starts-beside-running-jobs",
+            "& ~state.counts[:, : config.resource_types].any(axis=1)",
+            "& True",
+        ),
+        (
+            "guard-changes-the-policys-jobs",
+            "idle = (actions == config.ready_pool_size + 1) &",
+            "idle = (actions >= 0) &",
+        ),
+    ),
 )

@@ -110,12 +110,12 @@ def markdown(results: pd.DataFrame) -> str:
     """Return the table of a CSV: the policy as it is, and what the guard changes."""
     limits = pairwise(CLASSES)
     waits = [f"longest wait, QoS {low:g}-{high:g}" for low, high in limits]
-    lines = [["pool", "load", "episodes that idle", "idle steps (longest)", *RATIOS, *waits]]
+    lines = [["policy", "load", "episodes that idle", "idle steps (longest)", *RATIOS, *waits]]
     lines.append(["---"] * len(lines[0]))
     guarded = results[results["guard"]].reset_index(drop=True)
     for i, plain in results[~results["guard"]].reset_index(drop=True).iterrows():
         row = guarded.loc[i]
-        cells = [f"`{plain['env_id']}`", f"{plain['load']:g}"]
+        cells = [f"`{plain['policy']}`", f"{plain['load']:g}"]
         cells.append(f"{plain['idle_episodes']} of {plain['episodes']}")
         cells.append(f"{plain['idle_steps']} ({plain['longest_idle']})")
         for name in RATIOS:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 
 import numpy as np
 import torch as th
 from stable_baselines3 import PPO
 
+from sb3_greendc.runs.checkpoints import Checkpoint
+from sb3_greendc.runs.resume import Checkpointing
 from sb3_greendc.runs.training_state import Resumption, pickle_state
 
 
@@ -46,3 +49,11 @@ def test_the_clock_and_the_first_step_of_the_run_go_on() -> None:
     resumption.finish()
     assert fresh._num_timesteps_at_start == 7
     assert 1000.0 <= (time.time_ns() - fresh.start_time) / 1e9 < 2000.0
+
+
+def test_checkpoints_stay_in_step_after_a_resumption(tmp_path: Path) -> None:
+    """They are due at multiples of the interval, however often the run is resumed."""
+    trained = model().learn(32)
+    checkpointing = Checkpointing(tmp_path, 50, {})
+    checkpointing.resume(trained, Checkpoint(tmp_path, 64, {}, {}, pickle_state(trained)))
+    assert checkpointing.resumed_at == 64 and checkpointing._due == 100
