@@ -111,7 +111,7 @@ ON_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/pid_ppo/lagrangian.py",
-        ("tests/sb3_greendc/pid_ppo/test_pid_lagrangian_ppo.py::test_without_limit_it_is_ppo",),
+        ("tests/sb3_greendc/pid_ppo/test_clipping_and_state.py",),
         (
             "pid-not-clipped",
             "policy_loss = -th.min(advantages * ratio, advantages * clipped_ratio)",
@@ -151,6 +151,10 @@ ON_POLICY: tuple[Mutation, ...] = (
             "self._multiplier = self._clip(sum(self.terms))",
             "self._multiplier = max(sum(self.terms), 0.0)",
         ),
+    ),
+    *mutations(
+        "sb3_greendc/pid_ppo/controller.py",
+        ("tests/sb3_greendc/pid_ppo/test_clipping_and_state.py",),
         (
             "pid-integral-not-restored",
             'self._integral = float(state["integral"])',

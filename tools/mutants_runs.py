@@ -102,11 +102,11 @@ RUNS: tuple[Mutation, ...] = (
             "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-vcc]",
         ),
         ("resume-without-the-log", "model.logger.load_state_dict(saved.logger)", "model.logger.state_dict()"),
-        ("resume-without-callbacks", "vars(callback).update(values)", "vars(callback)"),
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
         ("tests/sb3_greendc/runs/test_training_state.py",),
+        ("resume-without-callbacks", "vars(callback).update(values)", "vars(callback)"),
         ("resume-with-a-new-clock", "model._num_timesteps_at_start = saved.start_steps", "saved.start_steps"),
     ),
     *mutations(
@@ -132,7 +132,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-normalized]",),
+        ("tests/sb3_greendc/runs/test_training_state.py",),
         (
             "resume-wrappers-without-their-class",
             "vars(obj).update(state, class_attributes=dict(inspect.getmembers(type(obj))))",
@@ -224,7 +224,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/evaluation/episodes.py",
-        ("tests/sb3_greendc/test_evaluation.py::test_a_model_plays_its_most_likely_action",),
+        ("tests/sb3_greendc/evaluation/test_most_likely_actions.py",),
         (
             "evaluation-samples-where-it-should-not",
             "deterministic=deterministic, **masks",

@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch as th
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.runs.checkpoints import Checkpoint
 from sb3_greendc.runs.resume import Checkpointing
@@ -27,12 +30,13 @@ def test_every_global_generator_goes_on() -> None:
     trained = model().learn(32)
     state = pickle_state(trained)
     expected = draws()
+    fresh = model()  # seeds the generators
+    fresh.set_logger(trained.logger)
+    resumption = Resumption(fresh, state)
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     th.manual_seed(5)
-    fresh = model()
-    fresh.set_logger(trained.logger)
-    Resumption(fresh, state).finish()
+    resumption.finish()
     assert draws() == expected
 
 
@@ -57,3 +61,42 @@ def test_checkpoints_stay_in_step_after_a_resumption(tmp_path: Path) -> None:
     checkpointing = Checkpointing(tmp_path, 50, {})
     checkpointing.resume(trained, Checkpoint(tmp_path, 64, {}, {}, pickle_state(trained)))
     assert checkpointing.resumed_at == 64 and checkpointing._due == 100
+
+
+class Counter(BaseCallback):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def _on_step(self) -> bool:
+        self.seen += 1
+        return True
+
+
+def test_callbacks_go_on_with_what_they_remember() -> None:
+    counter, trained = Counter(), model()
+    trained.learn(32, callback=counter)
+    state = pickle_state(trained, [counter])
+    assert counter.seen == 32
+    fresh, other = model(), Counter()
+    fresh.set_logger(trained.logger)
+    Resumption(fresh, state).finish([other])
+    assert (other.seen, other.n_calls) == (32, 32)
+
+
+def test_wrappers_are_whole_again() -> None:
+    """SB3 looks names up in what a wrapper says of its class."""
+
+    def normalized() -> PPO:
+        env = VecNormalize(make_vec_env("CartPole-v1", 2))
+        return PPO("MlpPolicy", env, n_steps=8, batch_size=16, seed=0, device="cpu")
+
+    trained = normalized().learn(32)
+    fresh = normalized()
+    fresh.set_logger(trained.logger)
+    Resumption(fresh, pickle_state(trained))
+    mine, theirs = fresh.get_vec_normalize_env(), trained.get_vec_normalize_env()
+    assert mine is not None and theirs is not None
+    assert mine.class_attributes.keys() == theirs.class_attributes.keys()
+    assert mine.getattr_depth_check("num_envs", False) is theirs.getattr_depth_check("num_envs", False)
+    np.testing.assert_array_equal(mine.obs_rms.mean, theirs.obs_rms.mean)
