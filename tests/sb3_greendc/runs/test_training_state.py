@@ -98,5 +98,5 @@ def test_wrappers_are_whole_again() -> None:
     mine, theirs = fresh.get_vec_normalize_env(), trained.get_vec_normalize_env()
     assert mine is not None and theirs is not None
     assert mine.class_attributes.keys() == theirs.class_attributes.keys()
-    assert mine.getattr_depth_check("num_envs", False) is theirs.getattr_depth_check("num_envs", False)
+    assert mine.getattr_depth_check("num_envs", False) == theirs.getattr_depth_check("num_envs", False)
     np.testing.assert_array_equal(mine.obs_rms.mean, theirs.obs_rms.mean)
