@@ -1,7 +1,7 @@
 """Random public calls in random order: each does what it says or raises one clear error.
 
 ``GREENDC_FUZZ_CALLS`` sets the number of calls (default 8,000), ``GREENDC_FUZZ_SEED`` the first seed. Run it
-with ``NUMBA_BOUNDSCHECK=1``: a read or write outside an array is then an ``IndexError``, which is no clear error.
+with ``NUMBA_BOUNDSCHECK=1``: a read or write outside an array is then an ``IndexError``, no clear error.
 """
 
 from __future__ import annotations
