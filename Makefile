@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs rooms fuzz clean
+.PHONY: venv demo test test-all lint bench docs rooms fuzz soak mutants clean
 
 venv: $(VENV)/.installed
 
@@ -35,6 +35,14 @@ bench: venv
 # Damaged files for every reader; COUNT=100000 takes an hour and a half.
 fuzz: venv
 	$(BIN)/python tools/fuzz_readers.py --count $(or $(COUNT),10000) --out runs/fuzz
+
+# Ten million random steps of both families, with laws of conservation checked (a minute or two).
+soak: venv
+	$(BIN)/python tools/soak.py --steps $(or $(STEPS),10000000) --first $(or $(SEED),0) --out runs/soak
+
+# Named mutations of the source, each of which some test must notice (up to an hour).
+mutants: venv
+	$(BIN)/python tools/mutants.py --out runs/mutants
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -34,6 +34,7 @@ _EPILOG = """examples of POLICY:
   runs/ppo/model.zip  runs/ppo       a saved model; dqn:model.zip says the algorithm where no record does
   'ppo=runs/ppo/seed_*'              several runs of one algorithm, judged together
   pretrained  pretrained:NAME        a policy that ships: the environment's own, or by its name
+  work_conserving:pretrained         any of these, but never idle while a job could start and be on time
 """
 
 

@@ -37,6 +37,7 @@ def evaluate(
     jobs: int | None = None,
     ray_address: str | None = None,
     trust: bool = False,
+    work_conserving: bool = False,
 ) -> pd.DataFrame:
     """Run every policy on the same episodes.
 
@@ -60,6 +61,8 @@ def evaluate(
     :param jobs: batches that run at once
     :param ray_address: of a running Ray cluster
     :param trust: load saved models that hold pickled code, such as SB3's zip files, and run it
+    :param work_conserving: guard every policy of a resource pool, as ``work_conserving:POLICY`` does one: it
+        does not leave an empty pool idle (:class:`~greendc.baselines.resource_pool.WorkConserving`)
     :return: columns ``policy``, ``run``, ``env_id``, ``episode``, ``seed``, ``return``, ``length``, ``cost``
         (the sum of ``info["cost"]``, NaN where an environment has none), and every episode metric
     :raises ValueError: for an unknown id, policy or keyword value, a model of other spaces, a policy
@@ -67,7 +70,9 @@ def evaluate(
     :raises TypeError: for an unknown keyword argument of the environment, or option of a baseline
     :raises sb3_greendc.core.engine.TaskError: if a policy or the environment raises in an episode
     """
-    checked = Evaluation(policies, env_id, n_episodes, seed, env_kwargs, deterministic, batch_size, trust)
+    checked = Evaluation(
+        policies, env_id, n_episodes, seed, env_kwargs, deterministic, batch_size, trust, work_conserving
+    )
     return checked.run(progress, engine, jobs, ray_address)
 
 
@@ -98,6 +103,7 @@ class Evaluation:
         deterministic: bool = True,
         batch_size: int = 128,
         trust: bool = False,
+        work_conserving: bool = False,
     ) -> None:
         require(n_episodes >= 1, "n_episodes", n_episodes, "1 or more")
         require(seed >= 0, "seed", seed, "0 or more")
@@ -106,7 +112,7 @@ class Evaluation:
         self.env_kwargs = dict(env_kwargs or {})
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
-        self.sources = policy_sources(policies, self.env_id, trust)
+        self.sources = policy_sources(policies, self.env_id, trust, work_conserving)
         with contextlib.closing(make_vec_env(self.env_id, 1, **self.env_kwargs)) as env:
             self.metrics = _metrics_of(env)
         self._reads_others = [self._check(one) for one in self.sources]

@@ -21,12 +21,14 @@ from stable_baselines3.common.vec_env import VecEnv
 import greendc
 from greendc import baselines
 from greendc.baselines.registry import find_simulator
+from greendc.baselines.resource_pool import WorkConserving
 from greendc.shipped.release import release_for
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_specs import (
     PRETRAINED,
+    WORK_CONSERVING,
     BaselineSpec,
     PretrainedSpec,
     parse_source,
@@ -61,7 +63,8 @@ class ReadsOthers(Protocol):
 
 Policy: TypeAlias = str | Path | Predictor
 """A baseline (``"hvf"``, ``"hvf:dispatch=easy"``), the path of a saved model (zip or run folder, or a pattern
-that several runs fit), ``"pretrained"``, or an object with ``predict``."""
+that several runs fit), ``"pretrained"``, or an object with ``predict``. ``"work_conserving:"`` before a text
+guards the policy (:class:`~greendc.baselines.resource_pool.WorkConserving`)."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +233,42 @@ class PretrainedSource(PolicySource):
         return f"{PRETRAINED}:{self.release}"
 
 
+@dataclass(frozen=True)
+class WorkConservingContestant(PolicySource):
+    """A policy with a guard: it does not leave an empty pool idle while a job could start and be on time.
+
+    :param inner: the policy
+    """
+
+    inner: PolicySource
+
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """What the policy chooses from, and sees."""
+        return self.inner.choice
+
+    def prepare_env(self, env: VecEnv) -> VecEnv:
+        """Return the environment as the policy sees it."""
+        return self.inner.prepare_env(env)
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Return the policy in its guard.
+
+        :raises ValueError: if the environment is no resource pool
+        """
+        return WorkConserving(find_simulator(env), self.inner.policy_for(env))
+
+    @property
+    def source(self) -> str:
+        """The policy's, and that it is guarded."""
+        return f"{WORK_CONSERVING}:{self.inner.source}"
+
+
 def policy_sources(
-    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy], env_id: str, trust: bool = False
+    policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy],
+    env_id: str,
+    trust: bool = False,
+    work_conserving: bool = False,
 ) -> list[PolicySource]:
     """Return each policy with its name, and each run of those that have several.
 
@@ -242,6 +279,7 @@ def policy_sources(
         policy, and so is a pattern that several saved models fit
     :param env_id: the environment they are for, with its version
     :param trust: load saved models that hold pickled code, too, and run it
+    :param work_conserving: guard every policy, as ``work_conserving:POLICY`` does one
     :raises ValueError: for an unknown policy, or a name given twice
     """
     named: Mapping[str, Policy | Sequence[Policy]]
@@ -258,7 +296,13 @@ def policy_sources(
                 f"policies: {', '.join(map(repr, twice))} given twice; NAME=POLICY names them apart"
             )
         named = dict(pairs)
-    return [one for name, policy in named.items() for one in _policy_sources(name, policy, env_id, trust)]
+    found = [one for name, policy in named.items() for one in _policy_sources(name, policy, env_id, trust)]
+    return [_guarded(one) for one in found] if work_conserving else found
+
+
+def _guarded(one: PolicySource) -> PolicySource:
+    guarded = isinstance(one, WorkConservingContestant)
+    return one if guarded else WorkConservingContestant(one.name, one.run, one)
 
 
 def takes_masks(policy: Predictor) -> bool:
@@ -300,6 +344,9 @@ def _policy_sources(
 def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[PolicySource]:
     if isinstance(policy, Path):
         return [ModelSource(name, first, str(policy), trust)]
+    if isinstance(policy, str) and policy.startswith(f"{WORK_CONSERVING}:"):
+        plain = policy.partition(":")[2]
+        return [_guarded(one) for one in _runs(name, plain, env_id, first, trust)]
     if isinstance(policy, str):
         family = greendc.family(env_id)
         known = baselines.names(family, hindsight=True) if family is not None else ()

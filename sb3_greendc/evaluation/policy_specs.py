@@ -15,6 +15,8 @@ from sb3_greendc.core.algorithms import ALGORITHMS
 from sb3_greendc.runs.models import MODEL_FILE
 
 PRETRAINED = "pretrained"
+WORK_CONSERVING = "work_conserving"
+"""Before a policy and a colon: guard it."""
 _NAME = re.compile(r"(?P<name>[^=:/\\*?\[\]]+)=(?P<source>.+)")
 _PATTERN = re.compile(r"[*?\[]")
 _NEXT_OPTION = re.compile(r",(?=\s*\w+=)")

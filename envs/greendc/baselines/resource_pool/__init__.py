@@ -16,6 +16,7 @@ from greendc.baselines.resource_pool.rules import (
     RandomOrder,
     ShortestJobFirst,
 )
+from greendc.baselines.resource_pool.work_conserving import WorkConserving
 from greendc.resource_pool import ResourcePoolSimulator
 
 HEURISTICS: dict[str, type[Heuristic]] = {
@@ -54,4 +55,5 @@ __all__ = [
     "RollingPlan",
     "Rollout",
     "ShortestJobFirst",
+    "WorkConserving",
 ]

@@ -1,0 +1,248 @@
+"""Mutations of data sets, exact resume, the training split, and paired evaluation."""
+
+from __future__ import annotations
+
+from mutants import Mutation, mutations
+
+RUNS: tuple[Mutation, ...] = (
+    *mutations(
+        "sb3_greendc/runs/training.py",
+        ("tests/sb3_greendc/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",),
+        (
+            "split-beats-a-month",
+            'if "split" in env_kwargs or "month" in env_kwargs:',
+            'if "split" in env_kwargs:',
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/datasets/npz.py",
+        (
+            "tests/sb3_greendc/datasets/test_dataset_file.py::test_a_member_that_leads_out_of_the_folder_is_refused",
+        ),
+        (
+            "data-members-lead-out-of-the-folder",
+            '{"", ".", ".."} & set(name.split("/"))',
+            '{"", "."} & set(name.split("/"))',
+        ),
+        ("data-members-have-drives", "not _NAME.fullmatch(name)", "not _NAME.match(name)"),
+        (
+            "data-members-are-absolute",
+            '{"", ".", ".."} & set(name.split("/"))',
+            '{".", ".."} & set(name.split("/"))',
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/datasets/npz.py",
+        ("tests/sb3_greendc/datasets/test_dataset_file.py",),
+        ("data-checksum-not-compared", "if digest.encode() != tail[len(_SIGNATURE) :]:", "if not digest:"),
+        ("data-sizes-not-checked", "if start + size != info.file_size:", "if start > info.file_size:"),
+    ),
+    *mutations(
+        "sb3_greendc/datasets/arrays.py",
+        ("tests/sb3_greendc/datasets/test_offline_dataset.py",),
+        (
+            "data-cut-episodes-not-marked",
+            "return truncated | cut if cut.any() else truncated",
+            "return truncated",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/datasets/recorder.py",
+        ("tests/sb3_greendc/datasets/test_collect.py",),
+        ("data-time-limit-as-an-end", "= not truncated, truncated", "= True, False"),
+        ("data-end-as-a-time-limit", "= not truncated, truncated", "= False, True"),
+    ),
+    *mutations(
+        "sb3_greendc/datasets/replay_buffers.py",
+        ("tests/sb3_greendc/datasets/test_dataset_conversions.py",),
+        ("data-buffer-time-limit-as-an-end", '"terminated": ended & ~timeouts', '"terminated": ended'),
+        (
+            "data-to-buffer-time-limit-as-an-end",
+            "buffer.timeouts[:n, 0] = data.truncated & ~data.terminated",
+            "buffer.timeouts[:n, 0] = 0.0",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        ("tests/sb3_greendc/runs/test_training_state.py",),
+        ("resume-without-torchs-random-state", 'th.set_rng_state(states["torch"])', "th.get_rng_state()"),
+        (
+            "resume-without-numpys-random-state",
+            'np.random.set_state(states["numpy"])',
+            "np.random.get_state()",
+        ),
+        ("resume-without-pythons-random-state", 'random.setstate(states["python"])', "random.getstate()"),
+        (
+            "resume-random-states-too-early",
+            "        _set_random_states(saved.random)",
+            "        saved.random.copy()",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[td3-noise]",),
+        (
+            "resume-without-action-noise",
+            "vars(model.action_noise).update(saved.action_noise)",
+            "vars(model.action_noise)",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        (
+            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-sde]",
+            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-sde]",
+        ),
+        ("resume-without-exploration-noise", "vars(distribution).update(values)", "vars(distribution)"),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        (
+            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",
+            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-vcc]",
+        ),
+        ("resume-without-the-log", "model.logger.load_state_dict(saved.logger)", "model.logger.state_dict()"),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        ("tests/sb3_greendc/runs/test_training_state.py",),
+        ("resume-without-callbacks", "vars(callback).update(values)", "vars(callback)"),
+        ("resume-with-a-new-clock", "model._num_timesteps_at_start = saved.start_steps", "saved.start_steps"),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        (
+            "resume-without-the-count-of-updates",
+            ('for key, value in vars(model).items() if key not in _NOT_OF_THE_MODEL},\n        "random"'),
+            (
+                "for key, value in vars(model).items() if key not in (*_NOT_OF_THE_MODEL, "
+                '"_n_updates")},\n'
+                '        "random"'
+            ),
+        ),
+        (
+            "resume-without-the-optimizers-state",
+            'vars(model).update({**saved["model"], **kept})',
+            (
+                'vars(model).update({**saved["model"], **kept})\n'
+                '        getattr(model.policy, "optimizer").state.clear()'
+            ),
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/training_state.py",
+        ("tests/sb3_greendc/runs/test_training_state.py",),
+        (
+            "resume-wrappers-without-their-class",
+            "vars(obj).update(state, class_attributes=dict(inspect.getmembers(type(obj))))",
+            "vars(obj).update(state)",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/resume.py",
+        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        (
+            "resume-counts-anew",
+            "reset_num_timesteps=checkpointing.resumed_at is None",
+            "reset_num_timesteps=True",
+        ),
+        ("resume-trains-longer", "total_timesteps - (checkpointing.resumed_at or 0)", "total_timesteps"),
+    ),
+    *mutations(
+        "sb3_greendc/runs/resume.py",
+        ("tests/sb3_greendc/runs/test_training_state.py",),
+        (
+            "resume-checkpoints-out-of-step",
+            "self._due = self._next(checkpoint.step)",
+            "self._due = checkpoint.step",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/checkpoints.py",
+        ("tests/sb3_greendc/test_checkpoints.py::TestFolder",),
+        (
+            "resume-damaged-checkpoints-are-read",
+            "return body if hashlib.sha256(body).digest() == digest else None",
+            "return body",
+        ),
+        ("resume-of-another-run", "if theirs.get(key) != ours.get(key)]", "if theirs.get(key) is ours]"),
+        (
+            "resume-from-the-oldest",
+            'sorted(self.folder.glob("step_*.ckpt"), reverse=True)',
+            'sorted(self.folder.glob("step_*.ckpt"))',
+        ),
+        ("resume-one-checkpoint-is-kept", "KEPT = 2", "KEPT = 1"),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/paired.py",
+        ("tests/sb3_greendc/test_evaluation.py::test_batch_size_changes_nothing",),
+        ("evaluation-batches-of-the-same-seeds", "self.seed + first,", "self.seed,"),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/paired.py",
+        ("tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",),
+        ("evaluation-rows-of-wrong-seeds", '"seed": batch.seed + k', '"seed": batch.seed'),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/episodes.py",
+        ("tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",),
+        (
+            "evaluation-other-seeds-than-told",
+            ("    env.seed(seed)\n    observations = env.reset()"),
+            ("    env.seed(seed + 1)\n    observations = env.reset()"),
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/episodes.py",
+        (
+            "tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",
+            "tests/sb3_greendc/test_evaluation.py::test_other_packages_environments",
+        ),
+        (
+            "evaluation-second-episodes-count",
+            "            if results[i] is None:\n",
+            "            if True:\n",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/episodes.py",
+        ("tests/sb3_greendc/test_evaluation.py::test_masked_policies_get_masks",),
+        ("evaluation-without-masks", '{"action_masks": get_action_masks(env)} if masked else {}', "{}"),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/episodes.py",
+        (
+            "tests/sb3_greendc/test_evaluation.py::test_recurrent_states_are_carried_and_reset",
+            "tests/sb3_greendc/test_evaluation.py::test_any_object_with_predict_keeps_its_state",
+        ),
+        (
+            "evaluation-state-forgotten",
+            "        actions, state = policy.predict(",
+            "        actions, _ = policy.predict(",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/episodes.py",
+        ("tests/sb3_greendc/evaluation/test_most_likely_actions.py",),
+        (
+            "evaluation-samples-where-it-should-not",
+            "deterministic=deterministic, **masks",
+            "deterministic=False, **masks",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/core/vec_env.py",
+        ("tests/sb3_greendc/test_vec_env.py",),
+        (
+            "evaluation-returns-of-all-episodes-together",
+            "            self._returns[i] = 0.0\n",
+            "            self._lengths[i] = 0\n",
+        ),
+        (
+            "terminal-observation-of-the-next-episode",
+            'columns["TimeLimit.truncated"] = self.simulator.truncated.tolist()',
+            'columns["TimeLimit.truncated"] = (~self.simulator.truncated).tolist()',
+        ),
+    ),
+)
