@@ -49,6 +49,7 @@ def site_of(i: int, world: World, state: State) -> Site:
         world.carbon,
         world.carbon_sums,
         world.points,
+        world.minima,
         world.rank,
         state.cluster[i],
         state.jobs[i],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster import columns
-from greendc.cluster.kernel_plan import admitted, forecast_at, forecast_change, free_now, plan
+from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan
 from greendc.cluster.kernel_rules import expected_inverse, expected_run
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import (
@@ -65,10 +65,11 @@ def observe(site: Site, i: int, out: Seen) -> None:
     """Write an observation into row ``i`` of a batch."""
     size = plan(site)
     observe_cluster(site, size, out.cluster[i])
-    observe_capacity(site, out.capacity[i])
+    lows = minima(site)
+    observe_capacity(site, lows, out.capacity[i])
     for k in range(out.mask.shape[1]):
         out.mask[i, k] = 0
-    observe_jobs(site, size, out.jobs[i], out.mask[i])
+    observe_jobs(site, size, lows, out.jobs[i], out.mask[i])
     cluster = site.cluster
     if site.settings.profile != RLSCHEDULER and not cluster.over and next_event(site) != NEVER:
         out.mask[i, site.settings.visible] = 1
@@ -94,7 +95,7 @@ def observe_cluster(site: Site, size: int, row: NDArray[np.float32]) -> None:
 
 
 @inlined
-def observe_capacity(site: Site, row: NDArray[np.float32]) -> None:
+def observe_capacity(site: Site, lows: int, row: NDArray[np.float32]) -> None:
     """Write ``capacity``."""
     cluster, settings = site.cluster, site.settings
     scale = 1.0 / settings.processors
@@ -104,23 +105,20 @@ def observe_capacity(site: Site, row: NDArray[np.float32]) -> None:
         return
     for offset in range(OFFSETS):
         row[offset] = forecast_at(site, cluster.now + (FIRST_OFFSET << offset)) * scale
-    least, change = cluster.capacity, forecast_change(site, cluster.now)
     for k in range(len(LEAST_HOURS)):
-        end = cluster.now + 3600 * LEAST_HOURS[k]
-        while change < end:
-            least = min(least, forecast_at(site, change))
-            change = forecast_change(site, change)
-        row[OFFSETS + k] = least * scale
+        row[OFFSETS + k] = least_until(site, lows, cluster.now + 3600 * LEAST_HOURS[k]) * scale
 
 
 @inlined
-def observe_jobs(site: Site, size: int, rows: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
+def observe_jobs(
+    site: Site, size: int, lows: int, rows: NDArray[np.float32], mask: NDArray[np.int8]
+) -> None:
     """Write ``jobs``, and the mask of the actions that take one."""
     cluster, settings = site.cluster, site.settings
     blind = settings.profile != RLSCHEDULER and settings.backfill == NO_BACKFILL
     for k in range(cluster.waiting):
         site.rank[site.light[k]] = k
-    per_rank = 1.0 / max(cluster.waiting, 1)
+    per_rank, per_processor = 1.0 / max(cluster.waiting, 1), 1.0 / settings.processors
     for k in range(cluster.visible):
         job, row = site.visible[k], rows[k]
         entry = site.log[cluster.first + job]
@@ -141,7 +139,7 @@ def observe_jobs(site: Site, size: int, rows: NDArray[np.float32], mask: NDArray
         else:
             row[columns.LOG_EXPECTED] = scaled_log(1.0 + expected_run(site, job))
         row[columns.EXPECTED_INVERSE] = SHORT_RUN * expected_inverse(site, job)
-        row[columns.LEAST_CAPACITY] = least_capacity(site, entry.request)
+        row[columns.LEAST_CAPACITY] = least_until(site, lows, cluster.now + entry.request) * per_processor
         row[columns.VALID] = 1.0
         mask[k] = can or not blind
     for k in range(cluster.visible, rows.shape[0]):
@@ -156,20 +154,3 @@ def time_until(site: Site, size: int, processors: int) -> int:
         if site.points[k].free >= processors:
             return site.points[k].time - site.cluster.now
     return site.points[size - 1].time - site.cluster.now
-
-
-@inlined
-def least_capacity(site: Site, seconds: int) -> float:
-    """Return the least forecast capacity over so many seconds from now on, over the cluster's."""
-    cluster, settings = site.cluster, site.settings
-    least = cluster.capacity
-    if settings.forecast_period > 0:
-        time, end = cluster.now, cluster.now + min(seconds, settings.horizon)
-        while True:
-            time = forecast_change(site, time)
-            if time >= end:
-                break
-            least = min(least, forecast_at(site, time))
-    return least / settings.processors
-
-

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from greendc.cluster.kernel_queue import requested
-from greendc.cluster.kernel_time import change_after, value_at
-from greendc.cluster.layout import ADMIT_FORECAST, NEVER, Site
+from greendc.cluster.kernel_time import stretch, value_at
+from greendc.cluster.layout import ADMIT_FORECAST, DAY, NEVER, Site
 from greendc.compiled import compiled, inlined
 
 
@@ -20,10 +20,12 @@ def plan(site: Site) -> int:
     now, used, capacity = cluster.now, cluster.used, cluster.capacity
     site.points[0].time, site.points[0].free = now, capacity - used
     size, k = 1, 0
-    horizon, change = NEVER, NEVER
-    if settings.forecast_period > 0:
+    horizon, change, period, place = NEVER, NEVER, settings.forecast_period, 0
+    if period > 0:
         horizon = now + settings.horizon
-        change = forecast_change(site, now)
+        phase = (now + cluster.shift) % period
+        place = stretch(site.forecast_times, phase)
+        change = change_from(site, place, now - phase)
     while True:
         end = max(site.running[k].estimate, now + 1) if k < cluster.running else NEVER
         turn = min(change, horizon)
@@ -36,8 +38,9 @@ def plan(site: Site) -> int:
         elif time == horizon:
             capacity, horizon, change = settings.greatest, NEVER, NEVER
         else:
-            capacity = forecast_at(site, time)
-            change = forecast_change(site, time)
+            place = place + 1 if place + 1 < site.forecast_times.shape[0] else 0
+            capacity = site.forecast[place]
+            change = change_from(site, place, time - site.forecast_times[place])
         if site.points[size - 1].time < time:
             site.points[size].time = time
             size += 1
@@ -45,18 +48,58 @@ def plan(site: Site) -> int:
 
 
 @inlined
+def change_from(site: Site, place: int, begin: int) -> int:
+    """Return when a stretch of the forecast ends, if time 0 of the series is ``begin``."""
+    times = site.forecast_times
+    if times.shape[0] < 2:
+        return NEVER
+    return begin + (times[place + 1] if place + 1 < times.shape[0] else site.settings.forecast_period)
+
+
+@inlined
+def minima(site: Site) -> int:
+    """Write the least forecast capacity from now on until each of its changes into ``minima``.
+
+    Entry k has the least until entry k + 1's time, the last one until the horizon, at least
+    a day ahead. Return how many there are.
+    """
+    cluster, settings = site.cluster, site.settings
+    least, now = cluster.capacity, cluster.now
+    site.minima[0].time, site.minima[0].free = now, least
+    if settings.forecast_period == 0:
+        return 1
+    phase = (now + cluster.shift) % settings.forecast_period
+    place, size = stretch(site.forecast_times, phase), 1
+    change = change_from(site, place, now - phase)
+    end = now + max(settings.horizon, DAY)
+    while change < end:
+        place = place + 1 if place + 1 < site.forecast_times.shape[0] else 0
+        if site.forecast[place] < least:
+            least = site.forecast[place]
+            site.minima[size].time, site.minima[size].free = change, least
+            size += 1
+        change = change_from(site, place, change - site.forecast_times[place])
+    return size
+
+
+@inlined
+def least_until(site: Site, size: int, time: int) -> int:
+    """Return the least forecast capacity from now to before ``time``, from ``size`` entries of minima."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if site.minima[middle].time < time:
+            low = middle
+        else:
+            high = middle
+    return site.minima[low].free
+
+
+@inlined
 def forecast_at(site: Site, time: int) -> int:
     """Return the forecast capacity at a time."""
     period = site.settings.forecast_period
     return value_at(site.forecast_times, site.forecast, period, time + site.cluster.shift)
-
-
-@inlined
-def forecast_change(site: Site, time: int) -> int:
-    """Return when the forecast changes next."""
-    shift = site.cluster.shift
-    change = change_after(site.forecast_times, site.settings.forecast_period, time + shift)
-    return NEVER if change == NEVER else change - shift
 
 
 @compiled

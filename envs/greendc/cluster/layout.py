@@ -240,6 +240,8 @@ class World(NamedTuple):
     """``(C + 1,)``: its integral from 0, kg s/kWh."""
     points: Records
     """``(...)`` :class:`Point`: working space for plans."""
+    minima: Records
+    """``(...)`` :class:`Point`: working space for the least of the forecast."""
     rank: Ints32
     """``(J,)``: working space."""
 
@@ -306,6 +308,7 @@ class Site(NamedTuple):
     carbon: Floats
     carbon_sums: Floats
     points: Table[Point]
+    minima: Table[Point]
     rank: Ints32
     cluster: Cluster
     jobs: Table[JobState]

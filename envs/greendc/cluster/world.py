@@ -128,7 +128,8 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
     if power is not None and forecast is not None:
         settings["power_period"], settings["forecast_period"] = power.period, forecast.period
         settings["greatest"] = max(power.greatest, forecast.greatest)
-        in_horizon = len(forecast.times) * (int(settings["horizon"][0]) // forecast.period + 2)
+        reach = max(int(settings["horizon"][0]), layout.DAY)
+        in_horizon = len(forecast.times) * (reach // forecast.period + 2)
     steps = carbon.step_seconds * np.arange(len(carbon.kg_per_kwh), dtype=np.int64)
     world = layout.World(
         settings=settings,
@@ -142,6 +143,7 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         carbon=carbon.kg_per_kwh.astype(np.float64),
         carbon_sums=np.r_[0.0, np.cumsum(carbon.kg_per_kwh * carbon.step_seconds)],
         points=np.zeros(3 * config.episode_jobs + in_horizon + 8, layout.POINT),
+        minima=np.zeros(in_horizon + 2, layout.POINT),
         rank=np.zeros(config.episode_jobs, np.int32),
     )
     return world, n_users

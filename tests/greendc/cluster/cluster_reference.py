@@ -483,7 +483,7 @@ class Reference:
             until = min(t for t in self.plan_times() if self.planned_free(t) >= job.processors) - self.now
         slowdown = max(1.0, (wait + job.request) / max(job.request, 10))
         by_weight = sorted(self.queue, key=lambda other: (self.weight(other), other.id))
-        horizon = 3600 * self.config.forecast_hours
+        horizon = max(3600 * self.config.forecast_hours, DAY)
         return [
             log(1.0 + wait),
             log(1.0 + job.request),
