@@ -231,3 +231,16 @@ def play(i: int, rule: Rule, world: World, state: State) -> None:
     while site.cluster.over == 0:
         site.cluster.decisions += 1
         choose(site, best_waiting(site, rule))
+    see(site)
+
+
+@compiled
+def take_one(i: int, job: int, world: World, state: State) -> None:
+    """Take a waiting job in environment ``i``, or with a job below 0 wait for the next decision."""
+    site = site_of(i, world, state)
+    site.cluster.decisions += 1
+    if job < 0:
+        to_next_decision(site)
+    else:
+        choose(site, job)
+    see(site)

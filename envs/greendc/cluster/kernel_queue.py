@@ -101,7 +101,7 @@ def charge(site: Site, job: int) -> None:
     """Count the delay of a job that starts now, in place of what its earlier starts counted."""
     cluster, state, entry = site.cluster, site.jobs[job], site.log[site.cluster.first + job]
     delay = cluster.now + needed(site, job) - entry.submit - entry.run
-    slowdown = max(1.0, (delay + entry.run) / max(entry.run, SHORT_RUN))
+    slowdown = max(1.0, (delay + entry.run) * entry.inverse)
     cluster.delay += delay - state.delay
     cluster.slowdown += slowdown - state.charged
     state.delay, state.charged = delay, slowdown

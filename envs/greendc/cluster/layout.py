@@ -54,6 +54,8 @@ class LogJob:
     deadline: Int64
     """When it must be done to be on time, or ``NEVER``."""
     value: Real
+    inverse: Real
+    """One over its run time, which counts as at least ten seconds."""
     weight: Real
     """Request times at least ten seconds times processors: the lowest is first by WSPT."""
     log_request: Real

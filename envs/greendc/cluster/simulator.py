@@ -120,13 +120,17 @@ class ClusterSimulator(Simulator):
     def _play(self) -> Callable[..., None]:
         return entry_point(kernel.play, 0, layout.Rule(0, 0, 0), *self._arrays)
 
+    @cached_property
+    def _take(self) -> Callable[..., None]:
+        return entry_point(kernel.take_one, 0, 0, *self._arrays)
+
     @property
     def _arrays(self) -> tuple[layout.World, layout.State]:
         return self.world, self.state
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out compiled code, and views: copies of them would not show what the kernel writes."""
-        made = {"rewards", "truncated", "step_info", "_step", "_observe", "_begin", "_play"}
+        made = {"rewards", "truncated", "step_info", "_step", "_observe", "_begin", "_play", "_take"}
         return {key: value for key, value in vars(self).items() if key not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -269,6 +273,26 @@ class ClusterSimulator(Simulator):
         require_one_of("rule", rule, RULES)
         chosen = layout.Rule(RULES.index(rule), int(fitting), int(predicted))
         self._play(self.in_episode(index), chosen, *self._arrays)
+
+    def take(self, index: int, job: int | None) -> None:
+        """Take any waiting job in environment ``index``, without observations.
+
+        :param job: its number in the episode, from 0; ``None`` to wait
+        :raises ValueError: if it does not wait, or nothing would ever come of waiting
+        :raises RuntimeError: if no episode has begun, or it is over
+        """
+        index = self.in_episode(index)
+        cluster = self.state.cluster[index]
+        if cluster["over"]:
+            raise RuntimeError(f"environment {index}: the episode is over, call reset()")
+        if job is None:
+            idle = cluster["running"] == 0 and cluster["arrived"] == self.config.episode_jobs
+            stuck = self.config.profile == "rlscheduler" or (idle and cluster["next_change"] == layout.NEVER)
+            require(not stuck, "job", job, "a waiting job: nothing would happen by itself")
+        else:
+            waiting = self.state.queue[index, : cluster["waiting"]]
+            require(job in waiting, "job", job, f"one of those that wait: {waiting[:10].tolist()}")
+        self._take(index, -1 if job is None else as_index(job), *self._arrays)
 
     def episode_jobs(self, index: int) -> Records:
         """Return the rows of the log that environment ``index`` runs, :class:`~.layout.LogJob` records."""

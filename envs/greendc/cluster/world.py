@@ -80,6 +80,7 @@ def log_table(config: ClusterConfig, jobs: ClusterJobs, processors: int, users: 
     enforce = config.profile != "rlscheduler"
     table["submit"], table["request"], table["processors"] = jobs.submit, jobs.request, jobs.processors
     table["run"] = np.minimum(jobs.run, jobs.request) if enforce else jobs.run
+    table["inverse"] = 1.0 / np.maximum(table["run"], layout.SHORT_RUN)
     table["user"] = users
     table["deadline"] = layout.NEVER if jobs.deadline is None else jobs.deadline
     table["value"] = 0.0 if jobs.value is None else jobs.value

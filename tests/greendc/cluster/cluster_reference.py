@@ -138,7 +138,7 @@ class Reference:
 
     def charge(self, job):
         delay = self.now + self.remaining(job) - job.submit - job.run
-        slowdown = max(1.0, (delay + job.run) / max(job.run, 10))
+        slowdown = max(1.0, (delay + job.run) * (1.0 / max(job.run, 10)))
         self.delay += delay - job.delay
         self.slowdown += slowdown - job.slowdown
         job.delay, job.slowdown = delay, slowdown
@@ -203,7 +203,9 @@ class Reference:
         return min(map(self.end_of, self.running), default=FOREVER)
 
     def next_change(self):
-        return FOREVER if self.power is None else self.power.next_change(self.now + self.shift) - self.shift
+        if self.power is None or len(self.power.times) == 1:
+            return FOREVER
+        return self.power.next_change(self.now + self.shift) - self.shift
 
     def next_event(self):
         return min(self.next_arrival(), self.next_end(), self.next_change())
