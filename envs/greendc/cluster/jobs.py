@@ -160,7 +160,9 @@ class ClusterJobs:
         return dataclasses.replace(self, deadline=self.submit + allowed, value=value)
 
 
-def lublin_jobs(seed: int, jobs: int = 10_000, processors: int = 256, overestimate: float = 1.0) -> ClusterJobs:
+def lublin_jobs(
+    seed: int, jobs: int = 10_000, processors: int = 256, overestimate: float = 1.0
+) -> ClusterJobs:
     """Generate jobs by the Lublin-Feitelson model; the same arguments give the same jobs.
 
     :param seed: of the random generator
@@ -169,7 +171,9 @@ def lublin_jobs(seed: int, jobs: int = 10_000, processors: int = 256, overestima
     :param overestimate: jobs request their run time times a factor drawn uniformly from 1 to this
     """
     require(overestimate >= 1, "overestimate", overestimate, "1 or more")
-    table = ClusterJobs.from_log(generate_log(seed, jobs, LublinModel(nodes=processors)), processors=processors)
+    table = ClusterJobs.from_log(
+        generate_log(seed, jobs, LublinModel(nodes=processors)), processors=processors
+    )
     if overestimate == 1:
         return table
     factors = np.random.default_rng([seed, 1]).uniform(1.0, overestimate, len(table))

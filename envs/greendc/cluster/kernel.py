@@ -12,7 +12,15 @@ from greendc.cluster.kernel_observe import observe, see
 from greendc.cluster.kernel_plan import admitted, any_can_start, free_now, plan_for_admission
 from greendc.cluster.kernel_queue import charge, start
 from greendc.cluster.kernel_rules import best_waiting
-from greendc.cluster.kernel_time import arrive, elapse, happen, next_arrival, next_event, one_event, read_power
+from greendc.cluster.kernel_time import (
+    arrive,
+    elapse,
+    happen,
+    next_arrival,
+    next_event,
+    one_event,
+    read_power,
+)
 from greendc.cluster.layout import (
     NEVER,
     NO_BACKFILL,

@@ -110,9 +110,7 @@ def observe_capacity(site: Site, lows: int, row: NDArray[np.float32]) -> None:
 
 
 @inlined
-def observe_jobs(
-    site: Site, size: int, lows: int, rows: NDArray[np.float32], mask: NDArray[np.int8]
-) -> None:
+def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
     """Write ``jobs``, and the mask of the actions that take one."""
     cluster, settings = site.cluster, site.settings
     blind = settings.profile != RLSCHEDULER and settings.backfill == NO_BACKFILL

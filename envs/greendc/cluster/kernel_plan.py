@@ -145,15 +145,16 @@ def free_now(site: Site) -> int:
 def admitted(site: Site, size: int, job: int) -> bool:
     """Tell whether a job may start now, by ``size`` points of a plan if the admission looks at it.
 
-    By forecast, a job waits if a later time within the horizon has room for all of it, and now has not.
+    By forecast, a job waits if it has room later for all of it within the horizon, and now has not.
     """
     processors = site.log[site.cluster.first + job].processors
     if processors > free_now(site):
         return False
     if site.settings.admission != ADMIT_FORECAST or site.settings.forecast_period == 0:
         return True
-    k = earliest(site, size, processors, requested(site, job))
-    return k == 0 or k == size or site.points[k].time >= site.cluster.now + site.settings.horizon
+    seconds = requested(site, job)
+    k = earliest(site, size, processors, seconds)
+    return k == 0 or site.points[k].time + seconds > site.cluster.now + site.settings.horizon
 
 
 @inlined

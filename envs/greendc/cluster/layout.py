@@ -341,5 +341,3 @@ class Rule(NamedTuple):
     """Whether jobs that can start now come first."""
     predicted: int
     """Whether run times are expected from the user's jobs so far instead of requested ones."""
-
-

@@ -282,7 +282,8 @@ class Reference:
         if self.config.admission == "now" or self.forecast is None:
             return True
         time = self.earliest(job)
-        return time == self.now or time >= self.now + 3600 * self.config.forecast_hours
+        end = time + self.remaining_request(job)
+        return time == self.now or end > self.now + 3600 * self.config.forecast_hours
 
     def somebody_can_start(self):
         return any(self.can_start(job) for job in self.queue)

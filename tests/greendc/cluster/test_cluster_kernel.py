@@ -80,7 +80,9 @@ def test_random_decisions_lead_where_the_reference_goes(batch):
             good = rng.random() < 0.9
             actions = []
             for i in range(2):
-                choices = np.flatnonzero(out["action_mask"][i]) if good else np.arange(simulator.action_space.n)
+                choices = (
+                    np.flatnonzero(out["action_mask"][i]) if good else np.arange(simulator.action_space.n)
+                )
                 actions.append(rng.choice(choices))
             simulator.step(np.array(actions), out)
             for i, reference in enumerate(references):

@@ -143,7 +143,9 @@ def expect(site: Site, plan: Site, done_before: Ints, options: Options, draws: F
                 row = block + 1 + k
                 if row > last:
                     row = last
-                copy_job(site, plan, row, first + waiting + k, options.predicted, is_done(site, done_before, row))
+                copy_job(
+                    site, plan, row, first + waiting + k, options.predicted, is_done(site, done_before, row)
+                )
                 plan.log[first + waiting + k].submit = site.log[row].submit + shift
         for k in range(cluster.running):
             copy_job(site, plan, cluster.first + site.running[k].job, first + waiting + horizon + k, 0, False)

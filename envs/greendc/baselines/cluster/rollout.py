@@ -83,6 +83,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         real, users = simulator.world, simulator.state.users.shape[1]
         jobs, running = simulator.config.episode_jobs, simulator.state.running.shape[1]
         size = jobs + options.horizon + running
+        running = min(size, int(real.settings["processors"][0])) + 1
         settings = real.settings.copy()
         settings["power_period"] = real.settings["forecast_period"]
         self._plan_world = real._replace(
