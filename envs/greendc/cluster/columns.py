@@ -43,7 +43,7 @@ MOST_LOG = 2.0
 """... and cut at twice it, above 200,000 years."""
 
 CLUSTER_FEATURES = (
-    "free",  # processors that have power and run nothing, over the cluster's; below 0: more run than have power
+    "free",  # processors that have power and run nothing, over all; below 0: more run than have power
     "waiting",  # w / (w + K), of w waiting jobs
     "running",  # r / (r + K), of r running jobs
     "arriving",  # share of the episode's jobs that have yet to arrive

@@ -76,8 +76,8 @@ class ClusterEnv(SimulatorEnv):
     ### Power
 
     ``power`` is how many processors have power; ``forecast`` is what agents and plans know of its future.
-    When it falls below what runs, ``on_drop`` says what happens: ``"admit_only"`` lets jobs run on (and counts
-    the excess), ``"kill_requeue"`` loses their work, ``"suspend"`` keeps it, ``"checkpoint"`` keeps it at a
+    When it falls below what runs, ``on_drop`` says what happens: ``"admit_only"`` lets jobs run on and counts
+    the excess, ``"kill_requeue"`` loses their work, ``"suspend"`` keeps it, ``"checkpoint"`` keeps it at a
     cost of ``checkpoint_seconds`` when they go on. The latest started give way first and wait in their place.
 
     ### The profile ``rlscheduler``

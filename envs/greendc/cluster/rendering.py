@@ -116,8 +116,9 @@ def gantt(simulator: ClusterSimulator, index: int, hours: float | None = None) -
 
 
 def recorded_pieces(simulator: ClusterSimulator, index: int) -> Records:
-    """Return the stretches of running on record, :class:`~greendc.cluster.layout.Piece`, in order of start."""
-    pieces, made = simulator.state.pieces[index], int(simulator.state.cluster[index]["pieces"])
+    """Return the stretches of running on record (:class:`~greendc.cluster.layout.Piece`) by start."""
+    pieces: Records = simulator.state.pieces[index]
+    made = int(simulator.state.cluster[index]["pieces"])
     if made <= len(pieces):
         return pieces[:made]
     return np.roll(pieces, -(made % len(pieces)))
@@ -145,7 +146,9 @@ def waiting_steps(simulator: ClusterSimulator, index: int, first: int, last: int
 def preempted_stops(simulator: ClusterSimulator, index: int, pieces: Records) -> Ints:
     """Return when stretches ended whose job was not done."""
     stopped = pieces[pieces["stop"] != NEVER]
-    return stopped["stop"][stopped["stop"] != simulator.state.jobs[index]["finish"][stopped["job"]]]
+    stops: Ints = stopped["stop"]
+    finishes = simulator.state.jobs[index]["finish"][stopped["job"]]
+    return stops[stops != finishes]
 
 
 def draw(simulator: ClusterSimulator, index: int) -> NDArray[np.uint8]:

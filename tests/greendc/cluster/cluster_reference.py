@@ -238,11 +238,12 @@ class Reference:
 
     def expected_capacity(self, time):
         """What is expected now of the capacity at a later time."""
-        if self.forecast is None or time < self.forecast.next_change(self.now + self.shift) - self.shift:
-            if self.forecast is None or time < self.now + 3600 * self.config.forecast_hours:
-                return self.capacity
+        if self.forecast is None:
+            return self.capacity
         if time >= self.now + 3600 * self.config.forecast_hours:
             return self.greatest
+        if time < self.forecast.next_change(self.now + self.shift) - self.shift:
+            return self.capacity
         return self.forecast.at(time + self.shift)
 
     def plan_times(self):
@@ -436,7 +437,7 @@ class Reference:
         while not self.over:
             self.choose(self.best(rule, fitting, predicted))
 
-    # --- observations -----------------------------------------------------------------------------------------
+    # --- observations --------------------------------------------------------------------------------------
 
     def observation(self):
         """Job rows, ``cluster``, ``capacity`` and mask, as numbers."""

@@ -49,6 +49,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     :param history: jobs before the episode that futures may repeat
     :param guard: standard errors
     :param predicted: jobs are expected to run as their users' jobs did so far, not as requested
+    :param fitting: whether the base takes jobs that can start now first
     :param seed: of the futures
     :raises TypeError: for the simulator of another family
     """
@@ -64,6 +65,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         history: int = 1024,
         guard: float = 1.0,
         predicted: bool = False,
+        fitting: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__(require_cluster(simulator))
@@ -72,7 +74,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         require(0 <= horizon <= 10_000, "horizon", horizon, "from 0 to 10,000 jobs")
         require(0 <= history <= 10**9, "history", history, "0 or more jobs")
         require(0 <= guard < 1e9, "guard", guard, "0 or more standard errors")
-        rule = layout.Rule(RULES.index(base), 0, 0)
+        rule = layout.Rule(RULES.index(base), int(fitting), 0)
         self.options = Options(rule, futures, horizon, history, float(guard), int(predicted))
         self._rng = np.random.default_rng(seed)
         self._build_plan()
