@@ -70,7 +70,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="training seeds, in place of the form's own number; of single learners: 'taught network=10'",
     )
-    parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
+    parser.add_argument(
+        "--job-log",
+        help="SWF log for experiments on the HPC log (default: a model of one); for rlscheduler the folder of "
+        "its traces (default: generated jobs alone)",
+    )
     _add_common_options(parser, "--jobs", "--workers")
     return parser
 
@@ -102,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         form = Form(options.quick, seeds, options.job_log, by_learner, options.rollouts)
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
-        if form.job_log is not None and not Path(form.job_log).is_file():
+        if form.job_log is not None and not Path(form.job_log).exists():
             raise ValueError(f"--job-log {form.job_log}: no such file")
         items = [item for experiment in experiments for item in experiment.items(form)]
         check_learners(by_learner, items)
