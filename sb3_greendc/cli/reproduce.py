@@ -72,8 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--job-log",
-        help="SWF log for experiments on the HPC log (default: a model of one); for rlscheduler the folder of "
-        "its traces (default: generated jobs alone)",
+        help="SWF log for experiments on the HPC log (default: a model of one); for rlscheduler the folder "
+        "of its traces (default: generated jobs alone)",
     )
     _add_common_options(parser, "--jobs", "--workers")
     return parser

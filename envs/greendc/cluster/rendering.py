@@ -147,8 +147,9 @@ def preempted_stops(simulator: ClusterSimulator, index: int, pieces: Records) ->
     """Return when stretches ended whose job was not done."""
     stopped = pieces[pieces["stop"] != NEVER]
     stops: Ints = stopped["stop"]
-    finishes = simulator.state.jobs[index]["finish"][stopped["job"]]
-    return stops[stops != finishes]
+    finishes: Ints = simulator.state.jobs[index]["finish"][stopped["job"]]
+    preempted: Ints = stops[stops != finishes]
+    return preempted
 
 
 def draw(simulator: ClusterSimulator, index: int) -> NDArray[np.uint8]:

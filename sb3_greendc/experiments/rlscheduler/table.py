@@ -68,8 +68,8 @@ def analyze(results: Results, form: Form) -> Analysis:
         f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]}, and judged on those of seed {REPORTED}, the "
         "printed ones. Sequences of a trace overlap.",
         "Rules and rollouts see the whole queue, the printed learned policy 128 jobs; it was trained on the "
-        "trace that it is judged on. Rollouts repeat parts of the trace before and in the sequence, as far as "
-        "its jobs have arrived.",
+        "trace that it is judged on. Rollouts repeat parts of the trace, before and in the sequence, whose "
+        "jobs have arrived.",
         "The printed WFP3 and UNICEP take the wait to be -1 less the time of submission, by mistake.",
     ]
     found = {"comparison": comparison, "table": table, "results": means.drop(columns="start").reset_index()}

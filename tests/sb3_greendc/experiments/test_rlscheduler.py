@@ -50,7 +50,7 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
 
 
 class Store:
-    """Figures of which the rollouts' are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
+    """The rollouts' figures are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
 
     def table(self, task, name):
         if task.rollouts is not None:
