@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from greendc.cluster.presets import presets as cluster_presets
 from greendc.config import nearest
 from greendc.environments import SimulatorVectorEnv
 from greendc.resource_pool.presets import presets as resource_pool_presets
@@ -38,6 +39,7 @@ class Family:
 FAMILIES = (
     Family("vcc", "greendc.vcc.env", "VCC", vcc_presets(), {"split": "train"}),
     Family("resource_pool", "greendc.resource_pool.env", "ResourcePool", resource_pool_presets(), {}),
+    Family("cluster", "greendc.cluster.env", "Cluster", cluster_presets(), {}),
 )
 
 
@@ -92,7 +94,7 @@ def family_of(env_id: str) -> Family | None:
 
 
 def family(env_id: str) -> str | None:
-    """Return ``"vcc"`` or ``"resource_pool"``, or ``None`` for environments of other packages."""
+    """Return ``"vcc"``, ``"resource_pool"`` or ``"cluster"``, ``None`` for environments of other packages."""
     entry = family_of(env_id)
     return entry.name if entry else None
 

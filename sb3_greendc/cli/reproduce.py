@@ -75,7 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="training seeds, in place of the budget's own number; of single learners: 'distilled policy=10'",
     )
-    parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
+    parser.add_argument(
+        "--job-log",
+        help="SWF log for experiments on the HPC log (default: a model of one); for rlscheduler the folder "
+        "of its traces (default: generated jobs alone)",
+    )
     parser.add_argument(
         "--weather",
         nargs="+",
@@ -125,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
-        if budget.job_log is not None and not Path(budget.job_log).is_file():
+        if budget.job_log is not None and not Path(budget.job_log).exists():
             raise ValueError(f"--job-log {budget.job_log}: no such file")
         for path in budget.weather:
             if not Path(path).is_file():

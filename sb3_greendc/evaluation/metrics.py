@@ -14,13 +14,25 @@ MAIN_METRICS = {
         "utilization",
         "accrued_cost",
     ),
+    "cluster": (
+        "return",
+        "mean_bounded_slowdown",
+        "p95_wait_h",
+        "longest_wait_h",
+        "utilization",
+        "carbon_kg",
+    ),
 }
 """What tables and figures show by default; result files have every metric."""
 
 OTHER_METRICS = ("return", "cost", "length")
 """The same for environments of other packages."""
 
-TRADE_OFFS = {"vcc": ("carbon_kg", "overdue_work"), "resource_pool": ("total_job_value", "cost")}
+TRADE_OFFS = {
+    "vcc": ("carbon_kg", "overdue_work"),
+    "resource_pool": ("total_job_value", "cost"),
+    "cluster": ("mean_bounded_slowdown", "carbon_kg"),
+}
 """Objective and constraint of each family."""
 
 LOWER_IS_BETTER = frozenset(
@@ -29,6 +41,8 @@ LOWER_IS_BETTER = frozenset(
         *("carbon_kg", "carbon_per_work", "carbon_change", "brown_kwh", "curtailed_kwh"),
         *("critical_unserved_kwh", "overdue_work", "days_violated", "mean_delay", "p97_delay"),
         *("evictions", "lost_work", "queued_work", "outside_jobs", "qos_violations", "mean_slowdown"),
+        *("mean_bounded_slowdown", "mean_wait_h", "p95_wait_h", "longest_wait_h", "energy_kwh", "span_h"),
+        *("wasted_processor_hours", "excess_processor_hours", "preemptions", "decisions"),
         *("mean_wait", "left_jobs", "invalid_actions", "power_suspensions", "broken_reservations"),
     }
 )
@@ -46,6 +60,10 @@ UNITS = {
     "mean_delay": "h",
     "p97_delay": "h",
     "mean_wait": "steps",
+    "mean_wait_h": "h",
+    "p95_wait_h": "h",
+    "longest_wait_h": "h",
+    "span_h": "h",
 }
 
 
@@ -63,7 +81,7 @@ def trade_off(columns: Iterable[str]) -> tuple[str, str]:
 
 def label(metric: str) -> str:
     """Return a metric's name as axes show it, with its unit."""
-    words = metric.replace("_kwh", "").replace("_kg", "").replace("_", " ")
+    words = metric.replace("_kwh", "").replace("_kg", "").removesuffix("_h").replace("_", " ")
     unit = UNITS.get(metric, "kWh" if metric.endswith("_kwh") else None)
     return words if unit is None else f"{words} ({unit})"
 

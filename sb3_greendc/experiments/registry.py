@@ -23,6 +23,7 @@ EXPERIMENTS: dict[str, str] = {
     "vcc-shift": "vcc_shift",
     "crr-online": "online",
     "what-earns-the-margin": "ladder",
+    "rlscheduler": "rlscheduler.table",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -41,7 +41,7 @@ def register(entry: BaselineFamily) -> None:
 def names(family: str, hindsight: bool = False) -> tuple[str, ...]:
     """Return the names of a family's baselines.
 
-    :param family: ``"vcc"`` or ``"resource_pool"``
+    :param family: ``"vcc"``, ``"resource_pool"`` or ``"cluster"``
     :param hindsight: with those that search with the truth, such as ``best_known``
     :raises ValueError: for a family without baselines
     """

@@ -1,0 +1,275 @@
+# mypy: warn-return-any=False
+"""Compiled rollouts: what each candidate would come to, if more jobs like those of the past arrived.
+
+The plan is a cluster of its own, run by the simulator's code. Its jobs are those that wait, in their order,
+then a future, then those that run, with expected run times; its power is the forecast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from greendc.cluster.kernel import choose, site_of, to_next_decision
+from greendc.cluster.kernel_queue import enqueue
+from greendc.cluster.kernel_rules import best_waiting, expected_inverse, expected_run
+from greendc.cluster.kernel_time import next_event, read_power
+from greendc.cluster.layout import (
+    DONE,
+    EASY,
+    NEVER,
+    NOBODY,
+    REWARD_CARBON,
+    REWARD_SLOWDOWN,
+    REWARD_WAIT,
+    RUNNING,
+    SHORT_RUN,
+    TO_COME,
+    WAITING,
+    Rule,
+    Site,
+    State,
+    World,
+)
+from greendc.compiled import compiled, inlined
+from greendc.records import Floats, Ints, Ints32
+
+WAIT = -1
+"""The candidate that starts nothing."""
+
+
+class Options(NamedTuple):
+    """How rollouts are made."""
+
+    base: Rule
+    """Followed after the first decision, and deviated from for a reason only."""
+    futures: int
+    horizon: int
+    """Jobs of a future."""
+    history: int
+    """Jobs before the episode that futures are drawn from, too."""
+    guard: float
+    """Standard errors by which a candidate must be better than the base."""
+    predicted: int
+    """Whether jobs are expected to run as their users' jobs did so far, else as long as requested."""
+
+
+class Scratch(NamedTuple):
+    """Working space."""
+
+    rules: Ints
+    """``(C, 3)``: kind, fitting, predicted of the rules that nominate candidates."""
+    candidates: Ints
+    """``(C + 2,)``"""
+    costs: Floats
+    """``(C + 2, futures)``"""
+    light: Ints32
+    """``(J,)``: the waiting jobs of the plan by weight."""
+
+
+@compiled
+def decide(
+    i: int, world: World, state: State, plan_world: World, plan_state: State, options: Options, draws: Floats,
+    scratch: Scratch,
+) -> int:  # fmt: skip
+    """Return the job that environment ``i`` should take, or ``WAIT``; some job must wait.
+
+    :param plan_world: what the plan runs on
+    :param plan_state: one environment
+    :param draws: ``(futures,)`` uniform on [0, 1): which part of the past each future repeats
+    """
+    site, plan = site_of(i, world, state), site_of(0, plan_world, plan_state)
+    count = nominate(site, options, scratch)
+    if count == 1:
+        return scratch.candidates[0]
+    waiting = site.cluster.waiting
+    expect(site, plan, world.done_before, options, draws)
+    for k in range(waiting):
+        plan.jobs[k].worked = site.jobs[site.queue[k]].worked
+    plan.cluster.first = plan.cluster.waiting = 0
+    for k in range(waiting):
+        enqueue(plan, k)
+    for k in range(waiting):
+        scratch.light[k] = plan.light[k]
+    futures = options.futures if options.horizon > 0 else 1
+    for c in range(count):
+        for f in range(futures):
+            begin_plan(site, plan, f, options.horizon, scratch.light)
+            take(site, plan, scratch.candidates[c])
+            while plan.cluster.over == 0:
+                choose(plan, best_waiting(plan, options.base))
+            scratch.costs[c, f] = cost_of(plan)
+    return scratch.candidates[best_of(scratch.costs, count, futures, options.guard)]
+
+
+@inlined
+def nominate(site: Site, options: Options, scratch: Scratch) -> int:
+    """Write the base's job and then other candidates; return how many there are."""
+    base = options.base
+    scratch.candidates[0] = best_waiting(site, Rule(base.kind, base.fitting, options.predicted))
+    count = 1
+    for r in range(scratch.rules.shape[0]):
+        job = best_waiting(site, Rule(scratch.rules[r, 0], scratch.rules[r, 1], scratch.rules[r, 2]))
+        known = False
+        for c in range(count):
+            known = known or scratch.candidates[c] == job
+        if not known:
+            scratch.candidates[count] = job
+            count += 1
+    if site.settings.profile == EASY and next_event(site) != NEVER:
+        scratch.candidates[count] = WAIT
+        count += 1
+    return count
+
+
+@inlined
+def expect(site: Site, plan: Site, done_before: Ints, options: Options, draws: Floats) -> None:
+    """Write the jobs of the plan, once for each future: those that wait, the future, those that run."""
+    cluster, waiting, horizon = site.cluster, site.cluster.waiting, options.horizon
+    size = waiting + horizon + cluster.running
+    futures = options.futures if horizon > 0 else 1
+    for f in range(futures):
+        first = f * size
+        for k in range(waiting):
+            copy_job(site, plan, cluster.first + site.queue[k], first + k, options.predicted, False)
+        if horizon > 0:
+            oldest = max(cluster.first - options.history, 0)
+            room = cluster.first + cluster.arrived - oldest - horizon
+            # So few jobs have arrived that there is no whole block: one of those that come round again.
+            block = oldest + int(draws[f] * max(room, 1))
+            last = cluster.first + cluster.arrived - 1
+            shift = cluster.now - site.log[block].submit
+            for k in range(horizon):
+                row = block + 1 + k
+                if row > last:
+                    row = last
+                copy_job(
+                    site, plan, row, first + waiting + k, options.predicted, is_done(site, done_before, row)
+                )
+                plan.log[first + waiting + k].submit = site.log[row].submit + shift
+        for k in range(cluster.running):
+            copy_job(site, plan, cluster.first + site.running[k].job, first + waiting + horizon + k, 0, False)
+
+
+@inlined
+def is_done(site: Site, done_before: Ints, row: int) -> bool:
+    """Tell whether a job of the log is done by now, so that its run time is known."""
+    if row < site.cluster.first:
+        return done_before[row] <= site.cluster.now
+    return site.jobs[row - site.cluster.first].phase == DONE
+
+
+@inlined
+def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: bool) -> None:
+    """Write a job of the log into the plan, with its expected run time unless that is known."""
+    entry, mine = site.log[row], plan.log[to]
+    mine.submit, mine.request, mine.processors = entry.submit, entry.request, entry.processors
+    mine.deadline, mine.value, mine.user = entry.deadline, entry.value, NOBODY
+    mine.weight = entry.weight
+    mine.run, mine.inverse = entry.request, 1.0 / max(entry.request, SHORT_RUN)
+    if known:
+        mine.run, mine.inverse = entry.run, entry.inverse
+    elif predicted:
+        job = row - site.cluster.first
+        expected, mine.inverse = expected_run(site, job), expected_inverse(site, job)
+        mine.run = max(int(expected), 1)
+        mine.weight = expected / mine.inverse * entry.processors
+    if row >= site.cluster.first:
+        mine.run = max(mine.run, site.jobs[row - site.cluster.first].worked + 1)
+
+
+@inlined
+def begin_plan(site: Site, plan: Site, f: int, horizon: int, light: Ints32) -> None:
+    """Let the plan be what the cluster is now, with future ``f``."""
+    mine, real = plan.cluster, site.cluster
+    waiting, running = real.waiting, real.running
+    plan.settings.jobs = waiting + horizon
+    mine.first = f * (waiting + horizon + running)
+    mine.now, mine.limit, mine.over, mine.shift = real.now, real.limit, 0, real.shift
+    mine.capacity, mine.used, mine.next_change = real.capacity, real.used, NEVER
+    if plan.settings.power_period > 0:
+        read_power(plan)
+        mine.capacity = real.capacity
+    mine.waiting, mine.running, mine.arrived = waiting, running, waiting
+    mine.finished, mine.starts = -running, running
+    mine.delay, mine.slowdown, mine.value, mine.carbon = 0, 0.0, 0.0, 0.0
+    mine.busy = mine.powered = mine.excess = mine.wasted = mine.preemptions = 0
+    for k in range(waiting):
+        theirs, job = site.jobs[site.queue[k]], plan.jobs[k]
+        plan.queue[k], plan.light[k] = k, light[k]
+        job.phase, job.worked, job.delay, job.charged = WAITING, theirs.worked, theirs.delay, theirs.charged
+        job.first_start, job.restore = theirs.first_start, 0
+    for k in range(waiting, waiting + horizon):
+        job = plan.jobs[k]
+        job.phase, job.worked, job.delay, job.charged = TO_COME, 0, 0, 0.0
+        job.first_start, job.restore = NEVER, 0
+    for k in range(running):
+        local, theirs = waiting + horizon + k, site.jobs[site.running[k].job]
+        job, entry = plan.jobs[local], plan.log[mine.first + local]
+        job.phase, job.worked, job.delay, job.charged = RUNNING, theirs.worked, theirs.delay, theirs.charged
+        job.start, job.first_start, job.restore, job.order = theirs.start, theirs.start, theirs.restore, 0
+        for other in range(running):
+            job.order += site.jobs[site.running[other].job].order < theirs.order
+        estimate = site.running[k].estimate
+        mine_of = plan.running[k]
+        mine_of.estimate, mine_of.processors, mine_of.job = estimate, entry.processors, local
+        end, at = expected_end(site, k), k
+        while at > 0 and plan.endings[at - 1].end > end:
+            plan.endings[at] = plan.endings[at - 1]
+            at -= 1
+        ending = plan.endings[at]
+        ending.end, ending.job = end, local
+
+
+@inlined
+def expected_end(site: Site, k: int) -> int:
+    """Return when a running job is expected to end: by its request, or soon if that is over."""
+    now, job = site.cluster.now, site.running[k]
+    if job.estimate > now:
+        return job.estimate
+    elapsed = now - site.jobs[job.job].start
+    return now + 1 + elapsed // 2
+
+
+@inlined
+def take(site: Site, plan: Site, candidate: int) -> None:
+    """Let the plan's first decision be a candidate."""
+    if candidate == WAIT:
+        to_next_decision(plan)
+        return
+    k = 0
+    while site.queue[k] != candidate:
+        k += 1
+    choose(plan, k)
+
+
+@inlined
+def cost_of(plan: Site) -> float:
+    """Return what the reward of the environment would have taken off."""
+    cluster, reward = plan.cluster, plan.settings.reward
+    if reward == REWARD_SLOWDOWN:
+        return cluster.slowdown
+    if reward == REWARD_WAIT:
+        return float(cluster.delay)
+    if reward == REWARD_CARBON:
+        return cluster.carbon
+    return -cluster.value
+
+
+@inlined
+def best_of(costs: Floats, count: int, futures: int, guard: float) -> int:
+    """Return the candidate that is cheapest on average by more than its error, else the base (0)."""
+    best, least = 0, 0.0
+    for c in range(1, count):
+        total, squares = 0.0, 0.0
+        for f in range(futures):
+            gap = costs[c, f] - costs[0, f]
+            total += gap
+            squares += gap * gap
+        mean = total / futures
+        error = 0.0
+        if futures > 1:
+            error = math.sqrt(max(squares / futures - mean * mean, 0.0) / (futures - 1))
+        if mean + guard * error < 0.0 and mean < least:
+            best, least = c, mean
+    return best

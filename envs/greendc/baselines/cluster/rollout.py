@@ -1,0 +1,163 @@
+"""Guarded rollouts: several rules name candidates, and one is taken for a reason only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from greendc.baselines.cluster.kernel_rollout import WAIT, Options, Scratch, decide
+from greendc.baselines.cluster.policy import require_cluster
+from greendc.baselines.policy import BaselinePolicy
+from greendc.cluster import layout
+from greendc.cluster.rules import RULES
+from greendc.cluster.simulator import ClusterSimulator
+from greendc.compiled import EntryPoint
+from greendc.config import require, require_one_of
+from greendc.simulator import Observation
+
+CANDIDATES = (
+    ("wspt", 1),
+    ("saf", 0),
+    ("saf", 1),
+    ("sjf", 0),
+    ("sjf", 1),
+    ("smallest", 1),
+    ("fcfs", 0),
+    ("f1", 0),
+    ("f3", 1),
+    ("wfp3", 1),
+)
+"""Rules that name candidates, and whether they look at jobs that can start now first."""
+
+
+class GuardedRollout(BaselinePolicy[ClusterSimulator]):
+    """Tries what several rules would take, and follows a base rule unless another candidate is better.
+
+    Each candidate is tried on the same futures: the waiting jobs, then a block of jobs that repeats a part of
+    the past, all by the base rule after the first decision. It is taken if the mean difference in the
+    environment's reward, plus ``guard`` standard errors, is in its favor. Plans know requested or expected
+    run times, the forecast of power, jobs that have arrived, and run times of jobs that are done.
+
+    Bertsekas, Tsitsiklis and Wu, "Rollout Algorithms for Combinatorial Optimization", J. Heuristics 1997.
+
+    :param simulator: the simulator to act on
+    :param base: the rule that is followed, one of :data:`greendc.cluster.rules.RULES`
+    :param futures: how many, 1 or more
+    :param horizon: jobs of a future; 0 for the waiting jobs alone
+    :param history: jobs before the episode that futures may repeat
+    :param guard: standard errors
+    :param predicted: jobs are expected to run as their users' jobs did so far, not as requested
+    :param fitting: whether the base takes jobs that can start now first
+    :param seed: of the futures
+    :raises TypeError: for the simulator of another family
+    """
+
+    reads_state = True
+
+    def __init__(
+        self,
+        simulator: ClusterSimulator,
+        base: str = "wspt",
+        futures: int = 6,
+        horizon: int = 32,
+        history: int = 1024,
+        guard: float = 1.0,
+        predicted: bool = False,
+        fitting: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(require_cluster(simulator))
+        require_one_of("base", base, RULES)
+        require(1 <= futures <= 1000, "futures", futures, "from 1 to 1000")
+        require(0 <= horizon <= 10_000, "horizon", horizon, "from 0 to 10,000 jobs")
+        require(0 <= history <= 10**9, "history", history, "0 or more jobs")
+        require(0 <= guard < 1e9, "guard", guard, "0 or more standard errors")
+        rule = layout.Rule(RULES.index(base), int(fitting), 0)
+        self.options = Options(rule, futures, horizon, history, float(guard), int(predicted))
+        self._rng = np.random.default_rng(seed)
+        self._build_plan()
+        self._decide = EntryPoint(decide)
+
+    def _build_plan(self) -> None:
+        simulator, options = self.simulator, self.options
+        real, users = simulator.world, simulator.state.users.shape[1]
+        jobs, running = simulator.config.episode_jobs, simulator.state.running.shape[1]
+        size = jobs + options.horizon + running
+        running = min(size, int(real.settings["processors"][0])) + 1
+        settings = real.settings.copy()
+        settings["power_period"] = real.settings["forecast_period"]
+        self._plan_world = real._replace(
+            settings=settings,
+            log=np.zeros(options.futures * size, layout.LOG_JOB),
+            power_times=real.forecast_times,
+            power=real.forecast,
+            points=np.zeros(len(real.points) + 3 * (size - jobs), layout.POINT),
+            minima=np.zeros(len(real.minima), layout.POINT),
+            rank=np.zeros(size, np.int32),
+        )
+        self._plan_state = layout.State(
+            cluster=np.zeros(1, layout.CLUSTER),
+            jobs=np.zeros((1, size), layout.JOB_STATE),
+            queue=np.zeros((1, size), np.int32),
+            light=np.zeros((1, size), np.int32),
+            running=np.zeros((1, running), layout.RUNNING_JOB),
+            endings=np.zeros((1, running), layout.ENDING),
+            visible=np.zeros((1, simulator.config.visible_jobs), np.int32),
+            users=np.zeros((1, users), layout.USER),
+            pieces=np.zeros((1, 0), layout.PIECE),
+        )
+        rules = [(RULES.index(name), fitting, options.predicted) for name, fitting in CANDIDATES]
+        self._scratch = Scratch(
+            rules=np.array(rules, np.int64),
+            candidates=np.zeros(len(rules) + 2, np.int64),
+            costs=np.zeros((len(rules) + 2, options.futures)),
+            light=np.zeros(size, np.int32),
+        )
+
+    def decide(self, index: int) -> int | None:
+        """Return the job of the episode that environment ``index`` should take, of all that wait.
+
+        :return: its number from 0, or ``None`` to wait
+        :raises RuntimeError: if no episode has begun, or it is over
+        """
+        simulator = self.simulator
+        if simulator.state.cluster[simulator.in_episode(index)]["over"]:
+            raise RuntimeError(f"environment {index}: the episode is over, call reset()")
+        return self._job(index)
+
+    def _job(self, index: int) -> int | None:
+        world, state = self.simulator.world, self.simulator.state
+        draws = self._rng.random(self.options.futures)
+        job = self._decide(
+            index, world, state, self._plan_world, self._plan_state, self.options, draws, self._scratch
+        )
+        return None if job == WAIT else int(job)
+
+    def act(self, observations: Observation) -> NDArray[Any]:
+        """Return the actions for a batch; of what is not visible, the first row instead.
+
+        :raises RuntimeError: if an episode has not begun
+        """
+        simulator = self.simulator
+        actions = np.zeros(simulator.num_envs, np.int64)
+        for i in range(simulator.num_envs):
+            cluster = simulator.state.cluster[simulator.in_episode(i)]
+            if cluster["over"]:
+                continue
+            job = self._job(i)
+            rows = np.flatnonzero(simulator.state.visible[i, : cluster["visible"]] == job)
+            actions[i] = simulator.config.visible_jobs if job is None else rows[0] if len(rows) else 0
+        return actions
+
+    def play(self, index: int) -> None:
+        """Play environment ``index`` to the end of its episode, with a view of the whole queue.
+
+        :raises RuntimeError: if no episode has begun
+        """
+        self.simulator.in_episode(index)
+        cluster = self.simulator.state.cluster[index]
+        while not cluster["over"]:
+            job = self._job(index)
+            self.simulator.take(index, job)

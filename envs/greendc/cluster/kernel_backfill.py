@@ -1,0 +1,98 @@
+# mypy: warn-return-any=False
+"""Compiled backfilling: which jobs overtake one that cannot start."""
+
+from __future__ import annotations
+
+from greendc.cluster.kernel_plan import admitted, earliest, free_now, plan, plan_for_admission, promise
+from greendc.cluster.kernel_queue import requested, start
+from greendc.cluster.layout import CONSERVATIVE, EASY_BACKFILL, NEVER, Site
+from greendc.compiled import compiled, inlined
+
+
+@inlined
+def shadow_start(site: Site, need: int) -> int:
+    """Return when running jobs, by start and request, leave ``need`` processors, as RLScheduler reckons."""
+    free = free_now(site)
+    for k in range(site.cluster.running):
+        free += site.running[k].processors
+        if free >= need:
+            return site.running[k].estimate
+    return NEVER
+
+
+@inlined
+def fill_before(site: Site, shadow: int) -> None:
+    """Start, in order of arrival, the jobs that fit and by their request end strictly before ``shadow``."""
+    cluster = site.cluster
+    k = 0
+    while k < cluster.waiting:
+        job = site.queue[k]
+        entry = site.log[cluster.first + job]
+        if entry.processors <= free_now(site) and cluster.now + entry.request < shadow:
+            start(site, job)
+        else:
+            k += 1
+
+
+@compiled
+def backfill(site: Site, head: int) -> None:
+    """Let other jobs overtake ``head``, which cannot start now, by the rule of the configuration."""
+    if site.settings.backfill == EASY_BACKFILL:
+        easy(site, head)
+    elif site.settings.backfill == CONSERVATIVE:
+        conservative(site, head)
+
+
+@inlined
+def easy(site: Site, head: int) -> None:
+    """Start, in order of arrival, jobs that do not delay the first time at which ``head`` has room."""
+    cluster = site.cluster
+    size = plan(site)
+    need = site.log[cluster.first + head].processors
+    k = 0 if need > free_now(site) else size  # held back by the forecast alone: others may not pass it
+    while k < size and site.points[k].free < need:
+        k += 1
+    shadow = site.points[k].time if k < size else cluster.now
+    spare = site.points[k].free - need if k < size else free_now(site) - need
+    size = plan_for_admission(site)
+    k = 0
+    while k < cluster.waiting:
+        job = site.queue[k]
+        processors = site.log[cluster.first + job].processors
+        before = cluster.now + requested(site, job) <= shadow
+        if job != head and (before or processors <= spare) and admitted(site, size, job):
+            if not before:
+                spare -= processors
+            start(site, job)
+            size = plan_for_admission(site)
+        else:
+            k += 1
+
+
+@inlined
+def conservative(site: Site, head: int) -> None:
+    """Promise every job its earliest start, ``head`` first, then in order of arrival; start those of now."""
+    cluster = site.cluster
+    size = plan(site)
+    size = promise_earliest(site, size, head)
+    k = 0
+    while k < cluster.waiting:
+        job = site.queue[k]
+        k += 1
+        if job == head:
+            continue
+        waiting = cluster.waiting
+        size = promise_earliest(site, size, job)
+        if cluster.waiting < waiting:
+            k -= 1
+
+
+@inlined
+def promise_earliest(site: Site, size: int, job: int) -> int:
+    """Promise a job its earliest start in the plan, and start it if that is now."""
+    processors, seconds = site.log[site.cluster.first + job].processors, requested(site, job)
+    at = earliest(site, size, processors, seconds)
+    size = promise(site, size, at, processors, seconds)
+    if at == 0:
+        start(site, job)
+    return size

@@ -1,0 +1,84 @@
+# mypy: warn-return-any=False
+"""Compiled orders of the waiting jobs; :mod:`greendc.cluster.rules` says what they are."""
+
+from __future__ import annotations
+
+import math
+
+from greendc.cluster import rules
+from greendc.cluster.kernel_plan import admitted, plan_for_admission
+from greendc.cluster.layout import NOBODY, SHORT_RUN, Rule, Site
+from greendc.compiled import compiled, inlined
+
+
+@inlined
+def expected_run(site: Site, job: int) -> float:
+    """Return the run time to expect of a job: the mean of its request and of its user's jobs so far."""
+    entry = site.log[site.cluster.first + job]
+    if entry.user == NOBODY:
+        return float(entry.request)
+    user = site.users[entry.user]
+    return min((user.runs + entry.request) / (user.jobs + 1), float(entry.request))
+
+
+@inlined
+def expected_inverse(site: Site, job: int) -> float:
+    """Return what to expect of one over the run time (at least ten seconds), as :func:`expected_run`."""
+    entry = site.log[site.cluster.first + job]
+    mine = 1.0 / max(entry.request, SHORT_RUN)
+    if entry.user == NOBODY:
+        return mine
+    user = site.users[entry.user]
+    return (user.inverses + mine) / (user.jobs + 1)
+
+
+@compiled
+def score(site: Site, job: int, kind: int, predicted: int) -> float:
+    """Return the score of a waiting job; the lowest is first."""
+    entry = site.log[site.cluster.first + job]
+    run = expected_run(site, job) if predicted else float(entry.request)
+    n, submit = float(entry.processors), float(entry.submit)
+    if kind == rules.FCFS:
+        return submit
+    if kind == rules.SJF:
+        return run
+    if kind == rules.SMALLEST:
+        return n
+    if kind == rules.SAF:
+        return run * n
+    if kind == rules.WSPT:
+        return run / expected_inverse(site, job) * n if predicted else entry.weight
+    if kind >= rules.F1 and kind <= rules.F4:
+        late = math.log10(max(submit, 1.0))
+        if kind == rules.F1:
+            return math.log10(run) * n + 870.0 * late
+        if kind == rules.F2:
+            return math.sqrt(run) * n + 25_600.0 * late
+        if kind == rules.F3:
+            return run * n + 6_860_000.0 * late
+        return run * math.sqrt(n) + 530_000.0 * late
+    wait = float(site.cluster.now - entry.submit)
+    if kind == rules.WFP3_PRINTED or kind == rules.UNICEP_PRINTED:
+        wait = -1.0 - submit
+    if kind == rules.WFP3 or kind == rules.WFP3_PRINTED:
+        share = wait / run
+        return -(share * share * share) * n
+    return -(wait + 1e-15) / (math.log2(n + 1e-15) * run)
+
+
+@compiled
+def best_waiting(site: Site, rule: Rule) -> int:
+    """Return the first waiting job by a rule; there must be one."""
+    if rule.kind == rules.WSPT and not rule.fitting and not rule.predicted:
+        return site.light[0]
+    size = plan_for_admission(site) if rule.fitting else 0
+    best, lowest, fits = -1, math.inf, False
+    for k in range(site.cluster.waiting):
+        job = site.queue[k]
+        can = rule.fitting != 0 and admitted(site, size, job)
+        if fits and not can:
+            continue
+        value = score(site, job, rule.kind, rule.predicted)
+        if best < 0 or value < lowest or (can and not fits):
+            best, lowest, fits = job, value, can
+    return best

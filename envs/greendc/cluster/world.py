@@ -1,0 +1,150 @@
+"""Builds what the environments of a batch run on: the log, power and carbon as the kernel reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from greendc.cluster import columns, layout
+from greendc.cluster.config import ADMISSIONS, BACKFILLS, ON_DROP, PROFILES, REWARDS, ClusterConfig
+from greendc.cluster.jobs import ClusterJobs, lublin_jobs, read_jobs
+from greendc.cluster.power import HOUR, CapacitySeries, CarbonSeries, green_capacity
+from greendc.config import require
+from greendc.records import Ints, Records
+
+NO_TIMES = np.zeros(1, np.int64)
+
+
+def load_jobs(config: ClusterConfig) -> ClusterJobs:
+    """Return the jobs that a configuration names.
+
+    :raises ValueError: for a path where there is no file, or jobs that do not fit the configuration
+    """
+    workload = config.workload
+    if isinstance(workload, str) and workload == "lublin":
+        processors = 256 if config.processors is None else config.processors
+        seed, count = config.workload_seed, config.workload_jobs
+        jobs = lublin_jobs(seed, count, processors, config.overestimate)
+    elif isinstance(workload, ClusterJobs):
+        jobs = workload
+    else:
+        require(Path(workload).is_file(), "workload", str(workload), "'lublin', ClusterJobs, or a file")
+        reading = "rlscheduler" if config.profile == "rlscheduler" else "strict"
+        jobs = read_jobs(workload, reading, config.processors)
+    if config.min_qos is not None:
+        jobs = jobs.with_qos(config.min_qos, config.workload_seed)
+    if config.reward == "value":
+        worth = jobs.value is not None and float(jobs.value.mean()) > 0
+        require(worth, "reward", config.reward, "another one: the jobs have no values (min_qos gives them)")
+    last = len(jobs) if config.last_job is None else config.last_job
+    require(last <= len(jobs), "last_job", config.last_job, f"at most the {len(jobs)} jobs of the log")
+    room = last - config.first_job
+    allowed = f"at most the {room} jobs from first_job={config.first_job} to last_job={last}"
+    require(config.episode_jobs <= room, "episode_jobs", config.episode_jobs, allowed)
+    return jobs
+
+
+def capacities(
+    config: ClusterConfig, jobs: ClusterJobs, processors: int
+) -> tuple[CapacitySeries | None, CapacitySeries | None]:
+    """Return the capacity and its forecast, both ``None`` without power that changes.
+
+    :raises ValueError: for a job that no capacity will ever hold; names it
+    """
+    power = config.power
+    largest = int(jobs.processors.argmax())
+    size = int(jobs.processors[largest])
+    name = f"job {largest if jobs.number is None else jobs.number[largest]} of {size} processors"
+    require(size <= processors, "workload", name, f"one of jobs of at most {processors}, the cluster's")
+    if power is None:
+        return None, None
+    if not isinstance(power, CapacitySeries):
+        busy_kw = config.busy_watts / 1000.0
+        power = green_capacity(processors, busy_kw, config.power_floor, config.power_share)
+    require(size <= power.greatest, "workload", name, f"at most {power.greatest}, the greatest capacity")
+    most = f"at most the {processors} processors of the cluster"
+    require(power.greatest <= processors, "power", f"up to {power.greatest}", most)
+    days = power.period / layout.DAY
+    require(config.limit_days >= days, "limit_days", config.limit_days, f"at least power's period, {days:g}")
+    if isinstance(config.forecast, CapacitySeries):
+        found = f"a series of {config.forecast.period} s"
+        require(config.forecast.period >= HOUR, "forecast", found, "one of an hour or more")
+        return power, config.forecast
+    return power, power if config.forecast == "exact" else power.delayed(layout.DAY)
+
+
+def log_table(config: ClusterConfig, jobs: ClusterJobs, processors: int, users: Ints) -> Records:
+    """Return the jobs as :class:`~greendc.cluster.layout.LogJob` records."""
+    table = np.zeros(len(jobs), layout.LOG_JOB)
+    enforce = config.profile != "rlscheduler"
+    table["submit"], table["request"], table["processors"] = jobs.submit, jobs.request, jobs.processors
+    table["run"] = np.minimum(jobs.run, jobs.request) if enforce else jobs.run
+    table["inverse"] = 1.0 / np.maximum(table["run"], layout.SHORT_RUN)
+    table["user"] = users
+    table["deadline"] = layout.NEVER if jobs.deadline is None else jobs.deadline
+    table["value"] = 0.0 if jobs.value is None else jobs.value
+    request = jobs.request.astype(np.float64)
+    area = request * jobs.processors
+    table["weight"] = area * np.maximum(request, layout.SHORT_RUN)
+    for name, values in (("log_request", request), ("log_area", area)):
+        table[name] = np.minimum(np.log1p(values) * columns.LOG_SCALE, columns.MOST_LOG)
+    table["share"] = jobs.processors / processors
+    return table
+
+
+def user_codes(jobs: ClusterJobs) -> tuple[Ints, int]:
+    """Return each job's user as a number from 0 up (``NOBODY`` stays), and the number of users."""
+    if jobs.user is None:
+        return np.full(len(jobs), layout.NOBODY), 0
+    known = jobs.user >= 0
+    names, codes = np.unique(jobs.user[known], return_inverse=True)
+    users = np.full(len(jobs), layout.NOBODY)
+    users[known] = codes
+    return users, len(names)
+
+
+def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World, int]:
+    """Return what a batch runs on, and the number of users."""
+    processors = jobs.machine if config.processors is None else config.processors
+    power, forecast = capacities(config, jobs, processors)
+    carbon = CarbonSeries.of(config.carbon)
+    users, n_users = user_codes(jobs)
+    settings = np.zeros(1, layout.SETTINGS)
+    names = {"profile": PROFILES, "backfill": BACKFILLS, "on_drop": ON_DROP, "admission": ADMISSIONS}
+    for field, known in {**names, "reward": REWARDS}.items():
+        settings[field] = known.index(getattr(config, field))
+    settings["processors"], settings["jobs"] = processors, config.episode_jobs
+    settings["limit"] = round(config.limit_days * layout.DAY)
+    if config.profile == "rlscheduler":
+        settings["limit"] = layout.NEVER // 2
+    settings["checkpoint"] = config.checkpoint_seconds
+    settings["horizon"] = config.forecast_hours * HOUR
+    settings["visible"] = config.visible_jobs
+    settings["busy_kw"], settings["idle_kw"] = config.busy_watts / 1000.0, config.idle_watts / 1000.0
+    settings["mean_value"] = 1.0 if jobs.value is None else max(float(jobs.value.mean()), 1e-300)
+    settings["carbon_period"] = len(carbon.kg_per_kwh) * carbon.step_seconds
+    settings["greatest"] = processors
+    in_horizon = 0
+    if power is not None and forecast is not None:
+        settings["power_period"], settings["forecast_period"] = power.period, forecast.period
+        settings["greatest"] = max(power.greatest, forecast.greatest)
+        reach = max(int(settings["horizon"][0]), layout.DAY)
+        in_horizon = len(forecast.times) * (reach // forecast.period + 2)
+    steps = carbon.step_seconds * np.arange(len(carbon.kg_per_kwh), dtype=np.int64)
+    world = layout.World(
+        settings=settings,
+        log=log_table(config, jobs, processors, users),
+        done_before=jobs.submit + jobs.run if jobs.done is None else jobs.done.copy(),
+        power_times=NO_TIMES if power is None else power.times.copy(),
+        power=NO_TIMES if power is None else power.processors.copy(),
+        forecast_times=NO_TIMES if forecast is None else forecast.times.copy(),
+        forecast=NO_TIMES if forecast is None else forecast.processors.copy(),
+        carbon_times=steps,
+        carbon=carbon.kg_per_kwh.astype(np.float64),
+        carbon_sums=np.r_[0.0, np.cumsum(carbon.kg_per_kwh * carbon.step_seconds)],
+        points=np.zeros(3 * config.episode_jobs + in_horizon + 8, layout.POINT),
+        minima=np.zeros(in_horizon + 2, layout.POINT),
+        rank=np.zeros(config.episode_jobs, np.int32),
+    )
+    return world, n_users

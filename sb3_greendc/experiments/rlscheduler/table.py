@@ -1,0 +1,154 @@
+"""RLScheduler's table: the printed figures beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
+from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
+from sb3_greendc.experiments.figures import outer_legend, panels
+from sb3_greendc.experiments.rlscheduler.windows import GENERATED, PROFILES, ROLLOUT, RULES, Windows
+from sb3_greendc.experiments.tasks import Item
+
+REPORTED, CHOOSING = 1, (2, 3)
+"""Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
+BACKFILLS = ("none", "easy")
+SEARCH: dict[str, Any] = {}
+"""Options of the rollouts, the same on all traces: those of the class."""
+LEARNED = "RL (printed)"
+BEST_RULE = "best fixed rule"
+SLOWDOWN = "mean_bounded_slowdown"
+
+
+def traces(budget: Budget) -> dict[str, str | None]:
+    """Return the file of each trace at hand: those of a folder given as job log, and generated jobs.
+
+    :raises ValueError: for a folder that lacks a trace
+    """
+    found: dict[str, str | None] = {}
+    folder = None if budget.job_log is None else Path(budget.job_log)
+    if folder is not None and folder.is_dir():
+        for name, file in TRACES.items():
+            here = [path for path in (folder / file, folder / f"{file}.gz") if path.is_file()]
+            if not here:
+                raise ValueError(f"--job-log {folder}: must have {file} (plain or .gz); see docs/cluster.md")
+            found[name] = str(here[0])
+    return {**found, GENERATED: None}
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return rules and rollouts for each trace, backfilling, profile and seed."""
+    found = []
+    for trace, path in traces(budget).items():
+        for profile in budget.pick(("rlscheduler",), tuple(PROFILES)):
+            for backfill in BACKFILLS:
+                for seed in (REPORTED, *CHOOSING):
+                    labels = {"trace": trace, "profile": profile, "backfill": backfill, "seed": seed}
+                    for options in (None, SEARCH):
+                        task = Windows(trace, path, backfill, profile, seed, options)
+                        found.append(Item(task, labels))
+    return found
+
+
+def analyze(results: Results, budget: Budget) -> Analysis:
+    """Return printed and own figures, the best fixed rule chosen apart, and rollouts against it."""
+    rows = results.table()
+    keys = ["trace", "profile", "backfill"]
+    groups = [(key, at) for key, at in rows.groupby(keys, sort=False)]
+    table = pd.DataFrame([line for key, at in groups for line in _lines(key, at)])
+    comparison = pd.DataFrame([_compared(key, at) for key, at in groups])
+    means = rows.groupby([*keys, "policy", "seed"], sort=False).mean(numeric_only=True)
+    notes = [
+        "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
+        f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]}, and judged on those of seed {REPORTED}, the "
+        "printed ones. Sequences of a trace overlap.",
+        "Rules and rollouts see the whole queue, the printed learned policy 128 jobs; it was trained on the "
+        "trace that it is judged on. Rollouts repeat parts of the trace, before and in the sequence, whose "
+        "jobs have arrived.",
+        "The printed WFP3 and UNICEP take the wait to be -1 less the time of submission, by mistake.",
+    ]
+    found = {"comparison": comparison, "table": table, "results": means.drop(columns="start").reset_index()}
+    return Analysis(found, {"figure": _figure(comparison)}, notes)
+
+
+def chosen_rule(rows: pd.DataFrame) -> str:
+    """Return the fixed rule that is best on the sequences of the other seeds."""
+    apart = rows[rows["seed"].isin(CHOOSING) & (rows["policy"] != ROLLOUT)]
+    return str(apart.groupby("policy")[SLOWDOWN].mean().idxmin())
+
+
+def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
+    trace, profile, backfill = key
+    printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
+    lines = []
+    for policy in (*RULES, ROLLOUT, LEARNED):
+        figure = printed.get(policy) if profile == "rlscheduler" else None
+        of_policy = rows[rows["policy"] == policy]
+        if figure is None and of_policy.empty:
+            continue
+        reported = of_policy[of_policy["seed"] == REPORTED]
+        line = {"trace": trace, "profile": profile, "backfill": backfill, "policy": policy, "printed": figure}
+        line["ours"] = reported[SLOWDOWN].mean()
+        line["seeds 2, 3"] = of_policy[of_policy["seed"] != REPORTED][SLOWDOWN].mean()
+        line["p95 wait, h"] = reported["p95_wait_h"].mean()
+        line["longest wait, h"] = reported["longest_wait_h"].mean()
+        lines.append(line)
+    return lines
+
+
+def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
+    """Return printed best, chosen rule, rollouts, and their difference with its interval."""
+    trace, profile, backfill = key
+    known = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill), float("nan"))}
+    rule = chosen_rule(rows)
+    reported = rows[rows["seed"] == REPORTED].set_index("start")
+    ours = reported[reported["policy"] == ROLLOUT][SLOWDOWN]
+    theirs = reported[reported["policy"] == rule][SLOWDOWN].reindex(ours.index)
+    spread = bootstrap(ours.to_numpy()[None])
+    gain = paired_difference([ours.to_numpy()[None]], [theirs.to_numpy()[None]])
+    return {
+        "trace": trace,
+        "profile": profile,
+        "backfill": backfill,
+        "printed_best": min(known.values()) if profile == "rlscheduler" else float("nan"),
+        "rule": rule,
+        "rule_slowdown": theirs.mean(),
+        "rollouts": spread.estimate,
+        "rollouts_low": spread.low,
+        "rollouts_high": spread.high,
+        "difference": gain.estimate,
+        "difference_low": gain.low,
+        "difference_high": gain.high,
+    }
+
+
+def _figure(comparison: pd.DataFrame) -> Figure:
+    """Draw a panel for each profile: printed best, chosen rule, rollouts."""
+    profiles = list(comparison["profile"].unique())
+    figure, axes = panels(profiles, columns=1)
+    bars = {
+        "printed best": ("printed_best", "#c6c6c6"),
+        BEST_RULE: ("rule_slowdown", "#e6842a"),
+        ROLLOUT: ("rollouts", "#a04a00"),
+    }
+    for panel, profile in zip(axes, profiles, strict=True):
+        rows = comparison[comparison["profile"] == profile]
+        for k, (name, (column, color)) in enumerate(bars.items()):
+            places = [place + 0.27 * (k - 1) for place in range(len(rows))]
+            panel.bar(places, rows[column].fillna(0.0), 0.27, color=color, label=name)
+        names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
+        panel.set_xticks(range(len(rows)), list(names), fontsize="small")
+        panel.set_yscale("log")
+        panel.set_ylabel("mean bounded slowdown")
+    outer_legend(figure, axes[0])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "rlscheduler", "RLScheduler's table: printed, rules, guarded rollouts", items, analyze
+)

@@ -1,0 +1,110 @@
+"""Tasks: what rules and guarded rollouts make of the benchmark's sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from greendc.baselines.cluster import GuardedRollout
+from greendc.cluster import ClusterJobs, ClusterSimulator, lublin_jobs
+from greendc.cluster.rlscheduler import AS_PRINTED, JOBS, benchmark_simulator, read_trace, window_starts
+from sb3_greendc.experiments.tasks import Outcome, Task
+
+GENERATED = "Lublin, generated"
+"""Jobs of the package's own generator: for those who have no traces, and a log that nothing was tuned on."""
+GENERATED_SEED = 2026
+
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "rlscheduler": {},
+    "easy": {"profile": "easy"},
+    "green": {"profile": "easy", "power": "green", "power_start": "log", "on_drop": "suspend"},
+}
+"""The benchmark's rules; the textbook's; and those under sun and wind, half of the processors always on."""
+
+RULES: Mapping[str, str] = {
+    **AS_PRINTED,
+    "WFP3, true waits": "wfp3",
+    "UNICEP, true waits": "unicep",
+    "smallest": "smallest",
+    "SAF": "saf",
+    "SAF that fits": "saf that fits",
+    "WSPT": "wspt",
+    "WSPT that fits": "wspt that fits",
+    "F2": "f2",
+    "F3": "f3",
+    "F3 that fits": "f3 that fits",
+    "F4": "f4",
+}
+"""Name and rule of each fixed policy."""
+ROLLOUT = "guarded rollouts"
+
+METRICS = (
+    "mean_bounded_slowdown",
+    "mean_wait_h",
+    "p95_wait_h",
+    "longest_wait_h",
+    "utilization",
+    "energy_kwh",
+)
+
+
+@dataclass(frozen=True)
+class Windows(Task):
+    """Policies on the ten sequences of a seed.
+
+    :param trace: name of the trace
+    :param path: its file, ``None`` for :data:`GENERATED`
+    :param backfill: ``"none"`` or ``"easy"``
+    :param profile: one of :data:`PROFILES`
+    :param seed: of the sequences
+    :param rollouts: options of guarded rollouts, which are then what is played; else all :data:`RULES` are
+    """
+
+    trace: str
+    path: str | None
+    backfill: str
+    profile: str
+    seed: int
+    rollouts: Mapping[str, Any] | None = field(default=None)
+
+    @property
+    def title(self) -> str:
+        """What is played where."""
+        what = "rules" if self.rollouts is None else ROLLOUT
+        return f"{what} on {self.trace}, {self.profile}, backfill {self.backfill}, seed {self.seed}"
+
+    def seconds(self) -> float:
+        """Return a guess."""
+        return 3.0 if self.rollouts is None else 15.0
+
+    def compute(self) -> Outcome:
+        """Play them; a row for each policy and sequence."""
+        simulator = benchmark_simulator(self.jobs(), self.backfill, **PROFILES[self.profile])
+        rows: list[dict[str, object]] = []
+        for start in window_starts(self.seed):
+            if self.rollouts is None:
+                for name, rule in RULES.items():
+                    word, fits, _ = rule.partition(" that fits")
+                    self._begin(simulator, int(start))
+                    simulator.play(0, word, fitting=bool(fits))
+                    rows.append(self._row(simulator, name, int(start)))
+            else:
+                self._begin(simulator, int(start))
+                GuardedRollout(simulator, **self.rollouts).play(0)
+                rows.append(self._row(simulator, ROLLOUT, int(start)))
+        return Outcome({"episodes": pd.DataFrame(rows)})
+
+    def jobs(self) -> ClusterJobs:
+        """Return the jobs of the trace."""
+        return lublin_jobs(GENERATED_SEED, JOBS) if self.path is None else read_trace(self.path)
+
+    def _begin(self, simulator: ClusterSimulator, start: int) -> None:
+        simulator.reset_env(0, np.random.default_rng(0), {"start": start})
+
+    def _row(self, simulator: ClusterSimulator, policy: str, start: int) -> dict[str, object]:
+        metrics = simulator.episode_metrics(0)
+        return {"policy": policy, "start": start, **{name: metrics[name] for name in METRICS}}

@@ -1,0 +1,131 @@
+"""Random clusters, and the plain reference of a simulator's environment."""
+
+from __future__ import annotations
+
+import numpy as np
+from cluster_reference import Job, Reference, Series
+
+from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator
+from greendc.traces.power import CarbonTrace
+
+SECONDS = (1, 5, 60, 600, 3600, 20_000)
+
+
+def random_jobs(rng: np.random.Generator, count: int, machine: int) -> ClusterJobs:
+    """Jobs with many ties and coincidences, some of them longer than requested."""
+    unit = int(rng.choice(SECONDS[:5]))
+    gaps = unit * rng.integers(0, 4, count)
+    request = unit * rng.integers(1, 12, count)
+    run = np.maximum(1, np.where(rng.random(count) < 0.3, request, rng.integers(1, 13 * unit, count)))
+    processors = rng.integers(1, machine + 1, count) if rng.random() < 0.5 else rng.integers(1, 4, count)
+    submit = np.cumsum(gaps) + int(rng.integers(0, 200_000))
+    users = rng.integers(-1, 4, count) if rng.random() < 0.7 else None
+    jobs = ClusterJobs(submit, run, request, np.minimum(processors, machine), machine, user=users)
+    return jobs.with_qos(0.3, int(rng.integers(100)))
+
+
+def random_series(rng: np.random.Generator, machine: int, least_peak: int) -> CapacitySeries:
+    period = int(rng.choice([3600, 10_000, 86_400, 3 * 86_400]))
+    count = int(rng.integers(1, 12))
+    times = np.unique(np.r_[0, rng.integers(1, period, count)])
+    values = rng.integers(0, machine + 1, len(times))
+    values[rng.integers(len(times))] = int(rng.integers(least_peak, machine + 1))
+    return CapacitySeries(times, values, period)
+
+
+def random_config(rng: np.random.Generator, jobs_from: int = 8, jobs_to: int = 40) -> ClusterConfig:
+    """A configuration of any kind, on random jobs."""
+    machine = int(rng.integers(1, 17))
+    count = int(rng.integers(jobs_from, jobs_to))
+    jobs = random_jobs(rng, count, machine)
+    frozen = rng.random() < 0.25
+    options = {
+        "profile": "rlscheduler" if frozen else "easy",
+        "backfill": str(rng.choice(["none", "easy"] if frozen else ["none", "easy", "conservative"])),
+        "workload": jobs,
+        "episode_jobs": int(rng.integers(1, count + 1)),
+        "visible_jobs": int(rng.choice([1, 2, 3, 5, 64])),
+        "reward": str(rng.choice(["slowdown", "wait", "value", "carbon"])),
+        "carbon": random_carbon(rng),
+        "record_pieces": int(rng.choice([0, 3, 1000])),
+    }
+    if not frozen and rng.random() < 0.7:
+        peak = int(jobs.processors.max())
+        options["power"] = random_series(rng, machine, peak)
+        options["forecast"] = rng.choice(np.array(["exact", "yesterday", "other"], object))
+        if options["forecast"] == "other":
+            options["forecast"] = random_series(rng, machine, peak)
+        options["on_drop"] = str(rng.choice(["admit_only", "kill_requeue", "suspend", "checkpoint"]))
+        if options["on_drop"] == "checkpoint":
+            options["checkpoint_seconds"] = int(rng.choice([0, 1, 30, 500]))
+        options["admission"] = str(rng.choice(["now", "forecast"]))
+        options["forecast_hours"] = int(rng.choice([1, 5, 48]))
+        options["limit_days"] = float(rng.choice([4.0, 30.0]))
+        options["power_start"] = str(rng.choice(["random", "log"]))
+    return ClusterConfig(**options)
+
+
+def random_carbon(rng: np.random.Generator) -> float | CarbonTrace:
+    if rng.random() < 0.3:
+        return float(rng.random())
+    return CarbonTrace(rng.random(int(rng.integers(2, 30))), float(rng.choice([0.25, 1.0])))
+
+
+def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
+    """The reference of an environment that has just been reset."""
+    config, table, world = simulator.config, simulator.jobs, simulator.world
+    cluster = simulator.state.cluster[index]
+    first = int(cluster["first"])
+    rows = range(first, first + config.episode_jobs)
+    enforce = config.profile != "rlscheduler"
+
+    def field(name, row, missing):
+        values = getattr(table, name)
+        return missing if values is None else values[row].item()
+
+    def run_of(row):
+        run, request = table.run[row].item(), table.request[row].item()
+        return min(run, request) if enforce else run
+
+    jobs = [
+        Job(
+            id=row - first,
+            submit=table.submit[row].item(),
+            run=run_of(row),
+            request=table.request[row].item(),
+            processors=table.processors[row].item(),
+            user=field("user", row, -1),
+            deadline=field("deadline", row, 2**62),
+            value=field("value", row, 0.0),
+        )
+        for row in rows
+    ]
+    users: dict[int, list[int]] = {user: [] for user in range(-1, 10)}
+    for row in range(first):
+        user = field("user", row, -1)
+        done = field("done", row, table.submit[row].item() + table.run[row].item())
+        if user >= 0 and done <= jobs[0].submit:
+            users[user].append(run_of(row))
+
+    def series(name):
+        period = int(world.settings[f"{name}_period"][0])
+        if period == 0:
+            return None
+        return Series(getattr(world, f"{name}_times").tolist(), getattr(world, name).tolist(), period)
+
+    power, forecast, carbon = map(series, ("power", "forecast", "carbon"))
+    processors = int(world.settings["processors"][0])
+    reference = Reference(
+        config=config,
+        processors=processors,
+        jobs=jobs,
+        power=power,
+        forecast=forecast,
+        carbon=carbon,
+        greatest=max([processors] if power is None else [*power.values, *forecast.values]),
+        shift=int(cluster["shift"]),
+        users=users,
+        mean_value=table.value.mean().item(),
+    )
+    reference.begin()
+    return reference

@@ -1,0 +1,136 @@
+"""Heuristics and guarded rollouts of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import greendc
+from greendc import baselines
+from greendc.baselines.cluster import HEURISTICS, GuardedRollout
+from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, lublin_jobs
+
+JOBS = lublin_jobs(3, 600)
+
+
+def simulator_of(num_envs=1, seeds=0, **options):
+    config = ClusterConfig(**{"workload": JOBS, "episode_jobs": 80, "visible_jobs": 80, **options})
+    simulator = ClusterSimulator(config, num_envs)
+    for i in range(num_envs):
+        simulator.reset_env(i, np.random.default_rng(seeds + i))
+    return simulator
+
+
+def played(simulator, policy):
+    """The metrics of environment 0 after its episode by a policy."""
+    out = simulator.empty_observations()
+    simulator.observe(out)
+    while not simulator.state.cluster["over"].all():
+        actions, _ = policy.predict(out)
+        assert (out["action_mask"][np.arange(simulator.num_envs), actions] == 1).all()
+        simulator.step(actions, out)
+    return simulator.episode_metrics(0)
+
+
+@pytest.mark.parametrize("name", HEURISTICS)
+@pytest.mark.parametrize("options", [{"profile": "rlscheduler"}, {"backfill": "easy"}, {"backfill": "none"}])
+def test_a_policy_that_sees_all_decides_as_whole_episodes_do(name, options):
+    simulator, other = simulator_of(**options), simulator_of(**options)
+    fitting = name in ("saf", "f1")
+    metrics = played(simulator, baselines.make_policy(name, Holder(simulator), fitting=fitting))
+    other.play(0, name, fitting=fitting)
+    for key in ("mean_bounded_slowdown", "mean_wait_h", "longest_wait_h", "span_h"):
+        assert metrics[key] == other.episode_metrics(0)[key]
+
+
+class Holder:
+    def __init__(self, simulator):
+        self.simulator = simulator
+
+
+def test_names_of_the_family():
+    assert baselines.names("cluster") == (*HEURISTICS, "rollout")
+    env = greendc.make_vec("ClusterGreen-v0", 2, episode_jobs=20, workload_jobs=200)
+    env.reset(seed=0)
+    for name in baselines.names("cluster"):
+        policy = baselines.make_policy(name, env)
+        actions, _ = policy.predict(env.reset(seed=1)[0])
+        assert actions.shape == (2,)
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+@pytest.mark.parametrize("profile", ["rlscheduler", "easy"])
+def test_rollouts_beat_their_base_on_jobs_of_the_past_kind(profile, backfill):
+    gains = []
+    for start in (200, 260, 320, 380, 440, 500):
+        figures = {}
+        for name in ("base", "rollout"):
+            simulator = simulator_of(profile=profile, backfill=backfill)
+            simulator.reset_env(0, np.random.default_rng(0), {"start": start})
+            if name == "base":
+                simulator.play(0, "fcfs")
+            else:
+                GuardedRollout(simulator, base="fcfs", futures=3, horizon=8).play(0)
+            figures[name] = simulator.episode_metrics(0)["mean_bounded_slowdown"]
+        gains.append(figures["rollout"] / figures["base"])
+    assert np.mean(gains) < 0.9
+
+
+def test_a_rollout_takes_the_short_job_first():
+    submit, run = np.array([0, 5, 5]), np.array([10, 1000, 10])
+    jobs = ClusterJobs(submit, run, run, np.array([4, 4, 4]), 4)
+    simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=3))
+    simulator.reset_env(0, np.random.default_rng(0))
+    simulator.take(0, 0)
+    policy = GuardedRollout(simulator, base="fcfs", futures=1, horizon=0)
+    assert policy.decide(0) == 2
+    policy.play(0)
+    assert simulator.state.jobs[0]["first_start"].tolist() == [0, 20, 10]
+
+
+def test_a_guard_that_no_candidate_passes_leaves_the_base():
+    guarded, base = simulator_of(seeds=4), simulator_of(seeds=4)
+    GuardedRollout(guarded, base="saf", guard=1e8).play(0)
+    base.play(0, "saf")
+    np.testing.assert_array_equal(guarded.state.jobs[0]["finish"], base.state.jobs[0]["finish"])
+
+
+@pytest.mark.parametrize("predicted", [False, True])
+def test_plans_do_not_know_run_times_of_jobs_that_are_not_done(predicted):
+    rng = np.random.default_rng(0)
+    count = 40
+    submit, processors = np.cumsum(rng.integers(0, 20, count)), rng.integers(1, 5, count)
+    request, user = rng.integers(5000, 90_000, count), rng.integers(0, 3, count)
+    decisions = []
+    for run in (request, rng.integers(2000, 5000, count)):
+        jobs = ClusterJobs(submit, run, request, processors, 16, user=user)
+        simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=count))
+        simulator.reset_env(0, np.random.default_rng(0))
+        policy = GuardedRollout(simulator, base="fcfs", futures=2, horizon=4, predicted=predicted, seed=5)
+        made = []
+        while simulator.state.cluster[0]["now"] < 2000:
+            made.append(policy.decide(0))
+            simulator.take(0, made[-1])
+        decisions.append(made)
+    assert len(decisions[0]) > 5 and decisions[0] == decisions[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"base": "wsp"}, "base='wsp'.*did you mean 'wspt'"),
+        ({"futures": 0}, "futures=0"),
+        ({"horizon": -1}, "horizon=-1"),
+        ({"guard": float("nan")}, "guard=nan"),
+    ],
+)
+def test_wrong_options_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        GuardedRollout(simulator_of(), **options)
+
+
+def test_policies_of_other_families_are_refused():
+    pool = greendc.make_simulator("ResourcePool-10")
+    for kind in (*HEURISTICS.values(), GuardedRollout):
+        with pytest.raises(TypeError, match="must be a ClusterSimulator"):
+            kind(pool)

@@ -1,0 +1,206 @@
+"""The cluster environments as Gymnasium and its users expect them."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import greendc
+from greendc.cluster import (
+    CapacitySeries,
+    ClusterConfig,
+    ClusterEnv,
+    ClusterJobs,
+    ClusterVectorEnv,
+    lublin_jobs,
+)
+from greendc.environments import FINAL_OBSERVATION
+
+IDS = ("Cluster-v0", "Cluster-Lublin-v0", "ClusterGreen-v0")
+SHORT = {"episode_jobs": 25, "workload_jobs": 300}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_gymnasium_checker_has_nothing_to_say(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*version.*")
+        check_env(gym.make(env_id, disable_env_checker=True, **SHORT).unwrapped)
+
+
+def test_ids_belong_to_the_family():
+    assert all(greendc.family(env_id) == "cluster" for env_id in IDS)
+    assert greendc.resolve_env_id("Cluster-Lublin") == "Cluster-Lublin-v0"
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_batch_equals_single_over_several_episodes(env_id):
+    n = 3
+    batch = greendc.make_vec(env_id, n, **SHORT)
+    singles = [gym.make(env_id, **SHORT) for _ in range(n)]
+    observations, infos = batch.reset(seed=7)
+    for i, env in enumerate(singles):
+        observation, info = env.reset(seed=7 + i)
+        assert infos["start"][i] == info["start"]
+        for key, part in observation.items():
+            np.testing.assert_array_equal(observations[key][i], part)
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(120):
+        mask = observations["action_mask"]
+        actions = (rng.random(mask.shape) * mask).argmax(axis=1)
+        observations, rewards, _, truncated, infos = batch.step(actions)
+        for i, env in enumerate(singles):
+            observation, reward, _, cut, info = env.step(actions[i])
+            assert (reward, cut, info["cost"]) == (rewards[i], truncated[i], infos["cost"][i])
+            if cut:
+                ended += 1
+                for key, part in observation.items():
+                    np.testing.assert_array_equal(infos[FINAL_OBSERVATION][i][key], part)
+                assert infos["final_info"][i]["episode_metrics"] == info["episode_metrics"]
+                observation, _ = env.reset()
+            for key, part in observation.items():
+                np.testing.assert_array_equal(observations[key][i], part)
+    assert ended > n
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_observations_stay_within_their_space(env_id):
+    env = gym.make(env_id, **SHORT, visible_jobs=8).unwrapped
+    observation, _ = env.reset(seed=1)
+    for _ in range(200):
+        assert env.observation_space.contains(observation)
+        assert (env.action_masks() == observation["action_mask"]).all()
+        observation, _, _, truncated, _ = env.step(env.np_random.choice(np.flatnonzero(env.action_masks())))
+        if truncated:
+            observation, _ = env.reset()
+
+
+def test_pickling_in_mid_episode_changes_nothing():
+    env = gym.make("ClusterGreen-v0", **SHORT).unwrapped
+    env.reset(seed=1)
+    for _ in range(10):
+        env.step(0)
+    copy = pickle.loads(pickle.dumps(env))
+    for _ in range(10):
+        a, b = env.step(0), copy.step(0)
+        assert a[1:] == b[1:]
+        for key, part in a[0].items():
+            np.testing.assert_array_equal(part, b[0][key])
+
+
+def test_an_invalid_action_takes_the_oldest_job_and_is_counted():
+    one, other = (ClusterEnv(**SHORT) for _ in range(2))
+    for env in (one, other):
+        env.reset(seed=3)
+    a, b = one.step(77), other.step(0)
+    assert a[1] == b[1] and (a[0]["jobs"] == b[0]["jobs"]).all()
+    assert one.simulator.episode_metrics(0)["invalid_actions"] == 1
+
+
+def test_rendering_modes():
+    env = gym.make("ClusterGreen-v0", render_mode="rgb_array", **SHORT).unwrapped
+    env.reset(seed=0)
+    blank = env.render()
+    for _ in range(20):
+        env.step(0)
+    picture = env.render()
+    assert picture.dtype == np.uint8 and picture.shape == blank.shape == (600, 900, 3)
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 50
+    text = gym.make("Cluster-v0", render_mode="ansi", **SHORT).unwrapped
+    text.reset(seed=0)
+    assert "hour 0.00: 0 of 256 processors in use, 1 jobs waiting" in text.render()
+    with pytest.raises(ValueError, match="render_mode='video'"):
+        ClusterEnv(render_mode="video")
+
+
+def test_a_gantt_chart_has_a_block_for_every_stretch_and_never_more_than_the_machine():
+    from greendc.cluster.rendering import gantt, lowest_lanes, recorded_pieces, waiting_steps
+
+    env = ClusterEnv(**SHORT, power="green", on_drop="suspend", workload_seed=2)
+    env.reset(seed=0)
+    env.simulator.play(0, "fcfs")
+    simulator = env.simulator
+    pieces, log = recorded_pieces(simulator, 0), simulator.episode_jobs(0)
+    blocks = lowest_lanes(pieces["start"], pieces["stop"], log["processors"][pieces["job"]], 256)
+    widths = [sum(length for _, length in parts) for parts in blocks]
+    assert widths == log["processors"][pieces["job"]].tolist()
+    assert len(pieces) == 25 + simulator.state.cluster[0]["preemptions"]
+    figure = gantt(simulator, 0)
+    assert len(figure.axes[0].collections[0].get_paths()) == sum(map(len, blocks))
+    edges, waiting = waiting_steps(simulator, 0, int(log["submit"][0]), int(pieces["stop"].max()))
+    delays = simulator.state.jobs[0]["delay"].sum()
+    assert (np.diff(edges) * waiting).sum() == delays
+
+
+def test_a_batch_wants_a_sane_number():
+    with pytest.raises(ValueError, match="num_envs=0"):
+        ClusterVectorEnv(0)
+
+
+SMALL = lublin_jobs(0, 30)
+WIDE = CapacitySeries(np.array([0]), np.array([256]), 86_400)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"profile": "pbs"}, "profile='pbs': must be one of 'rlscheduler', 'easy'"),
+        ({"backfill": "eazy"}, "did you mean 'easy'"),
+        ({"profile": "rlscheduler", "backfill": "conservative"}, "backfill='conservative'"),
+        ({"profile": "rlscheduler", "power": "green"}, "power='green': must be None in the profile"),
+        ({"on_drop": "suspend"}, "on_drop='suspend': must be 'admit_only' without power"),
+        ({"power": "green", "checkpoint_seconds": 5}, "checkpoint_seconds=5: must be 0"),
+        ({"episode_jobs": 31}, "episode_jobs=31: must be at most the 30 jobs"),
+        ({"first_job": 8, "last_job": 20, "episode_jobs": 13}, "last_job=20: must be at least"),
+        ({"last_job": 31}, "last_job=31: must be at most the 30"),
+        ({"processors": 2}, "workload='job .* processors': must be one of jobs of at most 2"),
+        ({"workload": "no.swf"}, "workload='no.swf': must be"),
+        ({"reward": "value"}, "reward='value': must be another one"),
+        ({"min_qos": 0.0}, "min_qos=0.0"),
+        ({"visible_jobs": 0}, "visible_jobs=0"),
+        ({"power": 5}, "power=5"),
+        ({"power": WIDE, "processors": 255, "limit_days": 2.0}, "power='up to 256'|workload="),
+        ({"power": WIDE, "forecast": "later"}, "forecast='later'"),
+        ({"carbon": -1.0}, "carbon=-1.0"),
+        ({"busy_watts": 0.0}, "busy_watts=0.0"),
+        ({"limit_days": 0.5}, "limit_days=0.5"),
+        ({"overestimate": 0.5}, "overestimate=0.5"),
+        ({"episode_jobs": True}, "episode_jobs=True: must be a whole number"),
+    ],
+)
+def test_errors_name_the_field(options, words):
+    with pytest.raises(ValueError, match=words):
+        ClusterEnv(**{"workload": SMALL, "episode_jobs": 10, **options})
+
+
+def test_an_unknown_option_is_named_with_the_nearest():
+    with pytest.raises(TypeError, match="'visible_job'; did you mean 'visible_jobs'"):
+        ClusterEnv(visible_job=3)
+    with pytest.raises(TypeError, match="config: must be a ClusterConfig"):
+        ClusterEnv({"profile": "easy"})
+
+
+def test_a_start_can_be_chosen_among_the_configured_rows():
+    env = ClusterEnv(ClusterConfig(workload=SMALL, episode_jobs=10, first_job=5, last_job=20))
+    assert env.reset(options={"start": 10})[1] == {"start": 10}
+    assert {env.reset()[1]["start"] for _ in range(60)} == set(range(5, 11))
+    for start in (4, 11, -1, 5.0, True):
+        with pytest.raises(ValueError, match="reset option start="):
+            env.reset(options={"start": start})
+    with pytest.raises(ValueError, match="only 'start' is known"):
+        env.reset(options={"begin": 3})
+
+
+def test_a_log_on_disk_is_a_workload(tmp_path):
+    path = tmp_path / "log.swf"
+    lines = [f"{k} {10 * k} 0 {50 + k} 2 -1 -1 2 100 -1 1 {k % 3} -1 -1 -1 -1 -1 -1" for k in range(1, 40)]
+    path.write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
+    env = gym.make("Cluster-v0", workload=str(path), episode_jobs=20).unwrapped
+    env.reset(seed=0)
+    assert isinstance(env.simulator.jobs, ClusterJobs) and env.simulator.jobs.machine == 4
+    assert env.simulator.state.users.shape == (1, 3)

@@ -1,0 +1,125 @@
+"""Jobs from logs, generated jobs, and power as processors."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator, lublin_jobs
+from greendc.cluster.power import green_capacity
+from greendc.traces.swf import parse_swf
+
+LINES = """; MaxProcs: 16
+1 0.5 3 100.2 4 -1 -1 2 200 -1 1 7 -1 -1 -1 -1 -1 -1
+2 5 -1 -1 2 -1 -1 2 50 -1 1 7 -1 -1 -1 -1 -1 -1
+4 9 0 30 8 -1 -1 -1 -1 -1 1 9 -1 -1 -1 -1 -1 -1
+3 9 0 80 -1 -1 -1 3 60 -1 1 -1 -1 -1 -1 -1 -1 -1
+5 12 0 0 1 -1 -1 1 60 -1 1 9 -1 -1 -1 -1 -1 -1
+6 13 0 10 1 -1 -1 1 60 -1 3 9 -1 -1 -1 -1 -1 -1
+7 14 0 10 99 -1 -1 1 60 -1 1 9 -1 -1 -1 -1 -1 -1
+"""
+LOG = parse_swf(LINES.encode(), "test.swf")
+
+
+def columns(jobs, *names):
+    return [getattr(jobs, name).tolist() for name in names]
+
+
+def test_a_log_is_read_strictly():
+    jobs = ClusterJobs.from_log(LOG)
+    found = columns(jobs, "number", "submit", "run", "request", "processors", "user", "done")
+    assert found == [[1, 4, 3], [0, 9, 9], [101, 30, 80], [200, 30, 60], [4, 8, 3], [7, 9, -1], [104, 39, 89]]
+    assert jobs.machine == 16
+    assert jobs.counts == {"read": 7, "left_out": 4, "no_request": 1, "beyond_request": 1}
+
+
+def test_a_log_is_read_as_rlscheduler_reads_it():
+    jobs = ClusterJobs.from_log(dataclasses.replace(LOG, table=LOG.table[:6]), "rlscheduler")
+    found = columns(jobs, "number", "run", "request", "processors")
+    assert found == [[1, 2, 3, 4, 6], [101, 10, 80, 30, 10], [200, 50, 60, 30, 60], [4, 2, 3, 8, 1]]
+    assert len(ClusterJobs.from_log(LOG, "rlscheduler", processors=128, most=2)) == 2
+
+
+ARRAYS = {
+    name: np.array(values) for name, values in {"submit": [0, 5], "run": [1, 1], "request": [2, 2]}.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"submit": np.array([5, 0])}, r"submit\[1\]='0 after 5': must be no earlier"),
+        ({"run": np.array([0, 1])}, r"run\[0\]=0: must be from 1"),
+        ({"request": np.array([1.5, 1.0])}, "request='of dtype float64': must be whole numbers"),
+        ({"processors": np.array([1, 9])}, r"processors\[1\]=9: must be from 1 to 8"),
+        ({"user": np.array([1])}, "user='of shape"),
+        ({"value": np.array([1.0, np.nan])}, "value="),
+        ({"machine": 0}, "machine=0"),
+        ({"submit": np.array([], np.int64)}, "submit='of shape"),
+    ],
+)
+def test_errors_name_the_array(change, words):
+    arguments = {**ARRAYS, "processors": np.array([1, 8]), "machine": 8, **change}
+    with pytest.raises(ValueError, match=words):
+        ClusterJobs(**arguments)
+
+
+def test_generated_jobs_are_those_of_their_seed():
+    jobs, padded = lublin_jobs(1, 500), lublin_jobs(1, 500, overestimate=3.0)
+    assert columns(jobs, "submit", "run") == columns(lublin_jobs(1, 500), "submit", "run")
+    assert (jobs.request == jobs.run).all() and (padded.run == jobs.run).all()
+    factors = padded.request / padded.run
+    assert factors.min() >= 1 and 1.8 < np.median(factors) < 2.2 and factors.max() <= 3 + 1
+    assert jobs.processors.max() <= 256 and jobs.machine == 256
+
+
+def test_qos_values_make_deadlines_and_values():
+    jobs = lublin_jobs(0, 300).with_qos(0.25, 5)
+    slack = (jobs.deadline - jobs.submit) / jobs.request
+    assert slack.min() >= 1 - 1 / jobs.request.min() and slack.max() <= 4
+    assert (jobs.value <= jobs.request * jobs.processors / 3600).all()
+
+
+def test_capacity_repeats_and_can_be_delayed():
+    series = CapacitySeries(np.array([0, 10, 20, 30]), np.array([5, 5, 0, 7]), 40)
+    assert series.times.tolist() == [0, 20, 30]  # what changes nothing is left out
+    assert [series.at(t) for t in (0, 19, 20, 29, 30, 39, 40, 60)] == [5, 5, 0, 0, 7, 7, 5, 0]
+    later = series.delayed(15)
+    assert [later.at(t) for t in range(80)] == [series.at(t + 25) for t in range(80)]
+    assert series.greatest == 7
+
+
+@pytest.mark.parametrize(
+    ("times", "processors", "period", "words"),
+    [
+        ([1, 2], [1, 1], 9, r"times\[0\]=1: must be 0"),
+        ([0, 2, 2], [1, 2, 3], 9, "times=.*rising"),
+        ([0, 9], [1, 2], 9, r"times\[1\]=9: must be below period=9"),
+        ([0, 1], [1, -2], 9, "processors="),
+        ([0, 1], [1], 9, "processors='of shape"),
+        ([0], [1], 0, "period=0"),
+    ],
+)
+def test_errors_of_capacity_name_the_array(times, processors, period, words):
+    with pytest.raises(ValueError, match=words):
+        CapacitySeries(np.array(times), np.array(processors), period)
+
+
+def test_green_capacity_keeps_to_floor_and_mean():
+    series = green_capacity(100, 0.2, min_qos=0.3, share=0.5)
+    assert series.period == 8760 * 3600
+    assert series.processors.min() == 30 and series.processors.max() == 100
+    hours = np.array([series.at(3600 * hour) for hour in range(0, 8760, 7)])
+    assert 45 < hours.mean() < 65
+
+
+def test_a_job_that_no_capacity_will_hold_is_refused_by_name():
+    jobs = dataclasses.replace(lublin_jobs(0, 50), number=np.arange(1000, 1050))
+    largest = int(jobs.processors.argmax())
+    size = int(jobs.processors[largest])
+    power = CapacitySeries(np.array([0]), np.array([size - 1]), 86_400)
+    config = ClusterConfig(workload=jobs, episode_jobs=10, power=power)
+    with pytest.raises(ValueError, match=f"workload='job {1000 + largest} of {size} processors'"):
+        ClusterSimulator(config)
