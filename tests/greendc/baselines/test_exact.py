@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from tiny_pools import CLASSES, play, tiny_config
@@ -216,11 +214,10 @@ def test_class_workloads():
     assert workload.mean_value((2.0,)) == pytest.approx(
         np.mean(jobs.duration * jobs.units[:, 0] * jobs.qos) * 2, rel=0.02
     )
-    kinds = itertools.product((0.5,), ((), (JobClass(1, 1, 0.5), JobClass(1, 1, 0.5))))
-    for probability, classes in kinds:
+    for classes in ((), (JobClass(1, 1, 0.5), JobClass(1, 1, 0.5))):
         with pytest.raises(ValueError, match="classes"):
-            ClassWorkload(classes, probability)
-    with pytest.raises(ValueError, match="probability=1.5"):
+            ClassWorkload(classes, 0.5)
+    with pytest.raises(ValueError, match=r"probability=1\.5"):
         ClassWorkload(CLASSES, 1.5)
     with pytest.raises(ValueError, match=r"classes\[0\].weight"):
         ClassWorkload((JobClass(1, 1, 0.5, 0.0),), 0.5)

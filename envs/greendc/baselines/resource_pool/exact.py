@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -168,7 +169,7 @@ class ExactPool:
             self.later[s] = [self._index[self.wait(state, kind)] for kind in self.arrivals()]
         lengths = np.array([len(state.queue) for state in self.states])
         edges = np.searchsorted(lengths, np.arange(most + 2))
-        self._by_length = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self._by_length = [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
     # --- values -----------------------------------------------------------------------------------------
 

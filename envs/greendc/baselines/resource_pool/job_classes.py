@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from greendc.config import require
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish
@@ -40,9 +41,6 @@ class ClassWorkload:
 
     classes: tuple[JobClass, ...]
     probability: float
-    counts: dict[str, int] = field(
-        default_factory=lambda: {"sampled": 0}, init=False, compare=False, repr=False
-    )
 
     def __post_init__(self) -> None:
         require(len(self.classes) >= 1, "classes", self.classes, "at least one")
@@ -54,7 +52,12 @@ class ClassWorkload:
         self.of_each()  # refuses jobs that are none
 
     @property
-    def shares(self) -> np.ndarray:
+    def counts(self) -> dict[str, int]:
+        """Jobs that were changed or left out: none ever are."""
+        return {}
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
         """``(K,)``: the probability of each class, given that a job comes."""
         weights = np.array([one.weight for one in self.classes])
         return weights / weights.sum()
@@ -79,7 +82,7 @@ class ClassWorkload:
         return self._jobs(np.zeros(count, np.int64), np.arange(count))
 
     @property
-    def slack(self) -> np.ndarray:
+    def slack(self) -> NDArray[np.int64]:
         """``(K,)``: how many steps a job of each class can wait and still be on time."""
         jobs = self.of_each()
         return latest_finish(jobs) - jobs.duration
@@ -88,10 +91,9 @@ class ClassWorkload:
         """Draw the jobs that arrive in steps ``0 .. steps - 1``."""
         arrival = np.flatnonzero(rng.random(steps) < self.probability).astype(np.int64)
         kind = rng.choice(len(self.classes), len(arrival), p=self.shares)
-        self.counts["sampled"] += len(arrival)
         return self._jobs(arrival, kind)
 
-    def _jobs(self, arrival: np.ndarray, kind: np.ndarray) -> JobArrays:
+    def _jobs(self, arrival: NDArray[np.int64], kind: NDArray[np.int64]) -> JobArrays:
         duration = np.array([one.duration for one in self.classes], np.int64)
         units = np.array([[one.units] for one in self.classes], np.int64)
         qos = np.array([one.qos for one in self.classes], np.float64)
