@@ -19,7 +19,15 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, contestants
 from sb3_greendc.experiments.episodes import HEURISTICS
-from sb3_greendc.experiments.planners import distilled, figure, forecasts, foresight, loads, optimum
+from sb3_greendc.experiments.planners import (
+    distilled,
+    divisible,
+    figure,
+    forecasts,
+    foresight,
+    loads,
+    optimum,
+)
 from sb3_greendc.experiments.planners.common import ENV_ID
 from sb3_greendc.runs.models import load_model
 
@@ -53,6 +61,12 @@ def build_parser() -> argparse.ArgumentParser:
     large.add_argument("--episodes", type=whole_number, default=3)
     large.add_argument("--steps", type=whole_number, default=500, help="of an episode")
 
+    divided = add("divisible", "what divisible jobs earn if the arrivals are unknown", _divisible)
+    divided.add_argument("--loads", type=float, nargs="+", default=list(divisible.LOADS))
+    divided.add_argument("--episodes", type=whole_number, default=8, help="of each load")
+    divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
+    divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
+
     taught = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
     taught.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
     taught.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
@@ -80,7 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
-    for study in (by_load, exact, large, taught, informed, curves):
+    for study in (by_load, exact, large, divided, taught, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
     drawn = add("figure", "draw what `loads` and `optimum` wrote", _figure)
@@ -140,6 +154,11 @@ def _optimum(options: argparse.Namespace) -> str:
 
 def _large(options: argparse.Namespace) -> str:
     return _keep(optimum.large(options.episodes, options.steps), options.out, optimum.describe_large)
+
+
+def _divisible(options: argparse.Namespace) -> str:
+    table = divisible.study(options.loads, options.episodes, options.futures, options.depth)
+    return _keep(table, options.out, divisible.describe)
 
 
 def _distill(options: argparse.Namespace) -> str:

@@ -21,6 +21,7 @@ EXPERIMENTS: dict[str, str] = {
     "pid-ppo-limits": "pid_limits",
     "vcc-shift": "vcc_shift",
     "crr-online": "online",
+    "exact": "exact.experiment",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

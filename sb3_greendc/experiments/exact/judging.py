@@ -124,7 +124,11 @@ class UniformlyRandom:
         self._rng = np.random.default_rng(seed)
 
     def predict(
-        self, observation: Observation, state: Any = None, episode_start: Any = None, deterministic: bool = True
+        self,
+        observation: Observation,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
     ) -> tuple[NDArray[np.int64], Any]:
         """Return actions for a batch of observations."""
         assert isinstance(observation, dict)

@@ -18,7 +18,7 @@ ENV_ID = "ResourcePool-10"
 STEPS = 100
 
 VIEW: dict[str, Any] = {"skip_forced": True, "mask": "now_on_time", "outlook": DEPTH}
-"""How networks act in a pool. Under the pools' rules the mask leaves out nothing that the ordinary one allows."""
+"""How networks act in a pool. Under its rules the mask leaves out nothing that the ordinary one allows."""
 
 USUAL_RULES: dict[str, Any] = {"placement": "earliest", "late_jobs": "demote"}
 """The environment's ordinary rules, under which jobs can be reserved for later, and started late."""
@@ -39,7 +39,9 @@ class TinyPool:
     def load(self) -> float:
         """Work that arrives in a step, over what the pool can do."""
         jobs = self.workload.of_each()
-        return float(self.workload.probability * self.workload.shares @ (jobs.duration * jobs.units[:, 0]) / self.units)
+        return float(
+            self.workload.probability * self.workload.shares @ (jobs.duration * jobs.units[:, 0]) / self.units
+        )
 
     def problem(self, **more: Any) -> Problem:
         """Return the environment.
@@ -65,8 +67,10 @@ def _pool(units: int, probability: float, *classes: tuple[int, int, float]) -> T
 
 POOLS = {
     "A": _pool(3, 0.56, (4, 1, 0.53), (1, 3, 0.55), (4, 2, 0.49), (2, 3, 0.95)),
+    "B": _pool(3, 0.78, (2, 1, 0.49), (4, 1, 0.53), (2, 2, 0.49), (3, 3, 0.63)),
+    "C": _pool(4, 0.55, (3, 1, 0.58), (2, 4, 0.33), (3, 2, 0.72), (3, 4, 0.63)),
 }
-"""Each has jobs for the whole pool that cannot wait, and smaller ones that can and that stand in their way."""
+"""Loads of 0.98, 1.24 and 1.00. Each pool has small jobs that stand in the way of wide ones."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import greendc
-from greendc.baselines.resource_pool.exact import ExactPool, Ints, Played
+from greendc.baselines.resource_pool.exact import ExactPool, Ints
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, ObjectContestant, contestants
@@ -70,16 +70,14 @@ def rules(model: ExactPool) -> dict[str, Ints]:
     """Return the papers' orders, and some others, as policies of the states."""
     kinds, ages = model.kinds, model.ages
     qos = np.array([one.qos for one in model.workload.classes])
-    density = model.value / (model.duration * model.units)
     found = {
         RULE: -qos[kinds],
         "sjf": model.duration[kinds].astype(np.float64),
         "hvf": -model.value[kinds],
         "fcfs": -ages.astype(np.float64),
         "edf": (model.slack + model.duration)[kinds] - ages.astype(np.float64),
-        "density": -(density * model.units / model.units.max())[kinds],
     }
-    return {name: model.by_rule(keys) for name, keys in found.items() if name != "density"}
+    return {name: model.by_rule(keys) for name, keys in found.items()}
 
 
 @dataclass(frozen=True)
