@@ -64,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     divided = add("divisible", "what divisible jobs earn if the arrivals are unknown", _divisible)
     divided.add_argument("--loads", type=float, nargs="+", default=list(divisible.LOADS))
     divided.add_argument("--episodes", type=whole_number, default=8, help="of each load")
+    divided.add_argument("--steps", type=whole_number, default=500, help="of an episode")
     divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
     divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
 
@@ -157,7 +158,7 @@ def _large(options: argparse.Namespace) -> str:
 
 
 def _divisible(options: argparse.Namespace) -> str:
-    table = divisible.study(options.loads, options.episodes, options.futures, options.depth)
+    table = divisible.study(options.loads, options.episodes, options.steps, options.futures, options.depth)
     return _keep(table, options.out, divisible.describe)
 
 

@@ -54,10 +54,10 @@ def items(form: Form) -> list[Item]:
 
 
 def _tasks(pool: str, form: Form) -> list[Values | Plays | Judged]:
-    episodes = form.pick(256, 1024)
+    episodes = form.pick(128, 1024)
     plays = (OPTIMUM, "random", RANDOM_RULES, Variant(RULE), *map(rollouts, form.pick(*FUTURES)))
     tasks: list[Values | Plays | Judged] = [Values(pool), *(Plays(pool, one, episodes) for one in plays)]
-    labels, epochs = form.pick(60_000, 200_000), 10
+    labels, epochs = form.pick(40_000, 200_000), 10
     for seed in form.seeds_of("distilled", full=FULL_SEEDS):
         learned = Distillation(pool, rollouts(TAUGHT_BY), labels, epochs, seed)
         tasks.append(Judged(learned, pool, f"distilled, {TAUGHT_BY} futures", episodes))

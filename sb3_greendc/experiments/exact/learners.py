@@ -23,6 +23,13 @@ def learners(pool: str) -> tuple[Learner, ...]:
         "policy_kwargs": network(pool),
         "callback": "DiscountByTime",
         "gamma": GAMMA,
+        "gae_lambda": 0.95,
+        "n_envs": 32,
+        "n_steps": 64,
+        "batch_size": 256,
+        "learning_rate": "lin_1e-3",
+        "target_kl": 0.05,
+        "ent_coef": 0.01,
     }
     sac = {**DISCRETE_SAC.hyperparameters, "gamma": GAMMA}
     sac["policy_kwargs"] = {"features_extractor": "job_set", **network(pool)}
@@ -32,8 +39,8 @@ def learners(pool: str) -> tuple[Learner, ...]:
             MASKABLE_PPO,
             hyperparameters=ppo,
             choice=view,
-            decisions=600_000,
-            quick_decisions=50_000,
+            decisions=1_000_000,
+            quick_decisions=100_000,
             quick_seeds=1,
         ),
         replace(
@@ -41,7 +48,7 @@ def learners(pool: str) -> tuple[Learner, ...]:
             hyperparameters=sac,
             choice=view,
             decisions=100_000,
-            quick_decisions=12_000,
+            quick_decisions=20_000,
             quick_seeds=1,
         ),
     )

@@ -21,20 +21,21 @@ LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 LABEL = "divisible jobs, arrivals unknown"
 
 
-def study(loads: Sequence[float], episodes: int, futures: int, depth: int) -> pd.DataFrame:
+def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth: int) -> pd.DataFrame:
     """Return a row for each load and episode, seeded from 0 on.
 
-    Columns: ``load``, ``seed``, ``arrived`` (value of all jobs), ``divisible`` (what the schedule of fractions
-    earns, whose feasibility is checked), ``bound`` (the linear programme's).
+    Columns: ``load``, ``seed``, ``arrived`` (value of all jobs), ``divisible`` (what the schedule of
+    fractions earns; it is checked for feasibility), ``bound`` (the linear programme's).
 
     :param loads: offered loads
     :param episodes: of each load
+    :param steps: of an episode
     :param futures: sampled futures of each programme
     :param depth: steps that it looks ahead
     """
     rows = []
     for load in loads:
-        env = make_vec_env(ENV_ID, 1, offered_load=load)
+        env = make_vec_env(ENV_ID, 1, offered_load=load, episode_steps=steps)
         assert isinstance(env, SimulatorVecEnv)
         pool = env.simulator
         assert isinstance(pool, ResourcePoolSimulator)
@@ -71,7 +72,7 @@ def summary(table: pd.DataFrame, played: pd.DataFrame | None = None) -> pd.DataF
 
 
 def describe(table: pd.DataFrame) -> str:
-    """Return the Markdown of :func:`study`: values over those of all jobs, and shares of the bound, by load."""
+    """Return the Markdown of :func:`study`: shares of all jobs' value, then of the bound, by load."""
     heads = ["", *(f"{load:g}" for load in table["load"].unique())]
     sums = table.groupby("load", sort=False).sum(numeric_only=True)
     values: list[Any] = [
