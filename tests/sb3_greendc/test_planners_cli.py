@@ -97,6 +97,17 @@ def test_a_large_pool(tmp_path):
     assert table["seconds"].between(0, 60).all()
 
 
+def test_divisible_jobs_are_below_the_bound(tmp_path, capsys):
+    options = ("--episodes", 2, "--steps", 50, "--futures", 2, "--depth", 10)
+    table = run("divisible", tmp_path / "divisible.csv", "--loads", 0.8, 1.2, *options)
+    assert table["load"].tolist() == [0.8, 0.8, 1.2, 1.2]
+    assert (table["divisible"] <= table["bound"] + 1e-6).all()
+    assert (table["bound"] <= table["arrived"] + 1e-6).all()
+    sums = table[table["load"] == 0.8].sum()
+    described = capsys.readouterr().out
+    assert f"| % of the bound | {100 * sums['divisible'] / sums['bound']:.1f} [" in described
+
+
 def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
     monkeypatch.setattr(forecasts, "ENV_IDS", ("VCC-2019",))
     monkeypatch.setattr(forecasts, "FORECASTS", ("oracle", "persistence"))

@@ -72,14 +72,14 @@ def test_it_keeps_room_for_what_it_expects():
 
 def test_it_is_between_whole_jobs_and_the_bound():
     # On a tiny pool the best policy of whole jobs is known.
-    simulator = ResourcePoolSimulator(tiny_config(), 12)
+    simulator = ResourcePoolSimulator(tiny_config(episode_steps=25), 12)
     pool = ExactPool(simulator.config)
     earned = play(ExactPolicy(simulator, pool, pool.optimum()), simulator)
     divided, bounds = [], []
     for seed in range(12):
         simulator.reset_env(0, np.random.default_rng(seed))
         instance = recorded_instance(simulator)
-        divided.append(divisible_schedule(simulator, futures=4, depth=10).value(instance))
+        divided.append(divisible_schedule(simulator, futures=3, depth=8).value(instance))
         bounds.append(lp_bound(instance).value)
     gain = np.array(divided) - earned
     assert gain.mean() > 2.0 * gain.std(ddof=1) / np.sqrt(12)

@@ -172,7 +172,7 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
 
 
 def _alone(simulator: ResourcePoolSimulator, index: int) -> ResourcePoolSimulator:
-    """Return a copy of one environment in which each ``no_op`` passes one step, whatever ``skip_forced`` says."""
+    """Return a copy of one environment in which each ``no_op`` passes one step, even with ``skip_forced``."""
     pool = simulator.alone(index)
     pool.state.config["skip_forced"] = 0
     return pool
