@@ -98,9 +98,16 @@ def build_parser() -> argparse.ArgumentParser:
     for study in (by_load, exact, large, divided, taught, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
-    drawn = add("figure", "draw what `loads` and `optimum` wrote", _figure)
+    drawn = add("figure", "draw what `loads`, `optimum` and `divisible` wrote", _figure)
     drawn.add_argument("--values", type=Path, required=True, metavar="CSV", help="of `loads`")
     drawn.add_argument("--parts", type=Path, required=True, metavar="CSV", help="of `optimum`")
+    drawn.add_argument(
+        "--divisible",
+        type=Path,
+        required=True,
+        metavar="CSV",
+        help="of `divisible`, in episodes as of `optimum`",
+    )
     drawn.add_argument("--out", type=Path, required=True, help="PNG, PDF or SVG")
     return parser
 
@@ -138,7 +145,7 @@ def _check(options: argparse.Namespace) -> None:
         settings = yaml.parse_assignments(options.set, "--set")
         make_vec_env(options.env, 1, **{**settings, "offered_load": options.loads[0]}).close()
     if options.study == "figure":
-        for path in (options.values, options.parts):
+        for path in (options.values, options.parts, options.divisible):
             path.open().close()
 
 
@@ -182,7 +189,9 @@ def _forecasts(options: argparse.Namespace) -> str:
 
 
 def _figure(options: argparse.Namespace) -> str:
-    save_figure(figure.draw(pd.read_csv(options.values), pd.read_csv(options.parts)), options.out)
+    save_figure(
+        figure.draw(*map(pd.read_csv, (options.values, options.parts, options.divisible))), options.out
+    )
     return f"wrote {options.out}"
 
 

@@ -67,13 +67,18 @@ def test_tables_and_figure(models, tmp_path, capsys):
         assert table.loc["deadline_never", "gain"] == 0.0
         assert (table.drop("bound (lp)")["milliseconds"] > 0).all()
     parts = run("optimum", tmp_path / "parts.csv", *some, "--steps", 60)
-    assert "information" in capsys.readouterr().out
+    sums = parts.loc[parts["load"] == 0.8, ["bound", "lp"]].sum()
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| optimum |")]
+    assert f"| {100 * sums['bound'] / sums['lp']:.1f} [" in found[0]
     assert parts["proved"].all()
     assert (parts["lp"] >= parts["bound"] - 1e-4).all()
     for policy in ("deadline_never", "rollout", "distilled"):
         assert (parts["bound"] >= parts[policy] - 1e-6).all()
+    few = ("--loads", 0.6, 0.8, "--episodes", 2, "--steps", 60, "--futures", 2, "--depth", 8)
+    run("divisible", tmp_path / "divisible.csv", *few)
     picture = tmp_path / "figure.png"
     arguments = ["--values", tmp_path / "values.csv", "--parts", tmp_path / "parts.csv"]
+    arguments += ["--divisible", tmp_path / "divisible.csv"]
     assert planners.main(["figure", "--out", str(picture), *map(str, arguments)]) == 0
     assert picture.stat().st_size > 10_000
 
@@ -158,7 +163,10 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
         (["loads", "--policies", "sjff"], "sjff"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),
-        (["figure", "--values", "missing.csv", "--parts", "missing.csv"], "missing.csv"),
+        (
+            ["figure", "--values", "missing.csv", "--parts", "missing.csv", "--divisible", "x.csv"],
+            "missing.csv",
+        ),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):

@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from gymnasium.utils import seeding
 
 import greendc
+from greendc.baselines.resource_pool.divisible import divisible_schedule
 from greendc.baselines.resource_pool.exact import ExactPool, Ints
+from greendc.baselines.resource_pool.instance import recorded_instance
+from greendc.baselines.resource_pool.lp_bound import lp_bound
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.evaluation.collection import Collection
 from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, ObjectContestant, contestants
-from sb3_greendc.experiments.episodes import Variant
+from sb3_greendc.experiments.episodes import TEST_SEED, Variant
 from sb3_greendc.experiments.exact.judging import ExactContestant, UniformlyRandom, judge
 from sb3_greendc.experiments.exact.pools import POOLS, USUAL_RULES, VIEW, solved
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
@@ -23,6 +28,7 @@ from sb3_greendc.experiments.teaching import RECORDING_SEED, pack, unpacked
 
 OPTIMUM, NO_CLOCK, RULE = "optimum", "optimum, no clock", "deadline_never"
 RANDOM_RULES = "random, usual rules"
+CLAIRVOYANT, DIVISIBLE = "clairvoyant bound", "divisible jobs"
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,46 @@ def rules(model: ExactPool) -> dict[str, Ints]:
         "edf": (model.slack + model.duration)[kinds] - ages.astype(np.float64),
     }
     return {name: model.by_rule(keys) for name, keys in found.items()}
+
+
+@dataclass(frozen=True)
+class Lines(Task):
+    """What lies above the optimum of whole jobs: the clairvoyant bound, and divisible jobs.
+
+    :param pool: name of the tiny pool
+    :param episodes: number of the first test episodes
+    :param futures: sampled futures of each programme of divisible jobs
+    :param depth: steps that it looks ahead
+    """
+
+    pool: str
+    episodes: int
+    futures: int = 12
+    depth: int = 20
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"bounds {self.pool}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 2.0 + 0.2 * self.futures * self.episodes
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        simulator = ResourcePoolSimulator(ResourcePoolConfig(**POOLS[self.pool].problem().env_kwargs))
+        rows = []
+        for k in range(self.episodes):
+            simulator.reset_env(0, seeding.np_random(TEST_SEED + k)[0])
+            instance = recorded_instance(simulator)
+            divided = divisible_schedule(simulator, futures=self.futures, depth=self.depth)
+            for policy, value in (
+                (CLAIRVOYANT, lp_bound(instance).value),
+                (DIVISIBLE, divided.value(instance)),
+            ):
+                rows.append({"policy": policy, "episode": k, "total_job_value": value})
+        return Outcome({"episodes": pd.DataFrame(rows)})
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
-from sb3_greendc.evaluation.statistics import paired_difference
-from sb3_greendc.experiments.planners.common import ENV_ID, VALUE, interval, markdown
+from sb3_greendc.experiments.planners.common import ENV_ID, interval, markdown, share_of
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 LABEL = "divisible jobs, arrivals unknown"
@@ -51,33 +50,16 @@ def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth
     return pd.DataFrame(rows)
 
 
-def summary(table: pd.DataFrame, played: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return for each load the share of the bound, in per cent, of divisible jobs and of policies.
-
-    :param table: of :func:`study`
-    :param played: episodes of policies, with columns ``load``, ``policy``, ``seed`` and ``total_job_value``
-    """
-    earned = table.rename(columns={"divisible": VALUE})[["load", "seed", VALUE]].assign(policy=LABEL)
-    everything = pd.concat([earned, played], ignore_index=True) if played is not None else earned
-    found = []
-    bounds = table.set_index(["load", "seed"])["bound"]
-    for (load, policy), rows in everything.groupby(["load", "policy"], sort=False):
-        bound = bounds.loc[[(load, seed) for seed in rows["seed"]]].to_numpy()
-        scale = 100.0 / bound.mean()
-        share = paired_difference(scale * rows[VALUE].to_numpy(), 0.0 * bound)
-        found.append(
-            {"load": load, "policy": policy, "mean": share.estimate, "low": share.low, "high": share.high}
-        )
-    return pd.DataFrame(found)
-
-
 def describe(table: pd.DataFrame) -> str:
     """Return the Markdown of :func:`study`: shares of all jobs' value, then of the bound, by load."""
     heads = ["", *(f"{load:g}" for load in table["load"].unique())]
+    by_load = [rows for _, rows in table.groupby("load", sort=False)]
     sums = table.groupby("load", sort=False).sum(numeric_only=True)
     values: list[Any] = [
         [name, *(f"{value:.3f}" for value in sums[column] / sums["arrived"])]
         for name, column in (("bound (lp)", "bound"), (LABEL, "divisible"))
     ]
-    shares = [interval(row, form=".1f") for _, row in summary(table).iterrows()]
+    shares = [
+        interval(vars(share_of(rows["divisible"], rows["bound"])), "estimate", form=".1f") for rows in by_load
+    ]
     return markdown(heads, [*values, ["% of the bound", *shares]])

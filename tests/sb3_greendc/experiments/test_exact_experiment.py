@@ -12,7 +12,15 @@ from sb3_greendc.experiments.episodes import Variant
 from sb3_greendc.experiments.exact import experiment, pools
 from sb3_greendc.experiments.exact.judging import LOST, ExactContestant, UniformlyRandom, judge
 from sb3_greendc.experiments.exact.pools import POOLS, STEPS, USUAL_RULES, TinyPool, solved
-from sb3_greendc.experiments.exact.tasks import EXACT, Distillation, Judged, Values
+from sb3_greendc.experiments.exact.tasks import (
+    CLAIRVOYANT,
+    DIVISIBLE,
+    EXACT,
+    Distillation,
+    Judged,
+    Lines,
+    Values,
+)
 from sb3_greendc.experiments.experiment import Form
 
 NAME = "test"
@@ -63,6 +71,15 @@ def test_exact_values_are_shares_of_the_optimum():
     assert table["optimum"] == pytest.approx(100.0)
     assert table["deadline_never"] < table["improvement 1"] <= table["improvement 2"] < 100.0 + 1e-9
     assert 98.0 < table["optimum, no clock"] < 100.0
+
+
+def test_the_lines_above_are_of_the_test_episodes():
+    rows = Lines(NAME, 6, futures=2, depth=8).compute().tables["episodes"]
+    value = rows.pivot(index="episode", columns="policy", values="total_job_value")
+    optimum = [row["total_job_value"] for row in judge(ExactContestant("optimum", NAME), NAME, 6)]
+    assert (value[CLAIRVOYANT] >= value[DIVISIBLE] - 1e-6).all()
+    assert (value[CLAIRVOYANT] >= np.array(optimum) - 1e-6).all()
+    assert np.corrcoef(value[CLAIRVOYANT], optimum)[0, 1] > 0.5
 
 
 def test_a_network_learns_from_exact_values():
