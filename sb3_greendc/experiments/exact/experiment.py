@@ -42,6 +42,9 @@ TAUGHT_BY = 32
 
 FULL_SEEDS = 5
 
+LEARN_IN = ("A",)
+"""Pools of the learners by trial and error, which take longest, in the quick form."""
+
 LEFT_OUT = ("random", RANDOM_RULES, CLAIRVOYANT, DIVISIBLE)
 """Of the figure, whose scale they would spoil."""
 
@@ -75,7 +78,7 @@ def _tasks(pool: str, form: Form) -> list[Task]:
         tasks.append(Judged(learned, pool, f"guided, {TAUGHT_BY} futures", episodes, guided))
         exact = Distillation(pool, EXACT, labels, epochs, seed)
         tasks.append(Judged(exact, pool, "distilled, exact values", episodes))
-    for learner in learners(pool):
+    for learner in learners(pool) if pool in form.pick(LEARN_IN, tuple(POOLS)) else ():
         decisions = form.pick(learner.quick_decisions, learner.decisions)
         for seed in form.seeds_of(learner.name, full=FULL_SEEDS):
             run = Training(POOLS[pool].problem(), learner, decisions, seed, episodes=16)
