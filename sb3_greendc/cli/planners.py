@@ -19,7 +19,15 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.policy_sources import ModelSource, PolicySource, policy_sources
 from sb3_greendc.experiments.episodes import HEURISTICS
-from sb3_greendc.experiments.planners import distilled, figure, forecasts, foresight, loads, optimum
+from sb3_greendc.experiments.planners import (
+    distilled,
+    divisible,
+    figure,
+    forecasts,
+    foresight,
+    loads,
+    optimum,
+)
 from sb3_greendc.experiments.planners.common import ENV_ID
 from sb3_greendc.runs.models import load_model
 
@@ -53,6 +61,13 @@ def build_parser() -> argparse.ArgumentParser:
     large.add_argument("--episodes", type=whole_number, default=3)
     large.add_argument("--steps", type=whole_number, default=500, help="of an episode")
 
+    divided = add("divisible", "what divisible jobs earn if the arrivals are unknown", _divisible)
+    divided.add_argument("--loads", type=float, nargs="+", default=list(divisible.LOADS))
+    divided.add_argument("--episodes", type=whole_number, default=8, help="of each load")
+    divided.add_argument("--steps", type=whole_number, default=500, help="of an episode")
+    divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
+    divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
+
     distilled = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
     distilled.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
     distilled.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
@@ -82,12 +97,19 @@ def build_parser() -> argparse.ArgumentParser:
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
-    for study in (by_load, exact, large, distilled, informed, curves):
+    for study in (by_load, exact, large, divided, distilled, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
-    drawn = add("figure", "draw what `loads` and `optimum` wrote", _figure)
+    drawn = add("figure", "draw what `loads`, `optimum` and `divisible` wrote", _figure)
     drawn.add_argument("--values", type=Path, required=True, metavar="CSV", help="of `loads`")
     drawn.add_argument("--parts", type=Path, required=True, metavar="CSV", help="of `optimum`")
+    drawn.add_argument(
+        "--divisible",
+        type=Path,
+        required=True,
+        metavar="CSV",
+        help="of `divisible`, in episodes as of `optimum`",
+    )
     drawn.add_argument("--out", type=Path, required=True, help="PNG, PDF or SVG")
     return parser
 
@@ -125,7 +147,7 @@ def _check(options: argparse.Namespace) -> None:
         settings = yaml.parse_assignments(options.set, "--set")
         make_vec_env(options.env, 1, **{**settings, "offered_load": options.loads[0]}).close()
     if options.study == "figure":
-        for path in (options.values, options.parts):
+        for path in (options.values, options.parts, options.divisible):
             path.open().close()
 
 
@@ -142,6 +164,11 @@ def _optimum(options: argparse.Namespace) -> str:
 
 def _large(options: argparse.Namespace) -> str:
     return _keep(optimum.large(options.episodes, options.steps), options.out, optimum.describe_large)
+
+
+def _divisible(options: argparse.Namespace) -> str:
+    table = divisible.study(options.loads, options.episodes, options.steps, options.futures, options.depth)
+    return _keep(table, options.out, divisible.describe)
 
 
 def _distill(options: argparse.Namespace) -> str:
@@ -169,7 +196,9 @@ def _forecasts(options: argparse.Namespace) -> str:
 
 
 def _figure(options: argparse.Namespace) -> str:
-    save_figure(figure.draw(pd.read_csv(options.values), pd.read_csv(options.parts)), options.out)
+    save_figure(
+        figure.draw(*map(pd.read_csv, (options.values, options.parts, options.divisible))), options.out
+    )
     return f"wrote {options.out}"
 
 

@@ -24,6 +24,7 @@ EXPERIMENTS: dict[str, str] = {
     "crr-online": "online",
     "what-earns-the-margin": "ladder",
     "rlscheduler": "rlscheduler.table",
+    "exact": "exact.experiment",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from operator import index as as_index
@@ -419,6 +420,26 @@ class ResourcePoolSimulator(Simulator):
         """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
         index = self._begun_number(index)
         return PoolView(self.config, self, index)
+
+    def alone(self, index: int) -> ResourcePoolSimulator:
+        """Return a copy that holds environment ``index`` alone, as it is now; this one stays as it is."""
+        index = self._begun_number(index)
+        rows = {name: array[index : index + 1].copy() for name, array in self._state._asdict().items()}
+        rows["config"] = self._state.config.copy()
+        copied = object.__new__(type(self))
+        vars(copied).update(
+            self.__getstate__(),
+            num_envs=1,
+            truncated=self.truncated[index : index + 1].copy(),
+            episodes=self.episodes[index : index + 1].copy(),
+            _all_begun=True,
+            _layout=[(key, (1, *shape[1:]), dtype) for key, shape, dtype in self._layout],
+            _state=PoolState(**rows),
+            _lookahead=copy.deepcopy(self._lookahead),
+        )
+        copied._parts = copied._empty_parts()
+        copied._bind()
+        return copied
 
     def power_series(self, index: int = 0) -> tuple[NDArray[np.float64], float]:
         """Return the power of the episode, and the hour of day at which it starts.

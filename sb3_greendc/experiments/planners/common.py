@@ -11,7 +11,8 @@ import pandas as pd
 
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import PolicySource, takes_masks
-from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.evaluation.statistics import Interval, summarize
+from sb3_greendc.experiments.comparison import margin
 
 ENV_ID = "ResourcePool-10"
 VALUE = "total_job_value"
@@ -35,6 +36,16 @@ def estimates(results: pd.DataFrame, metric: str, reference: str) -> pd.DataFram
     gains.columns = pd.Index(["gain", "gain_low", "gain_high"])
     means = table[["policy", "estimate", "low", "high"]].rename(columns={"estimate": "mean"})
     return pd.concat([means, gains], axis=1)
+
+
+def share_of(earned: pd.Series, bound: pd.Series) -> Interval:
+    """Return the sum of some values in per cent of that of their bounds, with its 95 % interval.
+
+    :param earned: one value an episode
+    :param bound: of the same episodes, which are resampled with what was earned in them
+    """
+    found = margin(earned.to_numpy()[None], bound.to_numpy()[None])
+    return Interval(100 + found.estimate, 100 + found.low, 100 + found.high)
 
 
 def decision_time(source: PolicySource, scenario: dict[str, Any], decisions: int = 60) -> float:

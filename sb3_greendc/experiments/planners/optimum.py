@@ -14,10 +14,12 @@ from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.planners.common import ENV_ID, STUDENT, VALUE, markdown
+from sb3_greendc.experiments.planners.common import ENV_ID, STUDENT, VALUE, interval, markdown, share_of
+from sb3_greendc.experiments.planners.divisible import LABEL as DIVISIBLE
 from sb3_greendc.experiments.planners.loads import LEARNED
 
 POLICIES = ("deadline_never", "rollout")
+LINES = (*POLICIES[::-1], LEARNED)
 LARGE: dict[str, Any] = {"units": 300, "horizon": 72, "ready_pool_size": 25}
 
 
@@ -69,30 +71,31 @@ def _solve(pool: ResourcePoolSimulator, time_limit: float, workers: int) -> dict
     return {**row, "proved": best.proved, "gap": best.gap, "seconds": best.seconds}
 
 
-def parts_of_the_gap(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each step is worth at each load, in per cent of the linear programme's bound.
+def shares(table: pd.DataFrame, divided: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return what share of the linear programme's bound, in per cent, each line has at each load.
 
-    Sums over all episodes of a load: ``deadline_never``; ``search``, from there to rollouts; ``information``,
-    from there to the clairvoyant optimum (its bound); ``relaxation``, the rest; and ``learning``, by how much
-    the network stays below the rollouts, if there is one.
+    Columns: ``load``, ``policy``, ``mean``, ``low``, ``high``. ``"optimum"`` is that of whole jobs if the
+    arrivals are known (its bound, where it is not proved); the others are policies, and divisible jobs with
+    unknown arrivals. Sums over all episodes of a load; intervals are over episodes.
+
+    :param table: of :func:`study`
+    :param divided: of :func:`~sb3_greendc.experiments.planners.divisible.study`, in episodes of as many steps
     """
-    sums = table.groupby("load").sum(numeric_only=True)
-    searched = sums["rollout"]
-    parts = pd.DataFrame(
-        {
-            "deadline_never": sums["deadline_never"],
-            "search": searched - sums["deadline_never"],
-            "information": sums["bound"] - searched,
-            "relaxation": sums["lp"] - sums["bound"],
-        }
-    )
-    if LEARNED in sums:
-        parts["learning"] = searched - sums[LEARNED]
-    return 100.0 * parts.div(sums["lp"], axis=0)
+    rows = []
+    for load, of_load in table.groupby("load"):
+        lines = {"optimum": of_load["bound"], **{name: of_load[name] for name in LINES if name in of_load}}
+        found = {name: share_of(line, of_load["lp"]) for name, line in lines.items()}
+        if divided is not None and (divided["load"] == load).any():
+            here = divided[divided["load"] == load]
+            found[DIVISIBLE] = share_of(here["divisible"], here["bound"])
+        for name, share in found.items():
+            row = {"load": load, "policy": name, "mean": share.estimate, "low": share.low, "high": share.high}
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def describe(table: pd.DataFrame) -> str:
-    """Return the Markdown of :func:`study`: seconds and gaps by load, then the parts of the gap."""
+    """Return the Markdown of :func:`study`: seconds and gaps by load, then shares of the bound."""
     rows = []
     for load, of_load in table.groupby("load"):
         seconds, gap, n = of_load["seconds"], 100.0 * of_load["gap"], len(of_load)
@@ -106,9 +109,12 @@ def describe(table: pd.DataFrame) -> str:
             ]
         )
     heads = ["load", "jobs", "proved", "seconds: least / median / 90 % / most", "gap in %: the same"]
-    parts = parts_of_the_gap(table)
-    shares = [[f"{load:g}", *(f"{share:.1f}" for share in row)] for load, row in parts.iterrows()]
-    return "\n\n".join((markdown(heads, rows), markdown(["load", *parts.columns], shares)))
+    lines = [
+        [policy, *(interval(row, form=".1f") for _, row in of_policy.iterrows())]
+        for policy, of_policy in shares(table).groupby("policy", sort=False)
+    ]
+    loads = [f"{load:g}" for load in sorted(table["load"].unique())]
+    return "\n\n".join((markdown(heads, rows), markdown(["% of the bound at a load of", *loads], lines)))
 
 
 def large(episodes: int, steps: int) -> pd.DataFrame:

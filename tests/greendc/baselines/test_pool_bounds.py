@@ -138,6 +138,38 @@ def test_solved_by_hand():
 
 
 @needs_cpsat
+def test_the_optimum_is_of_one_environment_of_a_batch():
+    # Of the others one has begun no episode, and one has ended it.
+    config = ResourcePoolConfig(units=4, horizon=20, episode_steps=20, skip_forced=True)
+    batch, single = ResourcePoolSimulator(config, 3), ResourcePoolSimulator(config)
+    batch.reset_env(1, np.random.default_rng(5))
+    single.reset_env(0, np.random.default_rng(5))
+    found, expected = clairvoyant_optimum(batch, 1, workers=1), clairvoyant_optimum(single, workers=1)
+    assert found.value == pytest.approx(expected.value)
+    assert found.value > 0.0
+    with pytest.raises(RuntimeError, match="environment 0: no episode has begun"):
+        clairvoyant_optimum(batch, 0)
+
+
+def test_a_copy_of_one_environment_goes_on_by_itself():
+    config = ResourcePoolConfig(units=4, horizon=20, episode_steps=30, offered_load=2.0)
+    batch, single = ResourcePoolSimulator(config, 2), ResourcePoolSimulator(config)
+    batch.reset_env(0, np.random.default_rng(0))
+    for pool, index in ((batch, 1), (single, 0)):
+        pool.reset_env(index, np.random.default_rng(1))
+        pool.step(np.full(pool.num_envs, 11), pool.empty_observations())
+    copied, before = batch.alone(1), [array.copy() for array in batch.state]
+    for pool in (copied, single):
+        policy, out = make_policy("hvf", Holder(pool)), pool.empty_observations()
+        while not pool.truncated[0]:
+            pool.observe(out)
+            pool.step(policy.predict(out)[0], out)
+    assert copied.episode_metrics(0) == single.episode_metrics(0)
+    for array, was in zip(batch.state, before, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+@needs_cpsat
 def test_suspension_is_allowed_for_in_the_bound():
     # A long job with just enough slack to make room for a short one that leaves no choice.
     jobs = [(0, 6, (4, 0), 6 / 8), (2, 2, (4, 0), 1.0)]

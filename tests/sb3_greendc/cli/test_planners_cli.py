@@ -67,13 +67,18 @@ def test_tables_and_figure(models, tmp_path, capsys):
         assert table.loc["deadline_never", "gain"] == 0.0
         assert (table.drop("bound (lp)")["milliseconds"] > 0).all()
     parts = run("optimum", tmp_path / "parts.csv", *some, "--steps", 60)
-    assert "information" in capsys.readouterr().out
+    sums = parts.loc[parts["load"] == 0.8, ["bound", "lp"]].sum()
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| optimum |")]
+    assert f"| {100 * sums['bound'] / sums['lp']:.1f} [" in found[0]
     assert parts["proved"].all()
     assert (parts["lp"] >= parts["bound"] - 1e-4).all()
     for policy in ("deadline_never", "rollout", "distilled"):
         assert (parts["bound"] >= parts[policy] - 1e-6).all()
+    few = ("--loads", 0.6, 0.8, "--episodes", 2, "--steps", 60, "--futures", 2, "--depth", 8)
+    run("divisible", tmp_path / "divisible.csv", *few)
     picture = tmp_path / "figure.png"
     arguments = ["--values", tmp_path / "values.csv", "--parts", tmp_path / "parts.csv"]
+    arguments += ["--divisible", tmp_path / "divisible.csv"]
     assert planners.main(["figure", "--out", str(picture), *map(str, arguments)]) == 0
     assert picture.stat().st_size > 10_000
 
@@ -95,6 +100,17 @@ def test_teaching_and_judging(tmp_path, monkeypatch, capsys):
 def test_a_large_pool(tmp_path):
     table = run("large", tmp_path / "large.csv", "--episodes", 1, "--steps", 60)
     assert table["seconds"].between(0, 60).all()
+
+
+def test_divisible_jobs_are_below_the_bound(tmp_path, capsys):
+    options = ("--episodes", 2, "--steps", 50, "--futures", 2, "--depth", 10)
+    table = run("divisible", tmp_path / "divisible.csv", "--loads", 0.8, 1.2, *options)
+    assert table["load"].tolist() == [0.8, 0.8, 1.2, 1.2]
+    assert (table["divisible"] <= table["bound"] + 1e-6).all()
+    assert (table["bound"] <= table["arrived"] + 1e-6).all()
+    sums = table[table["load"] == 0.8].sum()
+    described = capsys.readouterr().out
+    assert f"| % of the bound | {100 * sums['divisible'] / sums['bound']:.1f} [" in described
 
 
 def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
@@ -147,7 +163,10 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
         (["loads", "--policies", "sjff"], "sjff"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),
-        (["figure", "--values", "missing.csv", "--parts", "missing.csv"], "missing.csv"),
+        (
+            ["figure", "--values", "missing.csv", "--parts", "missing.csv", "--divisible", "x.csv"],
+            "missing.csv",
+        ),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):

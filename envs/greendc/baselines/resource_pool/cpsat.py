@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import time
 from dataclasses import dataclass
@@ -147,9 +146,9 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
     require(job.shape == start.shape, "start", start.shape, f"of shape {job.shape}, as job")
     known = not len(job) or (job.min() >= 0 and job.max() < jobs_there)
     require(bool(known), "job", job, f"ids in 0 .. {jobs_there - 1}")
-    pool = _copy(simulator)
-    config, table = pool.config, pool.state.jobs[index]
-    out, idle = pool.empty_observations(), np.full(pool.num_envs, config.ready_pool_size + 1)
+    pool = _alone(simulator, index)
+    config, table = pool.config, pool.state.jobs[0]
+    out, idle = pool.empty_observations(), np.array([config.ready_pool_size + 1])
     length = table["duration"][job] + config.start_delay + config.end_delay
     last_start = np.minimum(table["latest"][job], config.episode_steps) - length
     order = np.argsort(start, kind="stable")
@@ -161,40 +160,40 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
             if when > now:
                 waiting.append((when, j, last))
             elif now <= last:
-                if pool.place(index, j, now_only=True) == 0:
+                if pool.place(0, j, now_only=True) == 0:
                     placed.append((j, now))
                 else:
                     waiting.append((when, j, last))
         pending = waiting
         pool.step(idle, out)
     jobs = np.array(placed, np.int64).reshape(-1, 2)
-    block = pool.view(index).job_table()["block"][jobs[:, 0]].astype(np.int64)
-    return Schedule(jobs[:, 0], jobs[:, 1], block, pool.episode_metrics(index)["total_job_value"])
+    block = pool.view().job_table()["block"][jobs[:, 0]].astype(np.int64)
+    return Schedule(jobs[:, 0], jobs[:, 1], block, pool.episode_metrics(0)["total_job_value"])
 
 
-def _copy(simulator: ResourcePoolSimulator) -> ResourcePoolSimulator:
-    """Return a copy in which each ``no_op`` passes one step, whatever ``skip_forced`` says."""
-    pool = copy.deepcopy(simulator)
+def _alone(simulator: ResourcePoolSimulator, index: int) -> ResourcePoolSimulator:
+    """Return a copy of one environment in which each ``no_op`` passes one step, even with ``skip_forced``."""
+    pool = simulator.alone(index)
     pool.state.config["skip_forced"] = 0
     return pool
 
 
 def _heuristic_schedule(simulator: ResourcePoolSimulator, index: int, instance: Instance) -> Schedule:
     """Return what ``deadline_never`` starts and finishes on time."""
-    pool = _copy(simulator)
+    pool = _alone(simulator, index)
     out = pool.empty_observations()
     heuristic = DeadlineNever(pool)
-    while pool.view(index).now < instance.steps:
+    while pool.view().now < instance.steps:
         pool.observe(out)
         pool.step(heuristic.predict(out)[0], out)
-    table = pool.view(index).job_table()
+    table = pool.view().job_table()
     on_time = [j for j in instance.job.tolist() if j < len(table["finish"])]
     jobs = np.array(on_time, np.int64)
     finish = table["finish"][jobs]
     kept = jobs[(finish >= 0) & (finish <= table["latest_finish"][jobs])]
     # Of one step, the order in which it placed them: by falling QoS value.
     kept = kept[np.lexsort((-table["qos"][kept], table["start"][kept]))]
-    value = pool.episode_metrics(index)["total_job_value"]
+    value = pool.episode_metrics(0)["total_job_value"]
     start, block = (table[name][kept].astype(np.int64) for name in ("start", "block"))
     return Schedule(kept, start, block, value)
 

@@ -150,28 +150,9 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         first = (7919 * now + 104_729 * arrived) % (len(bank.first) - 1)
         for k in range(self.futures):
             future = (first + k) % (len(bank.first) - 1)
-            both = self._with_future(known, future, step)
+            both = with_future(known, bank, future, step)
             shares += self._solve(both, len(waiting), powered, unoccupied)
         return _Plan(now, jobs["latest"][:arrived].copy(), waiting, shares / self.futures)
-
-    def _with_future(self, known: Instance, future: int, step: int) -> Instance:
-        """Return the problem with the jobs of a future, whose step ``step`` is the first to come."""
-        bank = self._bank
-        part = slice(bank.first[future], bank.first[future + 1])
-        rows, length = bank.table[part], bank.table["length"][part]
-        release = rows["arrival"] - step + 1
-        due = np.minimum(rows["latest"] - step + 1, self.depth - 1 + length)
-        kept = (release >= 1) & (release < self.depth) & (release + length <= due)
-        return replace(
-            known,
-            job=np.append(known.job, np.full(np.count_nonzero(kept), -1)),
-            release=np.append(known.release, release[kept]),
-            due=np.append(known.due, due[kept]),
-            length=np.append(known.length, length[kept]),
-            need=np.concatenate([known.need, bank.needs[part][kept]]),
-            value=np.append(known.value, rows["value"][kept]),
-            brown=np.append(known.brown, rows["is_brown"][kept] == 1),
-        )
 
     def _solve(self, instance: Instance, waiting: int, powered: Ints, unoccupied: Ints) -> Floats:
         """Return to what share each waiting job starts in each step until the next plan."""
@@ -191,3 +172,30 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
             taken = min(self.every, int(counts[i]))
             shares[i, :taken] = solution[first[i] : first[i] + taken]
         return shares
+
+
+def with_future(known: Instance, bank: FutureBank, future: int, step: int) -> Instance:
+    """Return a problem of the next ``known.steps`` steps with the jobs of a sampled future as well.
+
+    Of a job that may go on beyond these steps the part within them counts.
+
+    :param known: the jobs that are there, on a clock that begins now
+    :param bank: the futures
+    :param future: which of them
+    :param step: the step of the future that comes next
+    """
+    depth, part = known.steps, slice(bank.first[future], bank.first[future + 1])
+    rows, length = bank.table[part], bank.table["length"][part]
+    release = rows["arrival"] - step + 1
+    due = np.minimum(rows["latest"] - step + 1, depth - 1 + length)
+    kept = (release >= 1) & (release < depth) & (release + length <= due)
+    return replace(
+        known,
+        job=np.append(known.job, np.full(np.count_nonzero(kept), -1)),
+        release=np.append(known.release, release[kept]),
+        due=np.append(known.due, due[kept]),
+        length=np.append(known.length, length[kept]),
+        need=np.concatenate([known.need, bank.needs[part][kept]]),
+        value=np.append(known.value, rows["value"][kept]),
+        brown=np.append(known.brown, rows["is_brown"][kept] == 1),
+    )
