@@ -2,7 +2,7 @@
 
 Writes the log to a file, reads it back, and lets CRR learn from it. Prints the share of the jobs' value
 that the heuristic in the log earns and that the learned policy earns in new episodes: it earns more than
-the policy that it learned from. About two minutes.
+the policy that it learned from. About a minute.
 """
 
 from __future__ import annotations
