@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from greendc.shipped.release import release_for
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
@@ -30,7 +31,6 @@ from sb3_greendc.experiments.rollouts import strong
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
-from sb3_greendc.runs.pretrained import release_for
 
 AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
 NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"

@@ -37,7 +37,7 @@ def judge(source: PolicySource, pool: str, episodes: int, **view: Any) -> list[d
     """
     rows: list[dict[str, Any]] = []
     for first in range(0, episodes, _AT_ONCE):
-        env = source.enter(_make_env(POOLS[pool].scenario(**view), min(_AT_ONCE, episodes - first)))
+        env = source.prepare_env(_make_env(POOLS[pool].scenario(**view), min(_AT_ONCE, episodes - first)))
         ruler = Ruler(env, pool) if rules_are_exact(view) else env
         policy = source.policy_for(env)
         results = run_episodes(policy, ruler, TEST_SEED + first)
