@@ -202,7 +202,7 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
         papers, others = ours[BEST_OF_PAPER], ours[BEST_OF_ALL]
         here = controls[(controls["series"] == series) & (controls["x"] == x)].set_index("learner")
         chance = {
-            name: interval(here.loc[name])
+            name: interval(here.loc[[name]].iloc[0])
             for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED)
             if name in here.index
         }

@@ -85,7 +85,7 @@ def _read(folder: Path, name: str) -> pd.DataFrame:
     if name == "levels" and older.is_file():
         clones = pd.read_csv(older)
         about = {"x": clones["teacher"], "policy": "BC", "metric": "agreement"}
-        return clones.rename(columns={"agreement_percent": "level_percent"}).assign(**about)
+        return clones.rename(columns={"agreement_percent": "level_percent"}).assign(**about)  # type: ignore[arg-type]
     return pd.DataFrame()
 
 

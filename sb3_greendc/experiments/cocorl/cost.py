@@ -19,7 +19,7 @@ from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import lines
 from sb3_greendc.experiments.sweep import METRICS, budgets
-from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner
 
 COST = "accrued_cost"
@@ -40,7 +40,7 @@ def items(budget: Budget, learners: Sequence[Learner]) -> list[Item]:
     for load in budget.pick(QUICK_LOADS, LOADS):
         at = scenario(budget, load)
         tested = at.with_kwargs(episode_steps=STEPS)
-        tasks = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), budget.episodes)]
+        tasks: list[Task] = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), budget.episodes)]
         tasks += controls(tested, dict(ON_TIME), budget.episodes)
         for learner in learners:
             tasks += budget.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)

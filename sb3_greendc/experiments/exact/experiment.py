@@ -66,7 +66,13 @@ def items(budget: Budget) -> list[Item]:
 
 def _tasks(pool: str, budget: Budget) -> list[Task]:
     episodes = budget.pick(64, 1024)
-    plays = (OPTIMUM, "random", RANDOM_RULES, Variant(RULE), *map(rollouts, budget.pick(*FUTURES)))
+    plays: tuple[str | Variant, ...] = (
+        OPTIMUM,
+        "random",
+        RANDOM_RULES,
+        Variant(RULE),
+        *map(rollouts, budget.pick(*FUTURES)),
+    )
     tasks: list[Task] = [
         Values(pool),
         Lines(pool, budget.pick(16, 64)),
@@ -112,8 +118,8 @@ def _of_pool(pool: str, exact: pd.DataFrame, played: pd.DataFrame) -> Iterator[d
             "value": row["value"],
         }
     optimum = matrix(played[played["policy"] == OPTIMUM], VALUE)
-    for policy, rows in played.groupby("policy", sort=False):
-        values = matrix(rows, VALUE)
+    for name, rows in played.groupby("policy", sort=False):
+        policy, values = str(name), matrix(rows, VALUE)
         if rows[LOST].notna().all():
             share = mean_interval(100 - 100 * matrix(rows, LOST) / best)
         else:

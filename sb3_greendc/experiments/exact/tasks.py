@@ -251,7 +251,7 @@ class _Labels(Collection):
 
     def actors(self) -> list[PolicySource]:
         """See the base class."""
-        if dict(self.policies) == {"teacher": EXACT}:  # type: ignore[call-overload]
+        if self.policies == {"teacher": EXACT}:
             return [ExactContestant("teacher", self.pool)]
         return super().actors()
 

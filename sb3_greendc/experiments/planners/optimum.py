@@ -110,7 +110,7 @@ def describe(table: pd.DataFrame) -> str:
         )
     heads = ["load", "jobs", "proved", "seconds: least / median / 90 % / most", "gap in %: the same"]
     lines = [
-        [policy, *(interval(row, form=".1f") for _, row in of_policy.iterrows())]
+        [str(policy), *(interval(row, form=".1f") for _, row in of_policy.iterrows())]
         for policy, of_policy in shares(table).groupby("policy", sort=False)
     ]
     loads = [f"{load:g}" for load in sorted(table["load"].unique())]

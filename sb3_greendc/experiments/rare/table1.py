@@ -44,12 +44,19 @@ def _figure(levels: pd.DataFrame, gains: pd.DataFrame) -> Figure:
     figure, axes = panels(["the clone agrees with the heuristic", "CRR's value over the clone's"])
     clones = levels[levels["policy"] == "BC"].set_index("x").reindex(HEURISTICS)
     _bars(axes[0], 0, AGREEMENT, "printed", "#c6c6c6", 0.4)
-    _bars(axes[0], 1, clones["level_percent"].to_dict(), "clone (network that scores jobs)", "#17808c", 0.4)
+    _bars(
+        axes[0],
+        1,
+        {str(x): float(level) for x, level in clones["level_percent"].items()},
+        "clone (network that scores jobs)",
+        "#17808c",
+        0.4,
+    )
     over = gains[gains["against"] == "BC"]
     _bars(axes[1], 0, OFFLINE_GAIN, "printed", "#c6c6c6", 0.27)
     for k, (learner, color) in enumerate(((PRINTED, "#d4a017"), ("CRR", "#2a9d5c")), 1):
         at = over[over["learner"] == learner].set_index("series")["margin_percent"]
-        _bars(axes[1], k, at.to_dict(), learner, color, 0.27)
+        _bars(axes[1], k, {str(x): float(margin) for x, margin in at.items()}, learner, color, 0.27)
     for panel in axes:
         panel.set_xticks(range(len(HEURISTICS)), list(HEURISTICS))
         panel.set_ylabel("per cent")
