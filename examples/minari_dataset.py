@@ -1,4 +1,4 @@
-"""Share a log as a Minari data set, and read it as somebody who knows only Minari would.
+"""Share a log as a Minari data set, and read it back with Minari alone.
 
 Prints what Minari says of the data set, the mean return of its episodes, and that nothing changed on the
 way there and back. Seconds. Needs `pip install "sb3-greendc[minari]"`.

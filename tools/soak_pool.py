@@ -127,13 +127,13 @@ class PoolWatch:
         env = state.env[index]
         now, arrived = int(env["now"]), int(env["next_arrival"])
         jobs, needs = state.jobs[index, : env["n_jobs"]], state.units[index, at.NEEDS, : env["n_jobs"]]
-        require((jobs["status"][arrived:] == at.FUTURE).all(), "who has not arrived is nowhere")
+        require((jobs["status"][arrived:] == at.FUTURE).all(), "a job that has not arrived is nowhere")
         require(
             (jobs["arrival"][:arrived] <= now).all() and (jobs["arrival"][arrived:] > now).all(), "arrivals"
         )
         jobs, needs = jobs[:arrived], needs[:arrived]
         status = jobs["status"]
-        require((status != at.FUTURE).all(), "who has arrived is somewhere")
+        require((status != at.FUTURE).all(), "a job that has arrived is somewhere")
         lists = state.lists[index]
         waiting = np.concatenate([lists[at.QUEUE, : env["n_queue"]], lists[at.LATE, : env["n_late"]]])
         placed = lists[at.PLACED, : env["n_placed"]]
@@ -164,7 +164,10 @@ class PoolWatch:
         running = jobs["status"] == at.RUNNING
         length = config.start_delay + jobs["remaining"] + config.end_delay
         require((jobs["end"] - jobs["start"] == length).all(), "a placement is as long as the work left")
-        require(((jobs["start"] <= now) == running).all() and (jobs["end"] > now).all(), "who runs, runs now")
+        require(
+            ((jobs["start"] <= now) == running).all() and (jobs["end"] > now).all(),
+            "a job that runs, runs now",
+        )
         require((jobs["end"] - now <= config.horizon).all(), "nothing is placed beyond the horizon")
         require((blocks >= 0).all() and (blocks + needs <= config.units).all(), "blocks lie in the pool")
         level = self.simulator.state.rows[index, env["head"], at.LEVEL]

@@ -100,7 +100,7 @@ class VCCWatch:
         outside = inflexible - fixed.sum(axis=1)
         require(outside >= 0, "inflexible jobs run on machines or outside", outside)
         require(on_machines.sum(axis=1) + outside == load, "machines hold the whole load", load)
-        require((outside == 0) | (cluster["outside_jobs"] > 0), "who runs outside is counted")
+        require((outside == 0) | (cluster["outside_jobs"] > 0), "a job that runs outside is counted")
         if config.evict:
             budget = np.floor(cluster["last_vcc"] * self.simulator.capacity)
             require(load <= np.maximum(budget, inflexible), "the load obeys the curve", load, budget)

@@ -23,7 +23,7 @@ def compiled(function: F) -> F:
     (``_nrt=False``): counting takes two atomic operations for each array of each call, and the caller holds
     on to the arrays anyway. And division by zero is not tested for (``error_model="numpy"``).
 
-    Whoever calls such a function answers for its arguments: it does not check indices. Run Python with
+    Such a function does not check indices: its caller must. Run Python with
     ``NUMBA_BOUNDSCHECK=1`` to have every index checked; ``IndexError`` is then raised at the first bad one.
     """
     result: F = _stamped(numba.njit(**OPTIONS)(function))

@@ -46,7 +46,7 @@ def require_kinds(annotations: Mapping[str, str], values: Mapping[str, Any], pre
     """Raise a ``ValueError`` for a value that is not what its annotation says.
 
     :param annotations: by field, as written (``"float | None"``); those with other names than :data:`KINDS`
-        has are left to whoever reads the value
+        has are left to the reader of the value
     :param values: by field; those without an annotation are not looked at
     :param prefix: of the field's name in the error (``"site."``)
     """

@@ -19,7 +19,7 @@ class Simulator(abc.ABC):
 
     The single environment, Gymnasium's vector environment and the SB3 ``VecEnv`` are thin wrappers
     around this class; the single environment is the batch of one. Nothing here resets by itself:
-    wrappers decide when an environment starts anew and which random generator it gets.
+    wrappers decide when an environment is reset and which random generator it gets.
 
     Subclasses set the attributes below in their constructor and never replace the arrays.
     """

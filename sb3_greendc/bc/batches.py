@@ -16,7 +16,7 @@ from sb3_greendc.datasets import OfflineDataset
 
 
 class Batches:
-    """One pass over some transitions in random order, anew each time it is iterated over.
+    """One pass over some transitions in random order, a new one at each iteration over it.
 
     The last rows that fill no whole batch wait for another pass.
 

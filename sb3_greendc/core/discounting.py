@@ -24,7 +24,7 @@ class DiscountByTime(BaseCallback):
     number of time steps that it took (a semi-Markov decision process; Sutton, Precup and Singh, 1999), so
     that decisions which take no time cost none of the future. With one step a decision nothing changes.
 
-    The advantages and returns of each rollout are computed anew when it ends, from what the algorithm's own
+    The advantages and returns of each rollout are computed again when it ends, from what the algorithm's own
     buffer holds. The value with which the algorithm extends an episode that a time limit cut is discounted
     by one step, whatever the last decision took.
 

@@ -88,7 +88,7 @@ def write_or_rescue(write: Callable[[Path], object], path: Path, what: str) -> N
 def _other_places() -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield Path.cwd()
-    with contextlib.suppress(RuntimeError):  # nobody has a home here
+    with contextlib.suppress(RuntimeError):  # there is no home here
         yield Path.home()
     with contextlib.suppress(OSError):
         yield Path(tempfile.gettempdir())

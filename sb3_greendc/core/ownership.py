@@ -1,4 +1,4 @@
-"""Who holds something that processes on several machines share, and whether it is known to be dead."""
+"""The owner of something that processes on several machines share, and whether it is known to be dead."""
 
 from __future__ import annotations
 

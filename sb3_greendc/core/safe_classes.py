@@ -79,7 +79,7 @@ _registered: dict[str, type] = {}
 def register_class(cls: type) -> None:
     """Let saved models name a class of one's own: a policy, a network, an optimizer or a buffer.
 
-    Whoever loads the model registers it, too.
+    The program that loads the model must register it, too.
 
     :param cls: the class
     :raises ValueError: if it is none of these

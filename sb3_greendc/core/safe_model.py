@@ -3,8 +3,8 @@
 SB3's own zip files hold pickles, which can run any code when they are loaded. A file of this form cannot:
 it names its algorithm, policy, networks, optimizers and buffers, which must be classes of
 :mod:`~sb3_greendc.core.safe_classes`, and holds numbers besides. What is read is what was written, to the
-last bit: predictions, and the training that follows. Whoever writes such a file may add JSON files of their
-own, as checkpoints do; they are not read here.
+last bit: predictions, and the training that follows. A program that writes such a file may add JSON files of
+its own, as checkpoints do; they are not read here.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class CRR(SafelySaved, OfflineAlgorithm):
     ) -> None:
         """Take the spaces from environment, data or arguments, and choose the policy that fits them.
 
-        :raises ValueError: if nobody says the spaces, or the policy is not for them
+        :raises ValueError: if the spaces are not given, or the policy is not for them
         """
         if self.env is None:
             if data is not None:
@@ -436,9 +436,9 @@ class CRR(SafelySaved, OfflineAlgorithm):
         :param gradient_steps: updates each time
         :param train_freq: steps (of all environments together) between updates
         :param tb_log_name: name of the run in TensorBoard
-        :param reset_num_timesteps: start counting anew, with no transitions
+        :param reset_num_timesteps: start counting from 0, with no transitions
         :param progress_bar: show progress
-        :param learning_rate: from now on; default: the model's, whose schedule begins anew, so that one that
+        :param learning_rate: from now on; default: the model's, whose schedule begins again, so that one that
             ended at zero jumps back to its start
         :raises ValueError: for other spaces, a learning rate that is not above 0, a fraction outside
             [0, 1], or one above 0 without data
@@ -531,8 +531,8 @@ class CRR(SafelySaved, OfflineAlgorithm):
 
         An offline critic is right about actions that its policy takes, and optimistic about others. So the
         policy collects from the first step on (no uniform warm-up), critics learn alone for the first 2,000
-        updates, the data fill up to half of the replay buffer, lest their failures be forgotten, and the
-        temperature is small and fixed; values stay without entropy, as CRR learned them.
+        updates, the data fill up to half of the replay buffer, so that their failures are not forgotten, and
+        the temperature is small and fixed; values stay without entropy, as CRR learned them.
 
         :param env: environment with the model's spaces
         :param kwargs: arguments of :class:`DiscreteSAC` in place of these

@@ -51,7 +51,7 @@ class OfflineAlgorithm(OffPolicyAlgorithm):
         :param callback: called after every gradient step
         :param log_interval: gradient steps between logs
         :param tb_log_name: name of the run in TensorBoard; default: the algorithm's
-        :param reset_num_timesteps: start counting anew
+        :param reset_num_timesteps: start counting from 0
         :param progress_bar: show progress
         :raises ValueError: if there are no data
         """

@@ -104,7 +104,7 @@ class OfflineDataset:
 
     @property
     def next_observations(self) -> Observation:
-        """What follows each transition, ``(N, ...)``: gathered anew each time; :meth:`batch` needs less."""
+        """What follows each transition, ``(N, ...)``: gathered at each call; :meth:`batch` needs less."""
         return self._gather_next(np.arange(len(self)))
 
     @property

@@ -121,7 +121,7 @@ class _NStepSampling(ReplayBuffer):
         return self._tensor(cast("NDArray[Any]", self._normalize_obs(_rows(stored, rows), env)))
 
     def _tensor(self, array: NDArray[Any]) -> th.Tensor:
-        """Return an array that nobody else holds as a tensor, without a copy on the CPU."""
+        """Return an array that nothing else holds as a tensor, without a copy on the CPU."""
         return th.from_numpy(array).to(self.device)
 
 

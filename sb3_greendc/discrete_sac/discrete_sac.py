@@ -486,7 +486,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         resets = reset_num_timesteps or self._last_obs is None
         buffer = self.replay_buffer
         if resets and isinstance(buffer, (DictNStepReplayBuffer, FlatNStepReplayBuffer)):
-            # The environments start anew: n-step returns must not run on into other episodes.
+            # The environments start again: n-step returns must not run on into other episodes.
             buffer.end_trajectories()
         total_timesteps, callback = super()._setup_learn(
             total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
@@ -509,7 +509,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         :param callback: called at every step
         :param log_interval: episodes between logs
         :param tb_log_name: name of the run in TensorBoard
-        :param reset_num_timesteps: start counting anew (and reset the environments)
+        :param reset_num_timesteps: start counting from 0 (and reset the environments)
         :param progress_bar: show progress
         """
         return super().learn(

@@ -136,7 +136,7 @@ def colors_of(names: Sequence[str]) -> dict[str, str]:
 
 
 def dashes_of(names: Sequence[str]) -> dict[str, Dash]:
-    """Return a line style for each name, another one each time that colors begin anew."""
+    """Return a line style for each name, a different one for each pass through the colors."""
     return {name: DASHES[i // len(PALETTE) % len(DASHES)] for i, name in enumerate(names)}
 
 

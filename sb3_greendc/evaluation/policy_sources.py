@@ -103,7 +103,7 @@ class PolicySource(abc.ABC):
 
 @dataclass(frozen=True)
 class BaselineSource(PolicySource):
-    """A baseline, made anew for each batch.
+    """A baseline; a new one is made for each batch.
 
     :param spec: which, with its options
     """

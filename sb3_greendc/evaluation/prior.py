@@ -69,7 +69,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
         except UntrustedError as error:
             raise ValueError(
                 f"prior={source!r}: {error}; a prior is loaded from JSON and tensors only: load it with "
-                "sb3_greendc.runs.models.load_model and save it anew with save_model"
+                "sb3_greendc.runs.models.load_model and save it with save_model"
             ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})

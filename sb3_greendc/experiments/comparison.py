@@ -180,7 +180,7 @@ def _percent_of_bound(rows: pd.DataFrame, bound: pd.DataFrame) -> float | None:
 
 
 def _bound_over(rows: pd.DataFrame, bound: pd.DataFrame) -> float | None:
-    """Return by how many per cent the bound exceeds a policy: nobody can exceed it by more."""
+    """Return by how many per cent the bound exceeds a policy: no policy can exceed it by more."""
     share = _percent_of_bound(rows, bound)
     return None if share is None else 100 * (100 / share - 1)
 

@@ -12,7 +12,7 @@ DELAY: dict[str, Any] = {"cost": "weighted", "cost_weights": [0.01, 0.0]}
 size and the multiplier is of the order of 1."""
 
 CHOICE = {"mask": "now"}
-"""Late jobs may be run: whoever is charged for delay must be able to end it. Forced decisions are not
+"""Late jobs may be run: a policy that is charged for delay must be able to end it. Forced decisions are not
 skipped: a step of the environment would carry the delay of hours, discounted as one decision."""
 
 

@@ -47,7 +47,7 @@ CORES = 2
 """What the full budgets' times are given for."""
 
 ROOM = "bound over the papers' best, %"
-"""Nobody's margin can be more than that."""
+"""No policy's margin can be more than that."""
 
 OLDER = (
     "These results were made before chance, heuristics under the learners' mask and the paper's learner as "

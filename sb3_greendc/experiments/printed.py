@@ -67,7 +67,7 @@ SMALL_DELAY: dict[str, float] = {
 }
 """SC20's dense reward with a cost of delay so small that the best policies' reward rises with the arrivals,
 as in the paper's Fig. 2: a late job costs half a per cent of its value a step, and 2 % at most. The paper
-prints no coefficient. The preset ``dense`` charges 5 % a step up to the whole value, and jobs that nobody
+prints no coefficient. The preset ``dense`` charges 5 % a step up to the whole value, and jobs that no policy
 can serve then decide the sum: reward falls with the arrivals."""
 
 LARGE_DELAY: dict[str, float] = {**SMALL_DELAY, "lateness": 0.05, "lateness_cap": 1.0}

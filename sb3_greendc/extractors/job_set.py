@@ -1,6 +1,6 @@
 """Permutation-equivariant features and heads: one scorer for every ready job, whatever their number.
 
-The ready pool is a set. A flat network learns anew what a job means for every slot, and its size is bound
+The ready pool is a set. A flat network must learn what a job means for every slot, and its size is bound
 to that of the pool. Here all jobs share one encoder and one scorer: exchanging two jobs exchanges their
 logits, and the parameters know neither the number of ready jobs nor the number of units, so that weights
 trained on a small pool run on a large one.
@@ -209,7 +209,7 @@ def pool(jobs: th.Tensor, present: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
 
 
 class _JobAttention(nn.Module):
-    """A transformer block over the present jobs, and a learned token, lest a softmax be over nothing."""
+    """A transformer block over the present jobs, and a learned token, so that no softmax is over nothing."""
 
     def __init__(self, job_dim: int, n_heads: int) -> None:
         super().__init__()

@@ -158,7 +158,7 @@ def _set_latents(policy: ActorCriticPolicy | MaskableActorCriticPolicy) -> _SetL
 
 
 def _use_set_logits(policy: ActorCriticPolicy | MaskableActorCriticPolicy, lr_schedule: Schedule) -> None:
-    """Drop the action layer that SB3 put behind the logits, and make the optimizer anew without it."""
+    """Drop the action layer that SB3 put behind the logits, and make a new optimizer without it."""
     policy.action_net = nn.Identity()
     # A first policy that is nearly uniform, as SB3's own initialization of the action layer gives it.
     cast("Heads", policy.mlp_extractor.actor_heads).scale_output(0.01)

@@ -56,7 +56,7 @@ class RecurrentPIDLagrangianPPO(PIDLagrangian, RecurrentPPO):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        # RecurrentPPO lets nobody choose the buffer's class.
+        # RecurrentPPO has no option for the buffer's class.
         is_dict = isinstance(self.observation_space, spaces.Dict)
         buffer_class = RecurrentCostDictRolloutBuffer if is_dict else RecurrentCostRolloutBuffer
         self.rollout_buffer = buffer_class(

@@ -30,7 +30,7 @@ LOCK = ".lock"
 _FORMAT = "sb3-greendc run, version 1"
 _UNFINISHED = (
     "a process was stopped while it wrote the files of the run; --resume goes on from its checkpoints, "
-    "--overwrite starts anew"
+    "--overwrite starts from scratch"
 )
 _PIECE = 1 << 20
 

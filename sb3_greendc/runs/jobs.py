@@ -47,7 +47,8 @@ class Job:
                 raise ValueError(f"--out {self.out}: has a model already; --overwrite replaces it")
             if has_checkpoints:
                 raise ValueError(
-                    f"--out {self.out}: has checkpoints; --resume goes on from them, --overwrite starts anew"
+                    f"--out {self.out}: has checkpoints; --resume goes on from them, "
+                    "--overwrite starts from scratch"
                 )
         run = prepare(**self.arguments)
         if self.resume and self._is_saved():
@@ -57,7 +58,7 @@ class Job:
             if not (record.get("completed") or has_checkpoints):
                 raise ValueError(
                     f"--out {self.out}: has the model of an interrupted run without checkpoints; "
-                    "--overwrite starts anew"
+                    "--overwrite starts from scratch"
                 )
         elif self.resume and (self.out / MODEL_FILE).exists() and not has_checkpoints:
             check_manifest(self.out)

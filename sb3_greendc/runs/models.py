@@ -36,7 +36,7 @@ PICKLED_NORMALIZER_FILE = "vecnormalize.pkl"
 
 
 class UntrustedError(ValueError):
-    """A file that holds pickled code, and nobody said that they trust it."""
+    """A file that holds pickled code and was loaded without ``trust``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(

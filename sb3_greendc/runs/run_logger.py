@@ -36,7 +36,7 @@ class _SortedCSV(CSVOutputFormat):
 class RunLogger(Logger):
     """Logs to files in a run's folder; its state goes into checkpoints.
 
-    The state holds the text of ``progress.csv``. SB3 writes that file anew whenever a new column appears, so
+    The state holds the text of ``progress.csv``. SB3 rewrites that file whenever a new column appears, so
     its length at the time of the checkpoint would not do, and a killed process may leave half of it. For
     TensorBoard, what was logged after the checkpoint is marked to be ignored.
 
@@ -62,7 +62,7 @@ class RunLogger(Logger):
         self._iterations_before = 0
 
     def record(self, key: str, value: Any, exclude: str | tuple[str, ...] | None = None) -> None:
-        """Log a value; see SB3. The count of iterations, which ``learn`` begins anew, goes on."""
+        """Log a value; see SB3. The count of iterations, which ``learn`` resets, goes on."""
         if key == _ITERATIONS:
             value = self._iterations = value + self._iterations_before
         super().record(key, value, exclude)

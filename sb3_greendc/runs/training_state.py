@@ -181,7 +181,7 @@ def _class_of_sb3(name: str) -> type | None:
 
 
 def _explorations(model: BaseAlgorithm) -> list[StateDependentNoiseDistribution]:
-    """Return the distributions of gSDE, whose noise is drawn anew before each rollout."""
+    """Return the distributions of gSDE, whose noise is drawn before each rollout."""
     distributions = (getattr(module, "action_dist", None) for module in model.policy.modules())
     return [item for item in distributions if isinstance(item, StateDependentNoiseDistribution)]
 

@@ -84,14 +84,14 @@ class JournalLock(JournalFileSymlinkLock):
         self.link.unlink()
 
     def _holder(self) -> str:
-        """Return who holds the lock; empty if nobody does."""
+        """Return the holder of the lock; empty if there is none."""
         try:
             return os.readlink(self.link)
         except FileNotFoundError:
             return ""
 
     def _drop_torn_line(self) -> None:
-        """Cut the journal after its last whole line; nobody has read the rest as an entry."""
+        """Cut the journal after its last whole line; no reader took the rest for an entry."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
@@ -116,7 +116,7 @@ class JournalLock(JournalFileSymlinkLock):
 @contextlib.contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Exclude other processes of this machine; the system ends that when a process dies."""
-    if sys.platform == "win32":  # there nobody is known to be dead either
+    if sys.platform == "win32":  # there no process is known to be dead either
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -131,6 +131,6 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 def _is_dead(holder: str) -> bool:
     try:
         claimed = json.loads(holder)
-    except ValueError:  # made by Optuna's own lock, which names nobody
+    except ValueError:  # made by Optuna's own lock, which names no holder
         return False
     return isinstance(claimed, dict) and ownership.is_dead(claimed)

@@ -2,7 +2,7 @@
 
 A worker that is killed leaves its trial in the state *running* for ever. So each worker says every few
 seconds that it lives. A trial of a worker that has been silent for too long is closed as failed, and queued
-again with the same parameters; whoever asks for a trial next, on whichever machine, gets it.
+again with the same parameters; the next worker that asks for a trial gets it, on any machine.
 
 In a database this is Optuna's heartbeat, and it is the server's clock that counts. Journal files and gRPC
 proxies have no heartbeat: there the worker writes the time of its own clock into the trial, and clocks must
@@ -137,7 +137,7 @@ def _renew(storage: BaseStorage, trial_id: int) -> None:
 
 
 def _sign(storage: BaseStorage, trial_id: int) -> None:
-    """Write into the trial who owns it."""
+    """Write the trial's owner into it."""
     storage.set_trial_user_attr(trial_id, OWNER, {**ownership.claim(), "time": time.time()})
 
 
@@ -156,7 +156,7 @@ def _is_lost(storage: BaseStorage, trial: FrozenTrial, seconds: float) -> bool:
 
 
 def _was_left_between(trial: FrozenTrial, seconds: float) -> bool:
-    """Tell whether whoever closed a lost trial seems to have died before queueing it again."""
+    """Tell whether the worker that closed a lost trial seems to have died before it queued it again."""
     if trial.state != TrialState.FAIL or DROPPED in trial.user_attrs or len(_history(trial)) >= MAX_RETRIES:
         return False
     return _age(trial.datetime_complete) > seconds

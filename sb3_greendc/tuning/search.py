@@ -24,7 +24,7 @@ def run_search(
     on_outcome: Callable[[Outcome], None] | None = None,
     on_wait: Callable[[int], None] | None = None,
 ) -> None:
-    """Run trials until the study has as many as the order says, with whoever else works on it.
+    """Run trials until the study has as many as the order says, together with its other workers.
 
     When the last trials run elsewhere, this waits for them, and takes those over whose workers die.
 

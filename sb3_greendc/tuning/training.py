@@ -51,7 +51,7 @@ def train_and_score(
     :param objective: what is searched for
     :param hyperparameters: of the trial
     :param should_stop: asked after each evaluation but the last
-    :param is_lost: asked before each; a training that nobody waits for is given up
+    :param is_lost: asked before each; a training whose result is not needed any more ends
     """
     validation = Validation(objective)
     envs = make_vec_env(objective.env_id, hyperparameters.n_envs, objective.seed, **objective.training_kwargs)

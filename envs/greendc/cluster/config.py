@@ -24,7 +24,7 @@ class ClusterConfig:
     """Everything that defines a cluster environment.
 
     :param profile: ``"easy"``, or ``"rlscheduler"``, the frozen rules of that benchmark
-    :param backfill: who overtakes a job that was chosen and cannot start: ``"none"``, ``"easy"`` (in the
+    :param backfill: which jobs overtake one that was chosen and cannot start: ``"none"``, ``"easy"`` (in the
         profile ``rlscheduler``: its own greedy form) or ``"conservative"``
     :param workload: ``"lublin"`` (generated), the path of a log in Standard Workload Format, or
         :class:`~greendc.cluster.jobs.ClusterJobs`

@@ -71,7 +71,7 @@ class ClusterEnv(SimulatorEnv):
     ``backfill="easy"``: others, in order of arrival, overtake the job taken if they end, by request, by the
     time at which it has room (its shadow time) or leave it room then (the spare processors).
     ``"conservative"``: every waiting job in order of arrival is promised its earliest start, after the job
-    taken; those whose promise is now start. Promises are made anew each time.
+    taken; those whose promise is now start. Promises are made again each time.
 
     ### Power
 
@@ -85,7 +85,7 @@ class ClusterEnv(SimulatorEnv):
     The rules of that scheduler's simulator, frozen: the job taken is committed. Until it fits, one event
     happens at a time, an arrival before an end of the same instant; with ``backfill="easy"``, before each of
     them, jobs that fit and by request end strictly before the shadow time, computed once, start in order of
-    arrival. Decisions follow at the same instant until nobody waits. Jobs are not killed at their limit.
+    arrival. Decisions follow at the same instant until no job waits. Jobs are not killed at their limit.
 
     ### Reward
 

@@ -1,5 +1,5 @@
 # mypy: warn-return-any=False
-"""Compiled lists of one environment: who waits, who runs, and until when."""
+"""Compiled lists of one environment: which jobs wait, which run, and until when."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def release(site: Site) -> None:
 
 @inlined
 def preempt_latest(site: Site) -> None:
-    """Take the processors of the running job that started last, which waits anew."""
+    """Take the processors of the running job that started last, which waits again."""
     cluster, settings = site.cluster, site.settings
     victim = site.running[0].job
     for k in range(1, cluster.running):

@@ -131,7 +131,7 @@ def waiting_steps(simulator: ClusterSimulator, index: int, first: int, last: int
     arrived = log["submit"][: int(cluster["arrived"])]
     phase = simulator.state.jobs[index]["phase"][: len(arrived)]
     starts = pieces["start"]
-    # Whoever ran before what is on record has started, too.
+    # A job that ran before the record begins has started, too.
     unrecorded = np.setdiff1d(np.flatnonzero(phase != WAITING), pieces["job"])
     again = preempted_stops(simulator, index, pieces)
     times = np.concatenate([arrived, again, starts, arrived[unrecorded]])

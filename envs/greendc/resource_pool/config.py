@@ -77,7 +77,7 @@ class ResourcePoolConfig:
     **Power**
 
     :param power: ``"constant"``; ``"on_off"`` (a fixed cycle that starts on); ``"markov"`` (two states,
-        starts high); ``"random"`` (each step's level anew, uniform around ``power_level`` as widely as
+        starts high); ``"random"`` (each step's level drawn, uniform around ``power_level`` as widely as
         [0, 1] allows, RARE Fig. 6); ``"trace"`` (sun and wind in kW at a site)
     :param power_level: share of units powered: constant, high state, or mean of the random level
     :param power_low: the low state of ``"on_off"`` and ``"markov"``

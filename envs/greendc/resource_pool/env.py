@@ -73,8 +73,8 @@ class ResourcePoolEnv(SimulatorEnv):
     With ``lookahead=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
     ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
     (:class:`~greendc.resource_pool.lookahead.Lookahead`). Where jobs may be suspended, further numbers of
-    ``context`` say the same of ``suspend``, and which jobs it would exchange. Who learns has then to learn
-    about the jobs to come alone.
+    ``context`` say the same of ``suspend``, and which jobs it would exchange. The
+    learner then only has to predict future arrivals.
 
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or

@@ -29,7 +29,7 @@ class RecordedWorkload:
     Logs of parallel jobs know neither GPUs nor urgency. RARE (section 5.3.2) adds both at random, without
     the distributions; here, each job draws its QoS value from U(0.1, 0.9), as synthetic jobs do, and, if
     ``other_demand`` is on, its demand of every other type from U{0..its CPU units}, so that wide jobs stay
-    wide. Both are drawn anew with each window.
+    wide. Both are drawn for each window.
 
     Use :func:`log_workload` or :func:`lublin_workload` to build one.
 

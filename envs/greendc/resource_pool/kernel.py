@@ -1,7 +1,7 @@
 # mypy: warn-return-any=False
 """Compiled entry points of the resource pool: reset, step and observe over a batch of environments.
 
-The parts are in ``kernel_rows`` (the image and the first-fit search), ``kernel_queue`` (who waits),
+The parts are in ``kernel_rows`` (the image and the first-fit search), ``kernel_queue`` (which jobs wait),
 ``kernel_place`` (placing and suspending), ``kernel_power``, ``kernel_step`` (time going on) and
 ``kernel_observe``; :mod:`greendc.resource_pool.layout` says where the arrays keep what.
 """

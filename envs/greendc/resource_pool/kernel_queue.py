@@ -1,5 +1,5 @@
 # mypy: warn-return-any=False
-"""Compiled queue of the resource pool: who waits, in which order, and what each job needs.
+"""Compiled queue of the resource pool: which jobs wait, in which order, and what each job needs.
 
 The queue is two lists of job ids in ascending order, and ids ascend with arrival: ``QUEUE``, and behind it
 ``LATE``, the jobs that ``late_jobs="demote"`` has sent there.

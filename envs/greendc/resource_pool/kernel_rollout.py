@@ -6,7 +6,7 @@ without the units of each job that is placed. Time goes on by looking at the nex
 jobs in the order of their keys, now or not at all, and never late, so whatever it places will pay its value.
 With backfilling the first that has no place now holds the earliest one in which it is on time, while others
 are looked at. Of a placement that goes on beyond the rollout, the share within it counts: without that,
-whatever starts last looks cheap, since nobody sees what it keeps out.
+whatever starts last looks cheap, since what it keeps out is not seen.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def roll_out(
         arriving += 1
     total = 0.0
     for t in range(first, planner.look.depth):
-        # Where nothing came and nothing is free that was not before, nobody can start.
+        # Where nothing came and nothing is free that was not before, no job can start.
         look = t <= max(steady, 1) or more_free(planner, WORK, t, t - 1)
         while arriving < last and planner.table[arriving].arrival <= t + shift:
             count = queue_up(planner, queue, count, arriving)

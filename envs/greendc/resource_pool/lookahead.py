@@ -28,7 +28,7 @@ class Lookahead:
 
     After each action the waiting jobs start in the order of their QoS values, as they fit, if they will be on
     time, and those behind a job without a place only where they do not delay it (``deadline_never``,
-    backfilling): the heuristic that rollouts go on with, in a future that nobody has to guess. How an action
+    backfilling): the heuristic that rollouts go on with, in a future without guesses. How an action
     changes what becomes of the other jobs is hard to read from an image, and this says it; what it says
     nothing of is the jobs to come.
 
@@ -76,7 +76,7 @@ class Lookahead:
 def write_differences(
     values: NDArray[np.float64], state: PoolState, first: int, jobs: Singles, context: Singles
 ) -> None:
-    """Write by how much each action is worth more than ``no_op``, and whom ``suspend`` would exchange."""
+    """Write by how much each action is worth more than ``no_op``, and what ``suspend`` would exchange."""
     ready, column = jobs.shape[1], jobs.shape[2] - 1
     for i in range(values.shape[0]):
         pool, idle = pool_at(state, first + i), values[i, ready + 1]
@@ -90,7 +90,7 @@ def write_differences(
 
 @compiled
 def write_suspension(pool: Pool, context: Singles) -> None:
-    """Write who gives way and who starts, 0 where ``suspend`` is invalid."""
+    """Write which job gives way and which one starts, 0 where ``suspend`` is invalid."""
     width = SUSPEND_UNITS + pool.config.types
     place = context.shape[0] - 1 - 2 * width
     if not pool.mask[pool.config.ready_pool_size]:

@@ -1,4 +1,4 @@
-"""What whoever looks ahead on plans needs around the compiled ones: their shape, and memory for them."""
+"""What looking ahead on plans needs around the compiled ones: their shape, and memory for them."""
 
 from __future__ import annotations
 

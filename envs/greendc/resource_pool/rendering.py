@@ -179,7 +179,7 @@ def _set_frame(axes: Axes) -> None:
 
 
 def gantt(record: EpisodeRecord, title: str = "", first: int = 0, last: int | None = None) -> Figure:
-    """Draw who was on which unit when, over an episode or steps ``first .. last - 1`` of it.
+    """Draw which job was on which unit when, over an episode or steps ``first .. last - 1`` of it.
 
     Each placement is a block in the job's colour, numbered where there is room, and hatched if the job is
     past its latest finish when it ends. Below: how many jobs waited, and, at a site, sun, wind and battery.

@@ -59,7 +59,7 @@ REWARDS: dict[str, RewardWeights] = {
 """``completion`` is RARE's section 4, ``dense`` SC20's III-B4 and RARE's 3.1.4, ``potential`` the default.
 
 SC20 prints no coefficients. Its reward rises with the arrivals, so that a late job can cost little: half a
-per cent of its value a step, 2 % at most. With a cost of up to the whole value, the jobs that nobody can
+per cent of its value a step, 2 % at most. With a cost of up to the whole value, the jobs that no policy can
 serve decide the sum, and the reward of every policy falls with the arrivals."""
 
 

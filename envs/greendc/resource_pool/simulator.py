@@ -151,7 +151,7 @@ class ResourcePoolSimulator(Simulator):
         return {key: value for key, value in vars(self).items() if key not in bound + code}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the arrays and make the views anew."""
+        """Restore the arrays and make new views of them."""
         vars(self).update(state)
         self._bind()
 

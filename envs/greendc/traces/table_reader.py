@@ -4,7 +4,7 @@ It is stricter than pandas, which fills up short rows, cuts long ones, renames d
 cell at a NUL. It refuses, before it looks at any value:
 
 - text that is not UTF-8, and control characters (but a byte-order mark and line ends of Windows are fine);
-- a last line without an end: its last number may be cut, and nobody can tell 79 from 791.806;
+- a last line without an end: its last number may be cut, and 79 cannot be told from 791.806;
 - two columns of one name, and any row that has another number of fields than the header.
 """
 

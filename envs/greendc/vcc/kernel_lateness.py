@@ -13,7 +13,7 @@ more, this is ``cpu * min(now + left - D, delay - 24)`` where both are positive,
 
 So what is owed changes once an hour, by the CPU of the late waiting jobs, which are counted at the last
 of their day ends. When a job starts or stops, a few sums change, whatever the length of the queue. All
-sums are exact integers. Whatever comes after the episode's end is clipped to a column that nobody reads.
+sums are exact integers. Whatever comes after the episode's end is clipped to a column that is never read.
 Unsigned numbers (``np.uint64``) spare indices the test for negative ones.
 """
 

@@ -2,7 +2,7 @@
 
 A job keeps its place for good, so that an evicted one returns to it. A flat int32 array holds the CPU of
 each job that waits (``NO_JOB`` in other places), then the least CPU of each block of 64 places, and of
-each block of 64 blocks; whoever looks for jobs that fit skips whole blocks in which nothing does, and
+each block of 64 blocks; a search for jobs that fit skips whole blocks in which nothing does, and
 after taking jobs out of a block brings its least up to date.
 """
 

@@ -153,7 +153,7 @@ class VCCSimulator(Simulator):
         return {key: value for key, value in vars(self).items() if key not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the arrays and make the views anew."""
+        """Restore the arrays and make new views of them."""
         vars(self).update(state)
         numbers = self.report.observation.view(np.float64).reshape(self.num_envs, columns.EXTENDED_SIZE)
         self.report = self.report._replace(raw=numbers)
@@ -342,7 +342,7 @@ class VCCSimulator(Simulator):
         return int(self.state.cluster[self._in_episode(index)]["now"])
 
     def running_hour(self, index: int) -> int:
-        """Return :meth:`hour` for whoever decides on it.
+        """Return :meth:`hour` for the policy that decides on it.
 
         :raises RuntimeError: also if the episode is over
         """

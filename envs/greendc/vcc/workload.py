@@ -55,7 +55,7 @@ class Workload:
         if not config.resample_days and trace.days < config.days:
             raise ValueError(
                 f"days={config.days}: the job trace has {trace.days} days; "
-                "lower days or let resample_days=True draw them anew"
+                "lower days or let resample_days=True draw new ones"
             )
         require_countable(trace, layout.DAY * config.days)
         job_class = trace.job_class

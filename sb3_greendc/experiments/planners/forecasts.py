@@ -1,4 +1,4 @@
-"""Virtual capacity curves: what each forecast is worth to the planner that plans anew every hour."""
+"""Virtual capacity curves: what each forecast is worth to the planner that plans again every hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What knowing the arrivals of the next steps is worth to rollouts, and to nobody who does not know them."""
+"""What knowing the arrivals of the next steps is worth to rollouts."""
 
 from __future__ import annotations
 

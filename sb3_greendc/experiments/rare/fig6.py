@@ -1,4 +1,4 @@
-"""RARE, Fig. 6: total job value when power varies: its level is drawn anew at every step."""
+"""RARE, Fig. 6: total job value when power varies: its level is drawn at every step."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def _scenario(size: int, level: float) -> Scenario:
 
 
 EXPERIMENT = Sweep(points, pool_learners, "resources of each type", rollouts=True).experiment(
-    "rare-fig6", "total job value under power drawn anew at every step, mean 100, 90 and 80 %"
+    "rare-fig6", "total job value under power drawn at every step, mean 100, 90 and 80 %"
 )

@@ -28,7 +28,7 @@ def items(budget: Budget) -> list[Item]:
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return CRR's gain over clone and heuristics, whom each learner agrees with, and the values as bars.
+    """Return CRR's gain over clone and heuristics, agreement with each heuristic, and the values as bars.
 
     The printed agreement is the offline learner's, not the clone's.
     """

@@ -15,7 +15,7 @@ from greendc.cluster.rlscheduler import AS_PRINTED, JOBS, benchmark_simulator, r
 from sb3_greendc.experiments.tasks import Outcome, Task
 
 GENERATED = "Lublin, generated"
-"""Jobs of the package's own generator: for those who have no traces, and a log that nothing was tuned on."""
+"""Jobs of the package's own generator: where there are no traces, and a log that nothing was tuned on."""
 GENERATED_SEED = 2026
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {

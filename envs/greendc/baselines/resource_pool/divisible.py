@@ -73,7 +73,7 @@ class DivisibleSchedule:
 def divisible_schedule(
     simulator: ResourcePoolSimulator, index: int = 0, futures: int = 12, depth: int = 30, seed: int = 0
 ) -> DivisibleSchedule:
-    """Schedule an episode as somebody would who may start fractions of jobs, and does not know the arrivals.
+    """Schedule an episode where fractions of jobs may be started and arrivals are not known.
 
     In each step a two-stage linear programme is solved over the next ``depth`` steps, and what it starts now
     starts. First stage: the share of each waiting job that starts now, which is the same in all sampled

@@ -44,7 +44,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
       future. (Where ``mask`` or ``placement`` of the configuration allow no reservations, as ``"skip"``.)
     - ``"easy"``: EASY backfilling (Lifka, 1995). Other jobs overtake the first one if that does not delay the
       earliest start that it could now be promised. The promise is not a reservation in the environment,
-      which the agent could not cancel, but is made anew at each decision. Beyond the horizon, where nothing
+      which the agent could not cancel, but is made again at each decision. Beyond the horizon, where nothing
       is planned, the last row's power is taken to last.
 
     ``scope`` says which jobs:
@@ -56,8 +56,8 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
       with, not to record demonstrations.
 
     With ``suspend``, when no job starts, the action ``suspend`` is taken as long as the ready job that it
-    starts will be on time and is worth more per remaining unit-step than the running one that gives way. Who
-    that would be is no part of an observation: such a policy reads the simulator's state, too.
+    starts will be on time and is worth more per remaining unit-step than the running one that gives way.
+    Observations do not say which one that is: such a policy reads the simulator's state, too.
 
     :param simulator: the simulator to act on
     :param dispatch: ``"skip"``, ``"block"``, ``"reserve"`` or ``"easy"``

@@ -1,4 +1,4 @@
-"""A plan by linear programming, made anew every few steps, for jobs that are there and jobs that may come."""
+"""A plan by linear programming, made every few steps, for jobs that are there and jobs that may come."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     that they finish on time, on average over the futures; of a job that runs on after ``depth`` steps, the
     share of its run time before.
 
-    It takes starts of jobs that will be on time, ``suspend`` and ``no_op``. Not reservations: whoever plans
-    anew in the next step can make them then, and knows more. Not late starts, which pay nothing. Rollouts
+    It takes starts of jobs that will be on time, ``suspend`` and ``no_op``. Not reservations: the
+    next step's plan can make them, and knows more. Not late starts, which pay nothing. Rollouts
     overrate a reservation, since the heuristic never makes it later: taken at that value, they end up
     below the heuristic.
 

@@ -1,4 +1,4 @@
-"""A plan made anew every hour, and rounded to a cap that the cluster's own order can carry out."""
+"""A plan that is made every hour, and rounded to a cap that the cluster's own order can carry out."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Rolling(VCCPolicy):
         if served == len(cpu):
             return 1.0
         load = inflexible + jobs.cpu[~jobs.flexible].sum() / layout.MICRO + cpu[:served].sum()
-        # A millionth more, lest rounding the action to float32 keep the last job out.
+        # A millionth more, so that rounding the action to float32 does not keep the last job out.
         return float(min(1.0, (load + 1 / layout.MICRO) / self._model.capacity))
 
 
