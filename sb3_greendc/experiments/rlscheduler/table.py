@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.rlscheduler.windows import GENERATED, PROFILES, ROLLOUT, RULES, Windows
 from sb3_greendc.experiments.tasks import Item
@@ -25,13 +25,13 @@ BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
 
 
-def traces(form: Form) -> dict[str, str | None]:
+def traces(budget: Budget) -> dict[str, str | None]:
     """Return the file of each trace at hand: those of a folder given as job log, and generated jobs.
 
     :raises ValueError: for a folder that lacks a trace
     """
     found: dict[str, str | None] = {}
-    folder = None if form.job_log is None else Path(form.job_log)
+    folder = None if budget.job_log is None else Path(budget.job_log)
     if folder is not None and folder.is_dir():
         for name, file in TRACES.items():
             here = [path for path in (folder / file, folder / f"{file}.gz") if path.is_file()]
@@ -41,11 +41,11 @@ def traces(form: Form) -> dict[str, str | None]:
     return {**found, GENERATED: None}
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return rules and rollouts for each trace, backfilling, profile and seed."""
     found = []
-    for trace, path in traces(form).items():
-        for profile in form.pick(("rlscheduler",), tuple(PROFILES)):
+    for trace, path in traces(budget).items():
+        for profile in budget.pick(("rlscheduler",), tuple(PROFILES)):
             for backfill in BACKFILLS:
                 for seed in (REPORTED, *CHOOSING):
                     labels = {"trace": trace, "profile": profile, "backfill": backfill, "seed": seed}
@@ -55,7 +55,7 @@ def items(form: Form) -> list[Item]:
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return printed and own figures, the best fixed rule chosen apart, and rollouts against it."""
     rows = results.table()
     keys = ["trace", "profile", "backfill"]

@@ -168,7 +168,7 @@ class Reference:
         job.phase = "waiting"
         self.queue.append(job)
 
-    def preempt(self):
+    def suspend(self):
         job = self.running.pop()
         elapsed = self.now - job.start
         if self.config.on_drop == "kill_requeue":
@@ -217,7 +217,7 @@ class Reference:
         if self.power is not None:
             self.capacity = self.power.at(time + self.shift)
             while self.config.on_drop != "admit_only" and self.used > self.capacity:
-                self.preempt()
+                self.suspend()
         while self.next_arrival() <= time:
             self.arrive()
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from greendc.cluster.rlscheduler import PRINTED, TRACES
-from sb3_greendc.experiments.experiment import Form, Results
+from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.registry import load_experiment
 from sb3_greendc.experiments.rlscheduler import table, windows
 from sb3_greendc.experiments.tasks import Outcome
@@ -18,14 +18,14 @@ LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 
 
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
-    quick = table.items(Form(quick=True))
+    quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
     assert len(quick) == 2 * 3 * 2
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
-        table.traces(Form(job_log=str(tmp_path)))
+        table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
-    full = table.items(Form(job_log=str(tmp_path)))
+    full = table.items(Budget(job_log=str(tmp_path)))
     assert {item.labels["trace"] for item in full} == {*TRACES, windows.GENERATED}
     assert len(full) == 4 * 3 * 2 * 3 * 2
 
@@ -72,8 +72,8 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     experiment = load_experiment("rlscheduler")
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
-    form = Form(job_log=str(tmp_path))
-    analysis = experiment.analyze(Results(experiment.items(form), Store()), form)
+    budget = Budget(job_log=str(tmp_path))
+    analysis = experiment.analyze(Results(experiment.items(budget), Store()), budget)
     comparison = analysis.tables["comparison"]
     assert set(comparison["rule"]) == {"SAF"}
     assert comparison["rollouts"].tolist() == pytest.approx([5.1] * 24)
