@@ -198,9 +198,9 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.set_xlabel("% of the optimum")
         axes.grid(axis="y")
         axes.set_yticks(place, order)
-        lowest = rows["share_percent"].nsmallest(len(rows)).iloc[min(4, len(rows) - 1)]
-        axes.set_xlim(min(lowest, 90.0) - 1.0, 100.5)
-    panels[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.08), ncols=3)
+        axes.set_xlim(float(shown["share_low"].min()) - 1.0, 100.5)
+    handles, titles = panels[0].get_legend_handles_labels()
+    figure.legend(handles, titles, loc="outside upper center", ncols=3)
     return figure
 
 
