@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs fuzz clean
+.PHONY: venv demo test test-all lint bench docs fuzz crashes clean
 
 venv: $(VENV)/.installed
 
@@ -35,6 +35,10 @@ bench: venv
 # Damaged files for every reader; COUNT=100000 takes an hour and a half.
 fuzz: venv
 	$(BIN)/python tools/fuzz_readers.py --count $(or $(COUNT),10000) --out runs/fuzz
+
+# Trainings killed at random instants and at every change of their folder, resumed, compared bit for bit.
+crashes: venv
+	$(BIN)/python tools/crash_trainings.py --count $(or $(COUNT),1000) --minutes $(or $(MINUTES),120)
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -74,7 +74,7 @@ def _open_proxy(address: str) -> BaseStorage:
     try:
         from optuna.storages import GrpcStorageProxy
 
-        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))  # type: ignore[call-arg]
+        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))
         proxy.wait_server_ready(timeout=_TIMEOUT)
     except ImportError as error:
         install = "pip install 'optuna>=4.2' grpcio protobuf"
@@ -98,9 +98,7 @@ def _open_database(url: URL) -> BaseStorage:
     engine = {"connect_args": connect_args, "pool_pre_ping": True}
     for attempts_left in reversed(range(5)):
         try:
-            return patient(RDBStorage, shown)(  # type: ignore[call-arg]
-                url.render_as_string(hide_password=False), engine_kwargs=engine
-            )
+            return patient(RDBStorage, shown)(url.render_as_string(hide_password=False), engine_kwargs=engine)
         except ImportError as error:
             driver = "psycopg[binary]" if "psycopg" in url.drivername else f"the driver of {url.drivername}"
             raise ImportError(f"storage {shown}: driver missing: pip install '{driver}'") from error
