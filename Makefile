@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs rooms fuzz soak mutants clean
+.PHONY: venv demo test test-all lint bench docs rooms fuzz soak mutants crashes clean
 
 venv: $(VENV)/.installed
 
@@ -43,6 +43,9 @@ soak: venv
 # Named mutations of the source, each of which some test must notice (up to an hour).
 mutants: venv
 	$(BIN)/python tools/mutants.py --out runs/mutants
+# Trainings killed at random instants and at every change of their folder, resumed, compared bit for bit.
+crashes: venv
+	$(BIN)/python tools/crash_trainings.py --count $(or $(COUNT),1000) --minutes $(or $(MINUTES),120)
 
 docs: venv
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

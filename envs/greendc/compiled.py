@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +27,27 @@ def compiled(function: F) -> F:
     Such a function does not check indices: its caller must. Run Python with
     ``NUMBA_BOUNDSCHECK=1`` to have every index checked; ``IndexError`` is then raised at the first bad one.
     """
-    result: F = _stamped(numba.njit(**OPTIONS)(function))
+    result: F = _compile(function)
     return result
+
+
+def _compile(function: Callable[..., object], **options: Any) -> Any:
+    """Compile a function; in memory alone where there is no place for a cache, as in a read-only install."""
+    try:
+        return _stamped(numba.njit(**OPTIONS, **options)(function))
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        _warn_that_nothing_is_kept()
+        return numba.njit(**{**OPTIONS, "cache": False}, **options)(function)
+
+
+@functools.cache
+def _warn_that_nothing_is_kept() -> None:
+    warnings.warn(
+        "no folder for compiled code can be written: every process compiles anew; NUMBA_CACHE_DIR names one",
+        stacklevel=4,
+    )
 
 
 def _stamped(dispatcher: Any) -> Any:
@@ -93,7 +113,7 @@ def inlined(function: F) -> F:
 
     For functions with one caller: a call costs time for each array that it passes on.
     """
-    result: F = _stamped(numba.njit(**OPTIONS, forceinline=True)(function))
+    result: F = _compile(function, forceinline=True)
     return result
 
 
@@ -103,5 +123,5 @@ def expanded(function: F) -> F:
     For functions that return records, which compiled functions cannot pass back to their callers. It makes
     the callers' code longer: :func:`inlined` is for all others.
     """
-    result: F = _stamped(numba.njit(**OPTIONS, inline="always")(function))
+    result: F = _compile(function, inline="always")
     return result

@@ -20,7 +20,7 @@ from sb3_greendc.runs.checkpoints import CheckpointError
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.jobs import Job
 from sb3_greendc.runs.models import MODEL_FILE
-from sb3_greendc.runs.training import Run, train
+from sb3_greendc.runs.training import DivergedError, Run, train
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -110,11 +110,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     try:
         return _train_one(options) if options.seeds is None else _train_seeds(options)
-    except (CheckpointError, RescuedError) as error:
+    except (CheckpointError, DivergedError, RescuedError) as error:
         reason = str(error)
     except TaskError as error:
         kind, _, reason = error.reason.partition(": ")
-        if kind not in (CheckpointError.__name__, RescuedError.__name__):
+        if kind not in (CheckpointError.__name__, DivergedError.__name__, RescuedError.__name__):
             raise
     print(f"train: error: {reason}", file=sys.stderr)
     return FAILED

@@ -21,10 +21,14 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import open_path
 from stable_baselines3.common.type_aliases import GymEnv
 
-from sb3_greendc.core.safe_model import express, parameters_of, read_safe_model
+from sb3_greendc.core.safe_model import LARGEST_JSON, express, parameters_of, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 
 SelfSafelySaved = TypeVar("SelfSafelySaved", bound="SafelySaved")
+
+
+class SavedModelError(ValueError):
+    """A file is no saved model that is to be read."""
 
 
 class SafelySaved(BaseAlgorithm):
@@ -134,8 +138,13 @@ def _read_data(path: str | pathlib.Path | io.BufferedIOBase) -> dict[str, Any] |
         with zipfile.ZipFile(file) as archive:
             if "data" not in archive.namelist():
                 return None
+            size = archive.getinfo("data").file_size
+            if size > LARGEST_JSON:
+                raise SavedModelError(f"{path}: data of {size:,} bytes: must be {LARGEST_JSON:,} at most")
             data: dict[str, Any] = json.loads(archive.read("data"))
             return data
+    except SavedModelError:
+        raise
     except (zipfile.BadZipFile, zlib.error, RecursionError, ValueError):
         return None
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -22,6 +23,7 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.npz import checksum
+from sb3_greendc.runs.checkpoints import CheckpointError
 from sb3_greendc.runs.hyperparameters import (
     Hyperparameters,
     learns_from_data,
@@ -36,6 +38,10 @@ from sb3_greendc.runs.training_state import require_resumable
 
 CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints in the run's folder."""
+
+
+class DivergedError(ValueError):
+    """Training has diverged: weights are not finite."""
 
 
 @dataclass(frozen=True)
@@ -137,13 +143,33 @@ def prepare(
     :param device: of the model
     :param data: file of a data set, to learn from that
     :param mmap: leave the data on disk
-    :raises ValueError: for unknown names, wrong values, an algorithm that does not fit the spaces, or data
-        that do not fit
+    :raises ValueError: for unknown names, wrong values, an algorithm that does not fit the spaces, data that
+        do not fit, or what takes more memory than there is
     :raises TypeError: for an unknown keyword argument of the environment
     :raises OSError: if there is no such file
     """
-    if data is not None:
-        return _prepare_offline(algorithm, data, env_id, timesteps, seed, hyperparameters, device, mmap)
+    try:
+        if data is not None:
+            return _prepare_offline(algorithm, data, env_id, timesteps, seed, hyperparameters, device, mmap)
+        return _prepare_online(algorithm, env_id, timesteps, seed, env_kwargs, hyperparameters, device)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        reason = " ".join((str(error) or type(error).__name__).split())[-200:]
+        raise ValueError(
+            f"{algorithm}: takes more memory than there is (buffer_size, n_steps, n_envs, net_arch): {reason}"
+        ) from error
+
+
+def _prepare_online(
+    algorithm: str,
+    env_id: str | None,
+    timesteps: int | None,
+    seed: int,
+    env_kwargs: Mapping[str, Any] | None,
+    hyperparameters: Mapping[str, Any] | None,
+    device: str,
+) -> Run:
     if env_id is None:
         raise ValueError("env_id: a run needs an environment, or data")
     env_id = greendc.resolve_env_id(env_id)
@@ -255,6 +281,7 @@ def train(
     :param checkpoints: what :func:`open_checkpoints` returns
     :return: whether the run was completed
     :raises CheckpointError: if a checkpoint cannot be made or written; nothing is saved then
+    :raises DivergedError: if weights are not finite, at the end or when that ended training; nothing is saved
     :raises KeyboardInterrupt: after Ctrl-C before the first step, when there is nothing to save
     :raises RescuedError: if the disk takes no more; the model so far is in the place that the message names
     """
@@ -279,10 +306,17 @@ def train(
         if not is_output_error(error):
             raise
         completed, full_disk = False, error  # of the log: checkpoints have an error of their own
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        # Weights that are not finite make SB3, torch or the environment raise, each in its own way.
+        if isinstance(error, CheckpointError):
+            raise
+        _require_finite(model, error)
+        raise
     finally:
         bar.close()
         with contextlib.suppress(OSError):  # what is still to be flushed
             model.logger.close()
+    _require_finite(model)
     seconds = round((time.time_ns() - model.start_time) / 1e9, 1)
     trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
     record = {**run.record(), **trained}
@@ -291,3 +325,17 @@ def train(
         reason = full_disk.strerror or str(full_disk)
         raise RescuedError(f"{out}: {reason}; training ended early, and the model so far is there")
     return completed
+
+
+def _require_finite(model: BaseAlgorithm, cause: Exception | None = None) -> None:
+    """Raise a :class:`DivergedError` if weights of a model are not finite.
+
+    :param model: the model
+    :param cause: what ended training
+    """
+    if all(bool(th.isfinite(parameter).all()) for parameter in model.policy.parameters()):
+        return
+    raise DivergedError(
+        f"training has diverged: weights are not finite after {model.num_timesteps:,} steps; a lower "
+        "learning_rate may help"
+    ) from cause

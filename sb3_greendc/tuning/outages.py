@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import optuna
 import sqlalchemy.exc
@@ -14,6 +14,8 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 
 from sb3_greendc.core.secrets import without_secrets
+
+Storage = TypeVar("Storage", bound=BaseStorage)
 
 PATIENCE = 120.0
 """Seconds to wait for a storage that does not answer: the restart of a server takes a few."""
@@ -45,7 +47,7 @@ def is_transient(error: BaseException | None) -> bool:
     return False
 
 
-def patient(kind: type[BaseStorage], url: str) -> type[BaseStorage]:
+def patient(kind: type[Storage], url: str) -> type[Storage]:
     """Return a class of storages whose methods are tried again while the server does not answer.
 
     After :data:`PATIENCE` seconds they raise a ``ConnectionError``, which names the storage.

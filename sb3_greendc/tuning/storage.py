@@ -80,8 +80,8 @@ def _open_proxy(address: str) -> BaseStorage:
     try:
         from optuna.storages import GrpcStorageProxy
 
-        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))  # type: ignore[call-arg]
-        proxy.wait_server_ready(timeout=_TIMEOUT)  # type: ignore[attr-defined]
+        proxy = patient(GrpcStorageProxy, GRPC + address)(host=host, port=int(port))
+        proxy.wait_server_ready(timeout=_TIMEOUT)
     except ImportError as error:
         install = "pip install grpcio protobuf"
         raise ImportError(f"storage {without_secrets(GRPC + address)} needs gRPC: {install}") from error
@@ -105,7 +105,7 @@ def _open_database(url: URL, lease_seconds: float) -> BaseStorage:
     for attempts_left in reversed(range(5)):
         try:
             with leases.quiet():
-                return patient(RDBStorage, shown)(  # type: ignore[call-arg]
+                return patient(RDBStorage, shown)(
                     url.render_as_string(hide_password=False),
                     engine_kwargs=engine,
                     heartbeat_interval=max(1, round(lease_seconds / 6)),

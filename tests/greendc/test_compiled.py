@@ -66,3 +66,35 @@ def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
         assert run(tmp_path, "", READ, NUMBA_BOUNDSCHECK="1") == "index is out of bounds"
     names = [path.name for path in tmp_path.rglob("*.nbi") if "reader" in path.name]
     assert len(names) == 4 and sum("checked" in name for name in names) == 2
+
+
+READ_ONLY = """
+import warnings
+import numba.core.caching
+numba.core.caching.CacheImpl._locator_classes = []
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import sys, greendc.compiled
+    import kernel_of_the_test
+    said = [str(one.message) for one in caught]
+    print(kernel_of_the_test.value(), [one for one in said if "NUMBA_CACHE_DIR" in one])
+"""
+
+
+def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(tmp_path):
+    """As a read-only install is, for a user without a home; one warning says what would help."""
+    kernels = "".join(
+        f"@{kind}\ndef {name}():\n    return {value}\n\n\n"
+        for kind, name, value in (
+            ("inlined", "a", 1),
+            ("expanded", "b", 2),
+            ("compiled", "value", "a() + b()"),
+        )
+    )
+    (tmp_path / "kernel_of_the_test.py").write_text(
+        f"from greendc.compiled import compiled, expanded, inlined\n\n\n{kernels}"
+    )
+    said = run(tmp_path, "stamp", READ_ONLY)
+    assert said.startswith("3 ['no folder for compiled code can be written")
+    assert said.count("no folder") == 1
+    assert not (tmp_path / "cache").exists()

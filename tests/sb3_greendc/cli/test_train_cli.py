@@ -178,6 +178,26 @@ def test_a_log_that_the_disk_does_not_take_ends_the_run_and_keeps_the_model(
     assert (run["completed"], run["trained_timesteps"]) == (False, 64)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "env_id", "hparams"),
+    [
+        ("ppo", "Toy", ["n_steps=16", "batch_size=32"]),
+        ("td3", "Toy", ["learning_starts=8", "batch_size=8"]),
+        ("dqn", "DiscreteToy", ["learning_starts=8", "batch_size=8"]),
+    ],
+)
+def test_divergence_is_one_line(
+    algorithm: str, env_id: str, hparams: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether something raises on the way or nothing notices."""
+    arguments = ["--algo", algorithm, "--env", env_id, "--timesteps", "200", "--out", str(tmp_path / "run")]
+    arguments += ["--n-envs", "2", "--no-progress", "--hparams", *hparams, "learning_rate=1e30"]
+    assert main(arguments) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("train: error: training has diverged: weights are not finite after ")
+    assert not (tmp_path / "run" / "model.zip").exists()
+
+
 def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any) -> bool:
         raise ValueError("a bug")
@@ -300,6 +320,23 @@ class TestBadInput:
     def test_cost_limit_elsewhere(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line([*self.arguments(tmp_path), "--cost-limit", "3"], capsys)
         assert "--cost-limit: ppo knows no limit on cost; pid_ppo and recurrent_pid_ppo do" in error
+
+    @pytest.mark.parametrize(
+        ("algorithm", "hparam"),
+        [
+            ("sac", "buffer_size=1e15"),
+            ("ppo", "n_steps=1e13"),
+            ("ppo", "n_envs=1e12"),
+            ("ppo", "policy_kwargs={net_arch: [10000000, 10000000]}"),
+        ],
+    )
+    def test_more_memory_than_there_is(
+        self, algorithm: str, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        key, value = hparam.split("=")
+        hparam = f"{key}={value if value[0] == '{' else int(float(value))}"
+        error = fails_in_one_line([*self.arguments(tmp_path, algo=algorithm), "--hparams", hparam], capsys)
+        assert f"{algorithm}: takes more memory than there is" in error
 
     def test_seed_twice(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line([*self.arguments(tmp_path), "--seeds", "1", "2", "1"], capsys)

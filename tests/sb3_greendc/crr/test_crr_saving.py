@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,3 +101,11 @@ def test_a_saved_model_is_small_and_holds_no_data(tmp_path):
     bare.save(tmp_path / "bare")
     sizes = [(tmp_path / name).stat().st_size for name in ("model.zip", "bare.zip")]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
+
+
+def test_a_member_that_no_model_has_is_not_read(tmp_path: Path) -> None:
+    """A few kilobytes that would unpack to more than the memory holds."""
+    with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data", bytes(65 * 2**20))
+    with pytest.raises(ValueError, match="data of 68,157,440 bytes: must be 67,108,864 at most"):
+        CRR.load(tmp_path / "model.zip")
