@@ -43,6 +43,7 @@ soak: venv
 # Named mutations of the source, each of which some test must notice (up to an hour).
 mutants: venv
 	$(BIN)/python tools/mutants.py --out runs/mutants
+
 # Trainings killed at random instants and at every change of their folder, resumed, compared bit for bit.
 crashes: venv
 	$(BIN)/python tools/crash_trainings.py --count $(or $(COUNT),1000) --minutes $(or $(MINUTES),120)
