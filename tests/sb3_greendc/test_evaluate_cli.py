@@ -164,7 +164,7 @@ def test_interrupted_it_keeps_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(batch: Any, *rest: Any) -> Any:
-        if batch.contestant.name == "half":
+        if batch.source.name == "half":
             raise KeyboardInterrupt
         return run_batch(batch, *rest)
 
