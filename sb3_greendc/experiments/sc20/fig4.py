@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.printed import SC20
 from sb3_greendc.experiments.sc20.training import Arm, along, budget, curves_figure, items, tables
 
 HIGH, LOW = "90 % power", "50 % power"
