@@ -183,7 +183,7 @@ def _headlines(target: Path, done: Sequence[str]) -> str:
             continue
         table = headlines(beside(name, comparison))
         measured = table.drop(columns=PRINTED)
-        if not any(measured.equals(other[measured.columns]) for other in tables):
+        if not any(measured.equals(other.drop(columns=["experiment", PRINTED])) for other in tables):
             tables.append(table.assign(experiment=f"`{name}`"))
     if not tables:
         return ""
