@@ -94,7 +94,7 @@ class VCCWatch:
         self._tolerance()
 
     def _tolerance(self) -> None:
-        """Check what is charged where a day ends but the last: overdue work beyond 3 % of the day's demand."""
+        """Check the charge at every day end but the last: overdue work beyond 3 % of the demand."""
         simulator = self.simulator
         for i in np.flatnonzero((self._hour % 24 == 0) & ~simulator.truncated):
             day = simulator.world.no_delay[i, self._hour[i] - 24 : self._hour[i]].sum() / MICRO
