@@ -21,7 +21,7 @@ from sb3_contrib.common.maskable.utils import get_action_masks
 
 from greendc.baselines.resource_pool.work_conserving import start_where_idle
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.policy_sources import Contestant, contestants, takes_masks
+from sb3_greendc.evaluation.policy_sources import PolicySource, policy_sources, takes_masks
 from sb3_greendc.evaluation.policy_specs import WORK_CONSERVING
 from sb3_greendc.evaluation.statistics import Interval, paired_difference
 
@@ -32,7 +32,7 @@ CLASSES = (0.1, 0.25, 0.5, 0.75, 0.9)
 RATIOS = {"value": "total_job_value_ratio", "completion": "completion_ratio"}
 
 
-def play(policy: Contestant, env_id: str, load: float, n_episodes: int) -> pd.DataFrame:
+def play(policy: PolicySource, env_id: str, load: float, n_episodes: int) -> pd.DataFrame:
     """Play an episode of each seed and return a row for each.
 
     Columns: ``value``, ``completion``, ``idle`` (steps in which the empty pool idled beside a job that could
@@ -44,7 +44,7 @@ def play(policy: Contestant, env_id: str, load: float, n_episodes: int) -> pd.Da
     :param load: offered load
     :param n_episodes: seeded :data:`SEED`, ...
     """
-    env = policy.enter(make_vec_env(env_id, n_episodes, offered_load=load, **policy.choice))
+    env = policy.prepare_env(make_vec_env(env_id, n_episodes, offered_load=load, **policy.choice))
     pools: Any = env.unwrapped
     simulator = pools.simulator
     reset, waits = simulator.reset_env, np.full((n_episodes, len(CLASSES) - 1), np.nan)
@@ -88,7 +88,7 @@ def compare(source: str, env_id: str, load: float, n_episodes: int) -> list[dict
     """Return the rows of a policy and of the same with the guard, the latter with paired differences."""
     plain, guarded = (
         play(one, env_id, load, n_episodes)
-        for one in contestants([source, f"{WORK_CONSERVING}:{source}"], f"{env_id}-v0")
+        for one in policy_sources([source, f"{WORK_CONSERVING}:{source}"], f"{env_id}-v0")
     )
     rows = []
     for guard, table in ((False, plain), (True, guarded)):
