@@ -108,10 +108,6 @@ SIMULATORS: tuple[Mutation, ...] = (
             "load = hour.load - no_delay if settings.baseline else hour.load",
             "load = hour.load",
         ),
-    ),
-    *mutations(
-        "envs/greendc/vcc/kernel_report.py",
-        ("tests/greendc/vcc/test_vcc_rules.py",),
         (
             "overdue-without-tolerance",
             "overdue / MICRO - 0.03 * (demand / MICRO)",

@@ -91,6 +91,19 @@ class VCCWatch:
         size = config.carbon_weight * carbon + config.slo_weight * np.abs(told["slo"])
         require(close(simulator.rewards, reward, size), "the reward is carbon and SLO", reward)
 
+        self._tolerance()
+
+    def _tolerance(self) -> None:
+        """Check the charge at every day end but the last: overdue work beyond 3 % of the demand."""
+        simulator = self.simulator
+        for i in np.flatnonzero((self._hour % 24 == 0) & ~simulator.truncated):
+            day = simulator.world.no_delay[i, self._hour[i] - 24 : self._hour[i]].sum() / MICRO
+            overdue = simulator.state.cluster[i]["overdue_work"] / MICRO
+            told, charge = simulator.step_info["overdue"][i], max(0.0, overdue - 0.03 * day)
+            require(
+                close(told, charge, overdue), "overdue work beyond the tolerance is charged", told, charge
+            )
+
     def _machines(self, load: Ints) -> None:
         state, config = self.simulator.state, self.config
         cluster, inflexible = state.cluster, state.cluster["load_inflexible"]

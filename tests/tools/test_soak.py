@@ -105,6 +105,11 @@ def carbon_twice(datacenter: Any) -> None:
     datacenter.step_info["carbon"] *= 2.0
 
 
+def charged_without_tolerance(datacenter: Any) -> None:
+    """Every day end charges something, however little is overdue."""
+    datacenter.step_info["overdue"] += 0.01 * (datacenter.state.cluster["now"] % 24 == 0)
+
+
 VCC_FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
     "work that nobody did": (in_cluster("executed_work", 1), "work done is the load of the hours"),
     "flexible work that nobody did": (in_cluster("executed_flexible_work", 1), "and the flexible work"),
@@ -116,6 +121,7 @@ VCC_FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
     "a job begins again": (job_restarted, "submitted is done and left"),
     "overdue work forgotten": (in_cluster("overdue_work", 1), "overdue work is that of the late jobs"),
     "the reward of others": (reward_of_others, "the reward is carbon and SLO"),
+    "no tolerance": (charged_without_tolerance, "overdue work beyond the tolerance is charged"),
     "carbon twice": (carbon_twice, "carbon is energy times intensity"),
     "an hour is skipped": (in_cluster("now", 1), "an hour has passed|index"),
 }
