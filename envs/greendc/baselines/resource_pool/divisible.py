@@ -196,6 +196,6 @@ def _first_stage(scenarios: list[Instance], left: Floats, free: Floats) -> Float
         limits.append(limit)
     rows = sparse.hstack([sparse.vstack(now_parts), sparse.block_diag(later_parts)], format="csr")
     profit = np.concatenate([profit_now, *profits])
-    programme = Programme(profit, np.ones(len(profit)), rows, np.concatenate(limits))
-    shares: Floats = np.clip(programme.solve(TIME_LIMIT).x[:waiting], 0.0, 1.0)
+    whole = Programme(profit, np.ones(len(profit)), rows, np.concatenate(limits))
+    shares: Floats = np.clip(whole.solve(TIME_LIMIT).x[:waiting], 0.0, 1.0)
     return shares

@@ -37,7 +37,7 @@ class StateReader:
     def _code(self, taken: tuple[int, ...], queue: tuple[tuple[int, int], ...]) -> int:
         code = sum(steps * self._taken_base**unit for unit, steps in enumerate(taken))
         waiting = sum((kind + 1) * self._queue_base**age for kind, age in queue)
-        return code + waiting * self._taken_base**self._units
+        return int(code + waiting * self._taken_base**self._units)
 
     def read(self, simulator: ResourcePoolSimulator) -> Ints:
         """Return the state of each environment, ``(B,)``.

@@ -60,7 +60,8 @@ class ClassWorkload:
     def shares(self) -> NDArray[np.float64]:
         """``(K,)``: the probability of each class, given that a job comes."""
         weights = np.array([one.weight for one in self.classes])
-        return weights / weights.sum()
+        shares: NDArray[np.float64] = weights / weights.sum()
+        return shares
 
     @property
     def mean_duration(self) -> float:
