@@ -17,9 +17,8 @@ def reward_share(curves: pd.DataFrame) -> pd.DataFrame:
     last = curves.groupby("curve")["trained_decisions"].idxmax()
     reward = curves.loc[last].set_index("curve")["accrued_reward"]
     share = 100 * reward[LOW] / reward[HIGH]
-    return pd.DataFrame(
-        [{"series": "100 % arrivals", "x": "", "metric": "reward_share", "level_percent": share}]
-    )
+    about = {"series": "100 % arrivals", "x": "", "policy": SC20.name, "metric": "reward_share"}
+    return pd.DataFrame([{**about, "level_percent": share}])
 
 
 def analyze(results: Results, _form: Form) -> Analysis:
