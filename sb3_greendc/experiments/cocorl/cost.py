@@ -19,7 +19,7 @@ from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Experiment, Form, Results, labelled
 from sb3_greendc.experiments.figures import lines
 from sb3_greendc.experiments.sweep import METRICS, budgets
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Problem, Task
 from sb3_greendc.experiments.training import Learner
 
 COST = "accrued_cost"
@@ -40,7 +40,7 @@ def items(form: Form, learners: Sequence[Learner]) -> list[Item]:
     for load in form.pick(QUICK_LOADS, LOADS):
         at = problem(form, load)
         tested = at.with_kwargs(episode_steps=STEPS)
-        tasks = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), form.episodes)]
+        tasks: list[Task] = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), form.episodes)]
         tasks += controls(tested, dict(ON_TIME), form.episodes)
         for learner in learners:
             tasks += form.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)
