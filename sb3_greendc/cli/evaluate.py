@@ -107,17 +107,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("evaluate"):
         metrics = options.metrics or (*main_metrics(results.columns), *({SHARE} & {*results.columns}))
         reference = options.reference if options.reference in set(results["policy"]) else None
-        summary = summarize(results, metrics, options.statistic, reference)
+        try:
+            summary = summarize(results, metrics, options.statistic, reference)
+        except ValueError:  # a metric that only the results know: they are kept all the same
+            _keep(options, evaluations, results, completed)
+            raise
     _print(summary, options)  # before the file, which the disk may not take
-    if options.out is not None:
-        record = {**_record(options, evaluations), "completed": completed}
-        write_or_rescue(lambda path: write_results(path, results, record), options.out, "the table")
-        print(f"wrote {' and '.join(map(str, files_of(options.out)))}")
+    _keep(options, evaluations, results, completed)
     if options.plot:
         for suffix in (".png", ".pdf"):
             save_figure(intervals(summary), options.out.with_suffix(suffix))
             print(f"wrote {options.out.with_suffix(suffix)}")
     return 0 if completed else INTERRUPTED
+
+
+def _keep(
+    options: argparse.Namespace, evaluations: Sequence[Evaluation], results: pd.DataFrame, completed: bool
+) -> None:
+    """Write the results, where a file is wanted."""
+    if options.out is None:
+        return
+    record = {**_record(options, evaluations), "completed": completed}
+    write_or_rescue(lambda path: write_results(path, results, record), options.out, "the table")
+    print(f"wrote {' and '.join(map(str, files_of(options.out)))}")
 
 
 def _run(

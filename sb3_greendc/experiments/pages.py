@@ -200,11 +200,16 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
         best = at["learner"].iloc[int(at["ours"].argmax())]
         ours = {str(row["against"]): row for _, row in at[at["learner"] == best].iterrows()}
         papers, others = ours[BEST_OF_PAPER], ours[BEST_OF_ALL]
-        here = controls[(controls["series"] == series) & (controls["x"] == x)].set_index("learner")
+        at_point = controls[(controls["series"] == series) & (controls["x"] == x)]
+        here = {str(row["learner"]): row for _, row in at_point.iterrows()}
         chance = {
+<<<<<<< HEAD
             name: interval(here.loc[[name]].iloc[0])
             for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED)
             if name in here.index
+=======
+            name: interval(here[name]) for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED) if name in here
+>>>>>>> take-evidence
         }
         found.append(
             {

@@ -94,7 +94,7 @@ def cases() -> list[Case]:
     """Return all cases: every id, then the variants, each as one environment and as a batch."""
     import greendc
 
-    ids = sorted(env_id for env_id in gym.registry if _family(env_id) is not None)
+    ids = sorted(env_id for env_id in gym.registry if _family(env_id) in SHORT)
     chosen = [(env_id, env_id, SHORT[greendc.family(env_id) or ""]) for env_id in ids]
     for family, variants in (("resource_pool", POOL_VARIANTS), ("vcc", VCC_VARIANTS)):
         chosen += [(f"{env_id} {name}", env_id, {**SHORT[family], **o}) for name, env_id, o in variants]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -64,7 +67,7 @@ def _figure(levels: pd.DataFrame, gains: pd.DataFrame) -> Figure:
     return figure
 
 
-def _bars(panel: Axes, place: int, heights: dict[str, float], name: str, color: str, width: float) -> None:
+def _bars(panel: Axes, place: int, heights: Mapping[Any, float], name: str, color: str, width: float) -> None:
     at = [k + (place - 0.5) * width for k in range(len(HEURISTICS))]
     panel.bar(at, [heights[one] for one in HEURISTICS], width, color=color, label=name)
 

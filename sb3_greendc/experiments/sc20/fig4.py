@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
+from sb3_greendc.experiments.printed import SC20
 from sb3_greendc.experiments.sc20.training import Arm, along, budget, curves_figure, items, tables
 
 HIGH, LOW = "90 % power", "50 % power"
@@ -16,9 +17,8 @@ def reward_share(curves: pd.DataFrame) -> pd.DataFrame:
     last = curves.groupby("curve")["trained_decisions"].idxmax()
     reward = curves.loc[last].set_index("curve")["accrued_reward"]
     share = 100 * reward[LOW] / reward[HIGH]
-    return pd.DataFrame(
-        [{"series": "100 % arrivals", "x": "", "metric": "reward_share", "level_percent": share}]
-    )
+    about = {"series": "100 % arrivals", "x": "", "policy": SC20.name, "metric": "reward_share"}
+    return pd.DataFrame([{**about, "level_percent": share}])
 
 
 def analyze(results: Results, _form: Budget) -> Analysis:

@@ -108,7 +108,7 @@ def test_errors_of_capacity_name_the_array(times, processors, period, words):
 
 
 def test_green_capacity_keeps_to_floor_and_mean():
-    series = green_capacity(100, 0.2, min_qos=0.3, share=0.5)
+    series = green_capacity(100, 0.2, floor=0.3, share=0.5)
     assert series.period == 8760 * 3600
     assert series.processors.min() == 30 and series.processors.max() == 100
     hours = np.array([series.at(3600 * hour) for hour in range(0, 8760, 7)])

@@ -18,6 +18,7 @@ from sb3_greendc import DiscreteSAC, PIDLagrangianPPO
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.paired import Evaluation, evaluate
 from sb3_greendc.evaluation.policy_specs import BaselineSpec, ModelSpec, parse_source, split_name
+from sb3_greendc.runs.folder import MANIFEST
 from sb3_greendc.runs.models import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -177,6 +178,7 @@ class TestSavedModels:
         assert (returns["zip"] == returns["memory"]).all()
         assert (returns["folder"] == returns["memory"]).all()
         (tmp_path / "run" / "run.json").unlink()
+        (tmp_path / "run" / MANIFEST).unlink()
         assert isinstance(load_model(zipped).model, PPO)
         model.save(zipped)  # SB3's form, which names no algorithm
         with pytest.raises(ValueError, match="ALGORITHM:"):
@@ -216,6 +218,9 @@ class TestSavedModels:
         self.train(tmp_path)
         path = tmp_path / "model.zip"
         path.write_bytes(path.read_bytes()[:5000] if content is None else content)
+        with pytest.raises(ValueError, match=r"model\.zip: damaged, or of another run"):
+            load_model(path)
+        (tmp_path / MANIFEST).unlink()
         with pytest.raises(ValueError, match=r"model .*model\.zip: not a whole model"):
             load_model(path)
 
