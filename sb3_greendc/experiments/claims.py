@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 BEST_OF_PAPER = "best of the papers'"
@@ -288,13 +287,8 @@ def beside(experiment: str, table: pd.DataFrame, value: str = "margin_percent") 
     found = [_claim_of(claims_of(experiment), row) for _, row in table.iterrows()]
     ours = table[value]
     return table.drop(columns=["printed_percent", *PRINTED_COLUMNS], errors="ignore").assign(
-<<<<<<< HEAD
-        printed_low=np.array([claim.low if claim else np.nan for claim in found], float),
-        printed_high=np.array([claim.high if claim else np.nan for claim in found], float),
-=======
         printed_low=[claim.low if claim else math.nan for claim in found],
         printed_high=[claim.high if claim else math.nan for claim in found],
->>>>>>> take-evidence
         verdict=[claim.verdict(value) if claim else "" for claim, value in zip(found, ours, strict=True)],
         source=[claim.source if claim else "" for claim in found],
     )

@@ -203,13 +203,7 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
         at_point = controls[(controls["series"] == series) & (controls["x"] == x)]
         here = {str(row["learner"]): row for _, row in at_point.iterrows()}
         chance = {
-<<<<<<< HEAD
-            name: interval(here.loc[[name]].iloc[0])
-            for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED)
-            if name in here.index
-=======
             name: interval(here[name]) for name in (UNIFORM_MASKED, ORDER_MASKED, BEST_MASKED) if name in here
->>>>>>> take-evidence
         }
         found.append(
             {

@@ -84,13 +84,8 @@ def _read(folder: Path, name: str) -> pd.DataFrame:
         return pd.read_csv(path).rename(columns={"gain_percent": "margin_percent"})
     if name == "levels" and older.is_file():
         clones = pd.read_csv(older)
-<<<<<<< HEAD
-        about = {"x": clones["teacher"], "policy": "BC", "metric": "agreement"}
-        return clones.rename(columns={"agreement_percent": "level_percent"}).assign(**about)  # type: ignore[arg-type]
-=======
         levels = clones.rename(columns={"agreement_percent": "level_percent"})
         return levels.assign(x=clones["teacher"], policy="BC", metric="agreement")
->>>>>>> take-evidence
     return pd.DataFrame()
 
 
