@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.runs.checkpoints import Checkpoint
 from sb3_greendc.runs.resume import Checkpointing
-from sb3_greendc.runs.training_state import Resumption, pickle_state
+from sb3_greendc.runs.training_state import Resumption, pack_state
 
 
 def model() -> PPO:
@@ -28,7 +28,7 @@ def draws() -> tuple[float, float, float]:
 
 def test_every_global_generator_goes_on() -> None:
     trained = model().learn(32)
-    state = pickle_state(trained)
+    state = pack_state(trained)
     expected = draws()
     fresh = model()  # seeds the generators
     fresh.set_logger(trained.logger)
@@ -45,7 +45,7 @@ def test_the_clock_and_the_first_step_of_the_run_go_on() -> None:
     trained = model().learn(32)
     trained._num_timesteps_at_start = 7
     trained.start_time = time.time_ns() - 10**12
-    state = pickle_state(trained)
+    state = pack_state(trained)
     fresh = model()
     fresh.set_logger(trained.logger)
     resumption = Resumption(fresh, state)
@@ -59,7 +59,7 @@ def test_checkpoints_stay_in_step_after_a_resumption(tmp_path: Path) -> None:
     """They are due at multiples of the interval, however often the run is resumed."""
     trained = model().learn(32)
     checkpointing = Checkpointing(tmp_path, 50, {})
-    checkpointing.resume(trained, Checkpoint(tmp_path, 64, {}, {}, pickle_state(trained)))
+    checkpointing.resume(trained, Checkpoint(tmp_path, 64, {}, {}, pack_state(trained)))
     assert checkpointing.resumed_at == 64 and checkpointing._due == 100
 
 
@@ -76,7 +76,7 @@ class Counter(BaseCallback):
 def test_callbacks_go_on_with_what_they_remember() -> None:
     counter, trained = Counter(), model()
     trained.learn(32, callback=counter)
-    state = pickle_state(trained, [counter])
+    state = pack_state(trained, [counter])
     assert counter.seen == 32
     fresh, other = model(), Counter()
     fresh.set_logger(trained.logger)
@@ -94,7 +94,7 @@ def test_wrappers_are_whole_again() -> None:
     trained = normalized().learn(32)
     fresh = normalized()
     fresh.set_logger(trained.logger)
-    Resumption(fresh, pickle_state(trained))
+    Resumption(fresh, pack_state(trained))
     mine, theirs = fresh.get_vec_normalize_env(), trained.get_vec_normalize_env()
     assert mine is not None and theirs is not None
     assert mine.class_attributes.keys() == theirs.class_attributes.keys()
