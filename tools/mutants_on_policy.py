@@ -173,7 +173,7 @@ ON_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/core/discounting.py",
-        ("tests/sb3_greendc/test_discounting.py",),
+        ("tests/sb3_greendc/core/test_discounting.py",),
         (
             "time-discount-by-decisions",
             "discounts = np.float32(gamma) ** steps",

@@ -7,7 +7,7 @@ from mutants import Mutation, mutations
 RUNS: tuple[Mutation, ...] = (
     *mutations(
         "sb3_greendc/runs/training.py",
-        ("tests/sb3_greendc/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",),
+        ("tests/sb3_greendc/cli/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",),
         (
             "split-beats-a-month",
             'if "split" in env_kwargs or "month" in env_kwargs:',
@@ -80,7 +80,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[td3-noise]",),
+        ("tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[td3-noise]",),
         (
             "resume-without-action-noise",
             "vars(model.action_noise).update(saved.action_noise)",
@@ -90,64 +90,65 @@ RUNS: tuple[Mutation, ...] = (
     *mutations(
         "sb3_greendc/runs/training_state.py",
         (
-            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-sde]",
-            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-sde]",
+            "tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[ppo-sde]",
+            "tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[sac-sde]",
         ),
         ("resume-without-exploration-noise", "vars(distribution).update(values)", "vars(distribution)"),
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
         (
-            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",
-            "tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[sac-vcc]",
+            "tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",
+            "tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[sac-vcc]",
         ),
         ("resume-without-the-log", "model.logger.load_state_dict(saved.logger)", "model.logger.state_dict()"),
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
         ("tests/sb3_greendc/runs/test_training_state.py",),
-        ("resume-without-callbacks", "vars(callback).update(values)", "vars(callback)"),
+        (
+            "resume-without-callbacks",
+            'vars(callback).update(self._decoder.decode(tree, _callback_state(callback), "callback"))',
+            'self._decoder.decode(tree, _callback_state(callback), "callback")',
+        ),
         ("resume-with-a-new-clock", "model._num_timesteps_at_start = saved.start_steps", "saved.start_steps"),
     ),
     *mutations(
         "sb3_greendc/runs/training_state.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        ("tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
         (
             "resume-without-the-count-of-updates",
-            ('for key, value in vars(model).items() if key not in _NOT_OF_THE_MODEL},\n        "random"'),
-            (
-                "for key, value in vars(model).items() if key not in (*_NOT_OF_THE_MODEL, "
-                '"_n_updates")},\n'
-                '        "random"'
-            ),
-        ),
-        (
-            "resume-without-the-optimizers-state",
-            'vars(model).update({**saved["model"], **kept})',
-            (
-                'vars(model).update({**saved["model"], **kept})\n'
-                '        getattr(model.policy, "optimizer").state.clear()'
-            ),
+            "here.update({**made, **kept})",
+            'here.update({**made, **kept, "_n_updates": 0})',
         ),
     ),
     *mutations(
-        "sb3_greendc/runs/training_state.py",
+        "sb3_greendc/runs/graph_decoder.py",
+        ("tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        (
+            "resume-without-the-optimizers-state",
+            "fresh.load_state_dict(self.decode(state, None, place))",
+            "self.decode(state, None, place)",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/graph_decoder.py",
         ("tests/sb3_greendc/runs/test_training_state.py",),
         (
             "resume-wrappers-without-their-class",
-            "vars(obj).update(state, class_attributes=dict(inspect.getmembers(type(obj))))",
-            "vars(obj).update(state)",
+            'if name not in made and not (isinstance(fresh, VecEnvWrapper) and name == "class_attributes"):',
+            "if name not in made:",
         ),
     ),
     *mutations(
         "sb3_greendc/runs/resume.py",
-        ("tests/sb3_greendc/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
+        ("tests/sb3_greendc/runs/test_resume.py::test_resumed_run_is_the_same[ppo-vcc]",),
         (
             "resume-counts-anew",
-            "reset_num_timesteps=checkpointing.resumed_at is None",
+            "reset_num_timesteps=checkpoints.resumed_at is None",
             "reset_num_timesteps=True",
         ),
-        ("resume-trains-longer", "total_timesteps - (checkpointing.resumed_at or 0)", "total_timesteps"),
+        ("resume-trains-longer", "total_timesteps - (checkpoints.resumed_at or 0)", "total_timesteps"),
     ),
     *mutations(
         "sb3_greendc/runs/resume.py",
@@ -160,7 +161,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/runs/checkpoints.py",
-        ("tests/sb3_greendc/test_checkpoints.py::TestFolder",),
+        ("tests/sb3_greendc/runs/test_checkpoints.py::TestFolder",),
         (
             "resume-damaged-checkpoints-are-read",
             "return body if hashlib.sha256(body).digest() == digest else None",
@@ -176,17 +177,21 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/evaluation/paired.py",
-        ("tests/sb3_greendc/test_evaluation.py::test_batch_size_changes_nothing",),
+        ("tests/sb3_greendc/evaluation/test_evaluation.py::test_batch_size_changes_nothing",),
         ("evaluation-batches-of-the-same-seeds", "self.seed + first,", "self.seed,"),
     ),
     *mutations(
         "sb3_greendc/evaluation/paired.py",
-        ("tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",),
+        (
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",
+        ),
         ("evaluation-rows-of-wrong-seeds", '"seed": batch.seed + k', '"seed": batch.seed'),
     ),
     *mutations(
         "sb3_greendc/evaluation/episodes.py",
-        ("tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",),
+        (
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",
+        ),
         (
             "evaluation-other-seeds-than-told",
             ("    env.seed(seed)\n    observations = env.reset()"),
@@ -196,8 +201,8 @@ RUNS: tuple[Mutation, ...] = (
     *mutations(
         "sb3_greendc/evaluation/episodes.py",
         (
-            "tests/sb3_greendc/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",
-            "tests/sb3_greendc/test_evaluation.py::test_other_packages_environments",
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_every_row_is_the_single_environment_run_by_hand",
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_other_packages_environments",
         ),
         (
             "evaluation-second-episodes-count",
@@ -207,14 +212,14 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/evaluation/episodes.py",
-        ("tests/sb3_greendc/test_evaluation.py::test_masked_policies_get_masks",),
+        ("tests/sb3_greendc/evaluation/test_evaluation.py::test_masked_policies_get_masks",),
         ("evaluation-without-masks", '{"action_masks": get_action_masks(env)} if masked else {}', "{}"),
     ),
     *mutations(
         "sb3_greendc/evaluation/episodes.py",
         (
-            "tests/sb3_greendc/test_evaluation.py::test_recurrent_states_are_carried_and_reset",
-            "tests/sb3_greendc/test_evaluation.py::test_any_object_with_predict_keeps_its_state",
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_recurrent_states_are_carried_and_reset",
+            "tests/sb3_greendc/evaluation/test_evaluation.py::test_any_object_with_predict_keeps_its_state",
         ),
         (
             "evaluation-state-forgotten",
@@ -233,7 +238,7 @@ RUNS: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/core/vec_env.py",
-        ("tests/sb3_greendc/test_vec_env.py",),
+        ("tests/sb3_greendc/core/test_vec_env.py",),
         (
             "evaluation-returns-of-all-episodes-together",
             "            self._returns[i] = 0.0\n",

@@ -24,8 +24,8 @@ SIMULATORS: tuple[Mutation, ...] = (
     *mutations(
         "envs/greendc/registration.py",
         (
-            "tests/sb3_greendc/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",
-            "tests/sb3_greendc/test_train_cli.py::test_set_beats_the_training_split",
+            "tests/sb3_greendc/cli/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",
+            "tests/sb3_greendc/cli/test_train_cli.py::test_set_beats_the_training_split",
         ),
         ("split-training-on-the-test-months", '{"split": "train"}', '{"split": "test"}'),
     ),
