@@ -17,7 +17,7 @@ from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 
 VALUE = "total_job_value"
-BEST_OF_ALL = "best that does not learn"
+BEST_OF_ALL = "best non-learning baseline"
 BEST_MASKED = "best of the papers', masked"
 _RESAMPLES = 4000
 

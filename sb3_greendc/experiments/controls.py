@@ -19,7 +19,7 @@ from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.discrete_sac.collection import uniform_valid_actions
 from sb3_greendc.experiments.episodes import PAPER, Baselines, Variant, all_variants, play
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 
 UNIFORM_VALID, UNIFORM_MASKED = "uniformly random, valid", "uniformly random, masked"
 """Every valid action with the same probability, waiting among them: under ``mask="valid"``, and under the
@@ -65,31 +65,31 @@ class UniformlyRandom:
 class UniformPlay(Task):
     """Play the test episodes uniformly at random.
 
-    :param problem: with the mask under which actions are drawn
+    :param scenario: with the mask under which actions are drawn
     :param name: of the policy in tables
     :param episodes: number of episodes
     """
 
-    problem: Problem
+    scenario: Scenario
     name: str
     episodes: int
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"{self.name} {self.problem.env_id}"
+        return f"{self.name} {self.scenario.env_id}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 1.0 + 1e-5 * self.episodes * self.problem.episode_steps * (1.0 + 0.2 * self.problem.size)
+        return 1.0 + 1e-5 * self.episodes * self.scenario.episode_steps * (1.0 + 0.2 * self.scenario.size)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        env = make_vec_env(self.problem.env_id, 1, **self.problem.env_kwargs)
+        env = make_vec_env(self.scenario.env_id, 1, **self.scenario.env_kwargs)
         box = env.action_space if isinstance(env.action_space, spaces.Box) else None
         env.close()
         head = {"policy": self.name, "baseline": self.name}
-        rows = [{**head, **row} for row in play(UniformlyRandom(box=box), self.problem, self.episodes)]
+        rows = [{**head, **row} for row in play(UniformlyRandom(box=box), self.scenario, self.episodes)]
         return Outcome({"episodes": pd.DataFrame(rows)})
 
 
@@ -111,18 +111,18 @@ def masked(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name + MASKED for name in names)
 
 
-def controls(problem: Problem, choice: dict[str, object], episodes: int) -> list[Task]:
+def controls(scenario: Scenario, choice: dict[str, object], episodes: int) -> list[Task]:
     """Return chance and the papers' heuristics, under the ordinary mask and under the learners'.
 
-    :param problem: as it is tested
+    :param scenario: as it is tested
     :param choice: what learners choose from: keyword arguments of the environment, the mask among them
     :param episodes: number of episodes
     """
     # Heuristics on the whole queue want to be asked in every step.
-    under = problem.with_kwargs(**{**choice, "skip_forced": False})
+    under = scenario.with_kwargs(**{**choice, "skip_forced": False})
     variants = (*all_variants((*PAPER, "edf"), dispatches=("skip",)), Variant("random"))
     return [
-        UniformPlay(problem, UNIFORM_VALID, episodes),
+        UniformPlay(scenario, UNIFORM_VALID, episodes),
         UniformPlay(under, UNIFORM_MASKED, episodes),
         MaskedBaselines(under, variants, episodes),
     ]

@@ -16,26 +16,26 @@ from sb3_greendc.experiments.comparison import BEST_MASKED, VALUE, best_form, fi
 from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines, Variant
 from sb3_greendc.experiments.experiment import (
+    LOOKAHEAD,
     ON_TIME,
-    OUTLOOK,
     Analysis,
+    Budget,
     Experiment,
-    Form,
     Results,
     labelled,
 )
 from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, cocorl
 from sb3_greendc.experiments.rollouts import strong
-from sb3_greendc.experiments.sc20.training import problem as sc20_problem
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
 from sb3_greendc.runs.pretrained import release_for
 
 AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
 NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
 QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pid_ppo": 40_000}
-"""The quick form's budgets, the same for all rungs of a point."""
+"""The quick budget's budgets, the same for all rungs of a point."""
 
 CHOICE_ONLY = {"skip_forced": True}
 """For DiscreteSAC, which has no discount by time: it decides only where it has a choice, so that decisions
@@ -77,7 +77,7 @@ RARE_RUNGS = _adding(
         MASK: {"choice": ON_TIME},
         TIME: {"choice": CHOICE_ONLY},
         NETWORK: {"hyperparameters": {"policy_kwargs": {"features_extractor": "job_set", **_SET}}},
-        AHEAD: {"choice": OUTLOOK},
+        AHEAD: {"choice": LOOKAHEAD},
     },
 )
 SC20_RUNGS = _adding(
@@ -86,7 +86,7 @@ SC20_RUNGS = _adding(
         MASK: {"choice": ON_TIME},
         TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
         NETWORK: {"hyperparameters": {"policy": "JobSetPolicy", "policy_kwargs": dict(_SET)}},
-        AHEAD: {"choice": OUTLOOK},
+        AHEAD: {"choice": LOOKAHEAD},
     },
 )
 COCORL_RUNGS = _adding(
@@ -101,7 +101,7 @@ COCORL_RUNGS = _adding(
             },
         },
         TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
-        AHEAD: {"choice": OUTLOOK},
+        AHEAD: {"choice": LOOKAHEAD},
     },
 )
 """The network that scores jobs has no memory: it comes before the discount by time, which the recurrent
@@ -113,14 +113,14 @@ class Headline:
     """A headline point.
 
     :param name: what the figure calls it
-    :param problem: the problem
+    :param scenario: the scenario
     :param rungs: the paper's learner, as printed and with one ingredient after another
     :param papers: the paper's heuristics
-    :param quick: whether the quick form trains the learners here
+    :param quick: whether the quick budget trains the learners here
     """
 
     name: str
-    problem: Problem
+    scenario: Scenario
     rungs: tuple[Learner, ...]
     papers: tuple[str, ...] = PAPER
     quick: bool = False
@@ -130,7 +130,7 @@ _COCORL_PAPERS = (*PAPER, "edf")
 
 
 def _cocorl(load: float) -> Headline:
-    at = Problem("ResourcePool-10", {"offered_load": load})
+    at = Scenario("ResourcePool-10", {"offered_load": load})
     return Headline(f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, _COCORL_PAPERS)
 
 
@@ -138,39 +138,39 @@ POINTS = (
     *(
         Headline(
             f"RARE, {size} units",
-            Problem(f"ResourcePool-{size}"),
+            Scenario(f"ResourcePool-{size}"),
             RARE_RUNGS,
         )
         for size in (10, 100, 300)
     ),
-    Headline("SC20, 60 % arrivals", sc20_problem(0.6), SC20_RUNGS, ("fcfs", "hvf"), True),
+    Headline("SC20, 60 % arrivals", sc20_scenario(0.6), SC20_RUNGS, ("fcfs", "hvf"), True),
     _cocorl(0.6),
     _cocorl(1.0),
 )
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return at each point the baselines, chance, the bound, the learners, and the distilled policy."""
     found: list[Item] = []
     for point in POINTS:
-        tasks = [*form.baselines(point.problem), shipped(form, point.problem)]
-        if point.quick or not form.quick:
+        tasks = [*budget.baselines(point.scenario), shipped(budget, point.scenario)]
+        if point.quick or not budget.quick:
             for learner in point.rungs:
-                tasks += form.trainings(point.problem, learner, full_seeds=3)
+                tasks += budget.trainings(point.scenario, learner, full_seeds=3)
         found += labelled(tasks, series=point.name, x="")
     return found
 
 
-def shipped(form: Form, problem: Problem) -> Baselines:
-    """Return the distilled policy that ships for a problem, by itself, and in full guiding rollouts, too."""
-    release = release_for(problem.env_id)
-    acting = problem.with_kwargs(**release.choice, episode_steps=form.test_steps)
-    guided = {**strong(form.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
-    variants = form.pick((Variant(PRETRAINED),), (Variant(PRETRAINED), Variant("rollout", guided)))
-    return Baselines(acting, variants, form.episodes)
+def shipped(budget: Budget, scenario: Scenario) -> Baselines:
+    """Return the distilled policy that ships for a scenario, by itself, and in full guiding rollouts, too."""
+    release = release_for(scenario.env_id)
+    acting = scenario.with_kwargs(**release.choice, episode_steps=budget.test_steps)
+    guided = {**strong(budget.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
+    variants = budget.pick((Variant(PRETRAINED),), (Variant(PRETRAINED), Variant("rollout", guided)))
+    return Baselines(acting, variants, budget.episodes)
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the table of all rungs, and the figure."""
     rows = results.table()
     table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
@@ -178,7 +178,7 @@ def analyze(results: Results, form: Form) -> Analysis:
         'Rungs add up from "learner as printed" on. The quick budget trains the learners at SC20\'s point '
         "alone, for 50,000 of the paper's 2.5 million decisions, and leaves guided rollouts out."
     )
-    return Analysis({"results": table}, {"figure": _figure(table)}, [note] if form.quick else [])
+    return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
 
 
 def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.experiments.claims import BEST_OF_PAPER, beside
 from sb3_greendc.experiments.comparison import BEST_MASKED, BEST_OF_ALL, VALUE
 from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, UNIFORM_VALID
-from sb3_greendc.experiments.experiment import Form, unique_tasks
+from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate
@@ -142,7 +142,7 @@ def _copy(source: Path, target: Path, record: dict[str, Any]) -> None:
 
 
 def _command(record: dict[str, Any]) -> str:
-    quick = " --quick" if record["form"] == "quick" else ""
+    quick = " --quick" if record["budget"] == "quick" else ""
     given = [str(record["seeds"])] if record["seeds"] else []
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
@@ -157,9 +157,9 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
     rows = []
     for name in done:
         record = _record(target, name)
-        if record["form"] == "full" and not record["seeds"]:
+        if record["budget"] == "full" and not record["seeds"]:
             continue
-        tasks = unique_tasks(load_experiment(name).items(Form()))
+        tasks = unique_tasks(load_experiment(name).items(Budget()))
         takes = duration(estimate(tasks, CORES))
         rows.append({"experiment": f"`{name}`", "was run as": f"`{_command(record)}`", "in full": takes})
     if not rows:
@@ -213,7 +213,7 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
                 PRINTED: _printed(papers),
                 "over the papers' best, %": interval(papers),
                 **{f"{name}, %": said for name, said in chance.items()},
-                "over the best that does not learn, %": f"{interval(others)} (`{others['form']}`)",
+                "over the best non-learning baseline, %": f"{interval(others)} (`{others['form']}`)",
                 "of the bound, %": number(papers["percent_of_bound"]),
                 ROOM: number(papers["bound_percent"]),
             }
@@ -243,7 +243,7 @@ def _section(name: str, folder: Path, remark: str, shown: dict[str, str]) -> str
     lines = [
         f"## `{name}`: {record['title']}",
         "",
-        f"{record['form'].capitalize()} budget, {record['tasks']} tasks, {minutes:.0f} core minutes: "
+        f"{record['budget'].capitalize()} budget, {record['tasks']} tasks, {minutes:.0f} core minutes: "
         f"`{_command(record)}` (commit `{commit[:12]}`{' with changes' if changed else ''}, "
         f"{record['date'][:10]}).",
         "",
@@ -297,7 +297,7 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
         ("best heuristic", BEST_OF_ALL, UNIFORM_MASKED)
     )
     shown = comparison[(kinds | printed) & (comparison["learner"] != UNIFORM_VALID)]
-    # Where no planner is better, the best that does not learn is the best heuristic, one row above.
+    # Where no planner is better, the best non-learning baseline is the best heuristic, one row above.
     same = ["series", "x", "learner", "form"]
     again = (shown[same] == shown[same].shift()).all(axis=1) & ~printed[shown.index]
     shown = shown[~again]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Container
 from typing import Any
 
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.training import Learner
 
 PRINTED = "as printed"
@@ -52,9 +52,9 @@ batch: 200,000 decisions, a learning rate of 3e-4, batches of 64 and one update 
 ours."""
 
 
-def rare_at(form: Form, x: object, quick: Container[object]) -> tuple[Learner, ...]:
-    """Return RARE's learner at a point: in full always, in the quick form where it has it."""
-    return (RARE,) if not form.quick or x in quick else ()
+def rare_at(budget: Budget, x: object, quick: Container[object]) -> tuple[Learner, ...]:
+    """Return RARE's learner at a point: in full always, in the quick budget where it has it."""
+    return (RARE,) if not budget.quick or x in quick else ()
 
 
 SMALL_DELAY: dict[str, float] = {

@@ -15,10 +15,10 @@ from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
 from sb3_greendc.experiments.controls import UNIFORM, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
 from sb3_greendc.experiments.offline import OfflineTraining
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner, Training
 
 BOX, DISCRETE = "VCC-2019", "DiscreteVCC-2019"
@@ -60,7 +60,7 @@ come back after 200,000 hours, and nothing is saved; with 15 the cost ends at ni
 PAGE = "VCC-2019-v0"
 PAGE_MONTHS = {"page's rules, May 2019": "2019-05", "page's rules, May 2021": "2021-05"}
 PRINTED = Learner("PPO as printed", "ppo", decisions=800_000, quick_decisions=100_000, speed=24_000.0)
-"""SustainGym's page has no learner of its own: plain PPO on the page's problem, with actions from 0 to 1,
+"""SustainGym's page has no learner of its own: plain PPO on the page's scenario, with actions from 0 to 1,
 trained on the emissions of May 2019 and tested on those of May 2021. The page's jobs are real; without their
 folder they are generated."""
 
@@ -68,49 +68,49 @@ OFFLINE = "CRR from day_ahead"
 LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the baselines and chance in each month, and the learners' runs."""
-    episodes = form.pick(8, 32)
+    episodes = budget.pick(8, 32)
     found: list[Item] = []
     for name, month in MONTHS.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
-        task = Baselines(Problem(BOX, {"month": month}), variants, episodes)
-        chance = UniformPlay(Problem(BOX, {"month": month}), UNIFORM, episodes)
+        task = Baselines(Scenario(BOX, {"month": month}), variants, episodes)
+        chance = UniformPlay(Scenario(BOX, {"month": month}), UNIFORM, episodes)
         found += labelled([task, chance], test=name)
-    boxes = {name: Problem(BOX, {"month": month}) for name, month in MONTHS.items()}
+    boxes = {name: Scenario(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
-        decisions = form.pick(learner.quick_decisions, learner.decisions)
-        for seed in form.seeds_of(learner.name, full=FULL_SEEDS):
-            task_ = Training(Problem(BOX), learner, decisions, seed, episodes, tests=boxes)
+        decisions = budget.pick(learner.quick_decisions, learner.decisions)
+        for seed in budget.seeds_of(learner.name, full=FULL_SEEDS):
+            task_ = Training(Scenario(BOX), learner, decisions, seed, episodes, tests=boxes)
             found += labelled([task_])
-    for seed in form.seeds_of(OFFLINE, full=FULL_SEEDS):
-        found += labelled([offline(form, seed, episodes, boxes)])
-    return found + page_items(form, episodes)
+    for seed in budget.seeds_of(OFFLINE, full=FULL_SEEDS):
+        found += labelled([offline(budget, seed, episodes, boxes)])
+    return found + page_items(budget, episodes)
 
 
-def page_items(form: Form, episodes: int) -> list[Item]:
-    """Return the page's own problem: baselines and chance in both months, PPO trained on the first."""
-    jobs = {"workload": form.google} if form.google else {}
-    months = {name: Problem(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
+def page_items(budget: Budget, episodes: int) -> list[Item]:
+    """Return the page's own scenario: baselines and chance in both months, PPO trained on the first."""
+    jobs = {"workload": budget.google} if budget.google else {}
+    months = {name: Scenario(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
     found: list[Item] = []
     for name, at in months.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
         found += labelled([Baselines(at, variants, episodes), UniformPlay(at, UNIFORM, episodes)], test=name)
-    decisions = form.pick(PRINTED.quick_decisions, PRINTED.decisions)
+    decisions = budget.pick(PRINTED.quick_decisions, PRINTED.decisions)
     trained_on = next(iter(months.values()))
-    for seed in form.seeds_of(PRINTED.name, full=FULL_SEEDS):
+    for seed in budget.seeds_of(PRINTED.name, full=FULL_SEEDS):
         found += labelled([Training(trained_on, PRINTED, decisions, seed, episodes, tests=months)])
     return found
 
 
-def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> OfflineTraining:
+def offline(budget: Budget, seed: int, episodes: int, tests: dict[str, Scenario]) -> OfflineTraining:
     """Return CRR from what the day-ahead plan does in the training months."""
     return OfflineTraining(
         OFFLINE,
-        Problem(BOX, {"split": "train"}),
+        Scenario(BOX, {"split": "train"}),
         ("day_ahead",),
-        transitions=form.pick(23_040, 115_200),
-        steps=form.pick(4_000, 50_000),
+        transitions=budget.pick(23_040, 115_200),
+        steps=budget.pick(4_000, 50_000),
         seed=seed,
         episodes=episodes,
         options={"gamma": 0.985, "policy_kwargs": {"net_arch": [64, 64]}},
@@ -118,7 +118,7 @@ def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> 
     )
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return what every policy did in every month: means, and comparisons.
 
     Carbon is compared with that of ``always_on``, the objective with that of the best policy that does not
@@ -133,7 +133,7 @@ def analyze(results: Results, form: Form) -> Analysis:
     notes = [
         f"Carbon is compared with that of {REFERENCE}; the objective, carbon and overdue work together, with "
         "that of the best plan. Less is better.",
-        f"The page's rules (`{PAGE}`) have {'real' if form.google else 'generated'} jobs.",
+        f"The page's rules (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
     ]
     return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.constrained import DELAY
-from sb3_greendc.experiments.experiment import Form, Results, labelled
+from sb3_greendc.experiments.experiment import Budget, Results, labelled
 from sb3_greendc.experiments.figures import color_of, panels
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 STEPS = "time/total_timesteps"
@@ -24,16 +24,18 @@ FULL_SEEDS = 5
 _SMOOTHING = 5
 
 
-def problem(load: float) -> Problem:
+def scenario(load: float) -> Scenario:
     """Return ten units at a load, with delay as the cost."""
-    return Problem("ResourcePool-10", {"offered_load": load, **DELAY})
+    return Scenario("ResourcePool-10", {"offered_load": load, **DELAY})
 
 
-def runs(form: Form, learners: Sequence[Learner], load: float, full_seeds: int = FULL_SEEDS) -> list[Item]:
+def runs(
+    budget: Budget, learners: Sequence[Learner], load: float, full_seeds: int = FULL_SEEDS
+) -> list[Item]:
     """Return the runs of each learner, the learner's name as their label ``x``."""
     found: list[Item] = []
     for learner in learners:
-        trainings = form.trainings(problem(load), learner, full_seeds=full_seeds, test_steps=500)
+        trainings = budget.trainings(scenario(load), learner, full_seeds=full_seeds, test_steps=500)
         found += labelled(trainings, series=f"load {load:g}", x=learner.name)
     return found
 

@@ -16,10 +16,10 @@ from sb3_greendc.experiments.cocorl.loads import LOADS, STEPS
 from sb3_greendc.experiments.comparison import best_form, final, margin, matrix, summary
 from sb3_greendc.experiments.controls import CONTROLS, controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
-from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import lines
 from sb3_greendc.experiments.sweep import METRICS, budgets
-from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner
 
 COST = "accrued_cost"
@@ -29,33 +29,33 @@ QUICK_LOADS = (0.2, 0.8, 1.2)
 FULL_SEEDS = 3
 
 
-def problem(form: Form, load: float) -> Problem:
+def scenario(budget: Budget, load: float) -> Scenario:
     """Return ten units on the log at a load; the cost is the environment's own: delayed jobs in each step."""
-    return Problem("ResourcePool-10", {"offered_load": load, "workload": form.hpc_workload})
+    return Scenario("ResourcePool-10", {"offered_load": load, "workload": budget.hpc_workload})
 
 
-def items(form: Form, learners: Sequence[Learner]) -> list[Item]:
+def items(budget: Budget, learners: Sequence[Learner]) -> list[Item]:
     """Return at each load the heuristics, chance, and the runs of each learner."""
     found: list[Item] = []
-    for load in form.pick(QUICK_LOADS, LOADS):
-        at = problem(form, load)
+    for load in budget.pick(QUICK_LOADS, LOADS):
+        at = scenario(budget, load)
         tested = at.with_kwargs(episode_steps=STEPS)
-        tasks: list[Task] = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), form.episodes)]
-        tasks += controls(tested, dict(ON_TIME), form.episodes)
+        tasks: list[Task] = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), budget.episodes)]
+        tasks += controls(tested, dict(ON_TIME), budget.episodes)
         for learner in learners:
-            tasks += form.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)
-        found += labelled(tasks, series=f"HPC log ({form.hpc_name})", x=load)
+            tasks += budget.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)
+        found += labelled(tasks, series=f"HPC log ({budget.hpc_name})", x=load)
     return found
 
 
 def cheapest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return each of the papers' heuristics in the form that earns more, chance, and the learners."""
+    """Return each of the papers' heuristics in the budget that earns more, chance, and the learners."""
     parts = []
     for _, at_point in rows.groupby(["series", "x"], sort=False):
         last = final(at_point)
         for name in PAPERS:
-            form = best_form(last, [name], "total_job_value", dispatch="skip")
-            parts.append(last[last["policy"] == form].assign(policy=name))
+            budget = best_form(last, [name], "total_job_value", dispatch="skip")
+            parts.append(last[last["policy"] == budget].assign(policy=name))
         parts.append(last[last["policy"].isin(CONTROLS) | last["baseline"].isna()])
     return pd.concat(parts, ignore_index=True)
 
@@ -119,10 +119,12 @@ def cost_experiment(name: str, title: str, learners: Sequence[tuple[Learner, flo
     """
     limits = {learner.name: limit for learner, limit in learners}
 
-    def analyze(results: Results, _form: Form) -> Analysis:
+    def analyze(results: Results, _form: Budget) -> Analysis:
         rows = cheapest(results.table())
         table = summary(rows, METRICS)
         tables = {"comparison": compare_costs(rows, list(limits)), "results": table}
         return Analysis(tables, {"figure": draw(rows, table, limits)})
 
-    return Experiment(name, title, lambda form: items(form, [learner for learner, _ in learners]), analyze)
+    return Experiment(
+        name, title, lambda budget: items(budget, [learner for learner, _ in learners]), analyze
+    )

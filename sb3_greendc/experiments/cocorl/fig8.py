@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from sb3_greendc.experiments.cocorl.loads import PAPERS, SWEEP
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.sweep import budgets
 
@@ -26,9 +26,9 @@ POLICIES = (
 )
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the sweep's tables, and bars: a panel for each load, a group for each objective."""
-    analysis = SWEEP.analyze(results, form)
+    analysis = SWEEP.analyze(results, budget)
     table = analysis.tables["results"]
     chosen = table[table["metric"].isin(SHOWN) & table["x"].isin(PANELS)]
     objectives = chosen.assign(series=chosen["x"].map(PANELS), x=chosen["metric"].map(SHOWN), metric="share")

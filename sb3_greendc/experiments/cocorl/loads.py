@@ -1,4 +1,4 @@
-"""What CoCoRL's figures over the load share: the problems, the limits, the policies."""
+"""What CoCoRL's figures over the load share: the scenarios, the limits, the policies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pandas as pd
 
 from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.constrained import DELAY, pid_ppo
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
@@ -26,10 +26,10 @@ LOG_LIMITS = {0.2: 0.8, 0.4: 7.0, 0.6: 40.0, 0.8: 145.0, 1.0: 400.0, 1.2: 770.0}
 """The same for jobs of the modelled log, which wait for longer."""
 
 QUICK_LOG_KEEPERS = (0.6, 1.0)
-"""Loads at which the quick form trains our learner on the log."""
+"""Loads at which the quick budget trains our learner on the log."""
 
 QUICK_PRINTED, QUICK_LOG_PRINTED = (0.6, 0.8, 1.0), (0.2, 0.8, 1.2)
-"""Loads at which the quick form trains CoCoRL as printed."""
+"""Loads at which the quick budget trains CoCoRL as printed."""
 
 PAPERS = ("sjf", "qos", "edf", "hvf", "fcfs")
 """CoCoRL's QoS policy is said to behave like earliest deadline first, so both are here, and margins are
@@ -39,36 +39,36 @@ STEPS = 500
 """Steps of training and test episodes: a limit on the cost of an episode is a matter of its length."""
 
 
-def points(form: Form, workload: str = "synthetic") -> list[Point]:
+def points(budget: Budget, workload: str = "synthetic") -> list[Point]:
     """Return the loads on ten units with full power, each with the learners that keep its limit."""
-    log = workload == form.hpc_workload
-    name = f"HPC log ({form.hpc_name})" if log else workload
-    lessons = curricula.log(workload) if log else curricula.synthetic()
+    log = workload == budget.hpc_workload
+    name = f"HPC log ({budget.hpc_name})" if log else workload
+    training_tasks = curricula.log(workload) if log else curricula.synthetic()
     return [
         Point(
             name,
             load,
-            Problem("ResourcePool-10", _settings(load, workload)),
-            _keepers(form, load, log),
-            lessons,
-            _printed(form, load, log),
+            Scenario("ResourcePool-10", _settings(load, workload)),
+            _keepers(budget, load, log),
+            training_tasks,
+            _printed(budget, load, log),
         )
         for load in LOADS
     ]
 
 
-def _keepers(form: Form, load: float, log: bool) -> list[Learner]:
-    """Return the learners that keep a limit, in the quick form that from a taught network alone."""
+def _keepers(budget: Budget, load: float, log: bool) -> list[Learner]:
+    """Return the learners that keep a limit, in the quick budget that from a distilled policy alone."""
     limit = (LOG_LIMITS if log else LIMITS)[load]
-    if form.quick and log and load not in QUICK_LOG_KEEPERS:
+    if budget.quick and log and load not in QUICK_LOG_KEEPERS:
         return []
-    return [taught_pid_ppo(limit, form.quick), *form.pick([], [pid_ppo(limit)])]
+    return [distilled_pid_ppo(limit, budget.quick), *budget.pick([], [pid_ppo(limit)])]
 
 
-def _printed(form: Form, load: float, log: bool) -> list[Learner]:
+def _printed(budget: Budget, load: float, log: bool) -> list[Learner]:
     """Return CoCoRL's learner as printed: limit 2000 on the log, 7000 on synthetic jobs."""
     chosen = QUICK_LOG_PRINTED if log else QUICK_PRINTED
-    if form.quick and load not in chosen:
+    if budget.quick and load not in chosen:
         return []
     return [cocorl(COCORL_LIMITS[1] if log else COCORL_LIMITS[0])]
 
@@ -93,8 +93,8 @@ def levels_experiment(name: str, title: str, metric: str, ylabel: str) -> Experi
     """
     sweep = dataclasses.replace(SWEEP, shown=metric, ylabel=ylabel, metric=metric)
 
-    def analyze(results: Results, form: Form) -> Analysis:
-        analysis = sweep.analyze(results, form)
+    def analyze(results: Results, budget: Budget) -> Analysis:
+        analysis = sweep.analyze(results, budget)
         table = levels(analysis.tables["results"], metric)
         return dataclasses.replace(analysis, tables={**analysis.tables, "levels": table})
 

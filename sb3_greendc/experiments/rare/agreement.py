@@ -9,9 +9,9 @@ import pandas as pd
 from sb3_greendc.experiments.comparison import margin, matrix, mean_interval
 from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.offline import OfflineTraining
-from sb3_greendc.experiments.tasks import Problem, Task
+from sb3_greendc.experiments.tasks import Scenario, Task
 
 HEURISTICS = ("sjf", "qos", "hvf", "fcfs")
 VALUE = "total_job_value"
@@ -42,36 +42,36 @@ PRINTED_OPTIONS: dict[str, Any] = {
 four sampled actions for the value of a state. Batch and learning rate are not printed."""
 
 
-def judged(form: Form, units: int, teachers: tuple[str, ...]) -> list[Task]:
+def judged(budget: Budget, units: int, teachers: tuple[str, ...]) -> list[Task]:
     """Return what learners are compared with: the heuristics themselves, and chance.
 
-    :param form: of the experiment
+    :param budget: of the experiment
     :param units: size of the pool
     :param teachers: the heuristics
     """
-    problem, episodes = Problem(f"ResourcePool-{units}"), form.pick(32, 128)
-    heuristics = Baselines(problem, tuple(Variant(name) for name in teachers), episodes)
-    return [heuristics, UniformPlay(problem, UNIFORM_VALID, episodes)]
+    scenario, episodes = Scenario(f"ResourcePool-{units}"), budget.pick(32, 128)
+    heuristics = Baselines(scenario, tuple(Variant(name) for name in teachers), episodes)
+    return [heuristics, UniformPlay(scenario, UNIFORM_VALID, episodes)]
 
 
-def trainings(form: Form, units: int, teachers: tuple[str, ...], seed: int) -> list[OfflineTraining]:
+def trainings(budget: Budget, units: int, teachers: tuple[str, ...], seed: int) -> list[OfflineTraining]:
     """Return the clone of some heuristics, CRR on the same data, and CRR as printed.
 
-    :param form: of the experiment
+    :param budget: of the experiment
     :param units: size of the pool
     :param teachers: what is recorded
     :param seed: number of the run
     """
-    problem = Problem(f"ResourcePool-{units}")
+    scenario = Scenario(f"ResourcePool-{units}")
     return [
         OfflineTraining(
             name,
-            problem,
+            scenario,
             teachers,
-            transitions=form.pick(100_000, 200_000),
-            steps=form.pick(1_500, 3_000),
+            transitions=budget.pick(100_000, 200_000),
+            steps=budget.pick(1_500, 3_000),
             seed=seed,
-            episodes=form.pick(32, 128),
+            episodes=budget.pick(32, 128),
             options=options,
             agreement=True,
         )

@@ -16,7 +16,7 @@ from greendc.traces import gleamm_like
 from greendc.traces.power import PowerTrace
 from greendc.traces.site_power import site_power
 from greendc.traces.weather import read_weather
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.tasks import Item, Outcome, Task
 
@@ -86,15 +86,15 @@ def with_battery(generated: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(found)
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return three generated years, and the measured one where its files are given."""
     found = [Item(Year(seed), {"series": GENERATED}) for seed in range(3)]
-    if form.weather:
-        found.append(Item(Year(0, form.weather), {"series": MEASURED}))
+    if budget.weather:
+        found.append(Item(Year(0, budget.weather), {"series": MEASURED}))
     return found
 
 
-def analyze(results: Results, _form: Form) -> Analysis:
+def analyze(results: Results, _form: Budget) -> Analysis:
     """Return the share of the hours above each level, and both panels."""
     rows = results.table()
     levels = pd.DataFrame(row for row in _shares(rows))

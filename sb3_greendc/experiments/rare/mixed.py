@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sb3_greendc.experiments.comparison import summary
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.rare.agreement import (
     HEURISTICS,
@@ -19,15 +19,15 @@ UNITS = 50
 SERIES = "data of four heuristics, 50 units"
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the heuristics, chance, and clone and CRR from the data of all."""
-    found = labelled(judged(form, UNITS, HEURISTICS), series=SERIES, x="")
-    for seed in form.seeds_of("CRR"):
-        found += labelled(trainings(form, UNITS, HEURISTICS, seed), series=SERIES, x="")
+    found = labelled(judged(budget, UNITS, HEURISTICS), series=SERIES, x="")
+    for seed in budget.seeds_of("CRR"):
+        found += labelled(trainings(budget, UNITS, HEURISTICS, seed), series=SERIES, x="")
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return CRR's gain over clone and heuristics, whom each learner agrees with, and the values as bars.
 
     The printed agreement is the offline learner's, not the clone's.

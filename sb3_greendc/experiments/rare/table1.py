@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.claims import AGREEMENT, OFFLINE_GAIN
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.rare.agreement import (
     HEURISTICS,
@@ -25,17 +25,17 @@ from sb3_greendc.experiments.tasks import Item
 UNITS = 20
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return, for each heuristic, itself, chance, its clones, and CRR on its data."""
     found: list[Item] = []
     for heuristic in HEURISTICS:
-        found += labelled(judged(form, UNITS, (heuristic,)), series=heuristic)
-        for seed in form.seeds_of("CRR"):
-            found += labelled(trainings(form, UNITS, (heuristic,), seed), series=heuristic)
+        found += labelled(judged(budget, UNITS, (heuristic,)), series=heuristic)
+        for seed in budget.seeds_of("CRR"):
+            found += labelled(trainings(budget, UNITS, (heuristic,), seed), series=heuristic)
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return agreement and gain, as table and bars."""
     levels = agreement_levels(results.table("agreement"))
     gains = gain_table(results.table())

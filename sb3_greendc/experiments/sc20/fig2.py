@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.printed import LARGE_DELAY, SC20
 from sb3_greendc.experiments.sc20.training import ARRIVALS, Arm, budget, curves_figure, items, tables
 
@@ -20,7 +20,7 @@ NOTE = (
 )
 
 
-def analyze(results: Results, _form: Form) -> Analysis:
+def analyze(results: Results, _form: Budget) -> Analysis:
     """Return the curves of both readings, and what their ends earn."""
     return Analysis(
         tables(results), {"figure": curves_figure(results, "accrued_reward")}, [budget(results), NOTE]
@@ -28,5 +28,8 @@ def analyze(results: Results, _form: Form) -> Analysis:
 
 
 EXPERIMENT = Experiment(
-    "sc20-fig2", "A2C's reward over training at 20 to 100 % arrivals", lambda form: items(form, ARMS), analyze
+    "sc20-fig2",
+    "A2C's reward over training at 20 to 100 % arrivals",
+    lambda budget: items(budget, ARMS),
+    analyze,
 )

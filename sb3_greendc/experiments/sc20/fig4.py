@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.printed import SC20
 from sb3_greendc.experiments.sc20.training import Arm, along, budget, curves_figure, items, tables
 
@@ -21,7 +21,7 @@ def reward_share(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([{**about, "level_percent": share}])
 
 
-def analyze(results: Results, _form: Form) -> Analysis:
+def analyze(results: Results, _form: Budget) -> Analysis:
     """Return both curves, what their ends earn, and the share of the reward that half of the power leaves."""
     rows = results.table()
     levels = reward_share(along(rows[rows["train_seed"].notna()]))
@@ -32,6 +32,6 @@ def analyze(results: Results, _form: Form) -> Analysis:
 EXPERIMENT = Experiment(
     "sc20-fig4",
     "A2C's reward over training with 90 and 50 % of the power",
-    lambda form: items(form, ARMS),
+    lambda budget: items(budget, ARMS),
     analyze,
 )

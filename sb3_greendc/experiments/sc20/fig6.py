@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.experiment import LONG_QUEUES, Form
+from sb3_greendc.experiments.experiment import LONG_QUEUES, Budget
 from sb3_greendc.experiments.learners import SC20_A2C, SC20_A2C_JOBS, pool_learners
 from sb3_greendc.experiments.printed import SC20
-from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS, ARRIVALS, PAPER, problem
+from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS, ARRIVALS, PAPER, scenario
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
 
@@ -15,37 +15,37 @@ TAUGHT_ARRIVALS = (0.2, 0.6, 1.0)
 FULL_SEEDS = 5
 _CHOICES = LONG_QUEUES["ready_pool_size"]
 NOTES = (
-    f"A2C with our mask and the taught network choose among the first {_CHOICES} jobs, A2C as printed among "
+    f"A2C with our mask and the distilled policy choose among the first {_CHOICES} jobs, A2C as printed among "
     "the first ten, the paper's heuristics among the first ten or the whole queue, in whichever they are "
     "better. Jobs and power are the same.",
-    "Heuristics that suspend jobs choose among as many as the taught network.",
+    "Heuristics that suspend jobs choose among as many as the distilled policy.",
 )
 
 
-def points(form: Form) -> list[Point]:
-    """Return the ten arrival rates at full power; A2C as printed is at the even ones in the quick form."""
-    lessons = [problem(rate) for rate in TAUGHT_ARRIVALS]
-    with_printed = form.pick(ARRIVALS, ALL_ARRIVALS)
+def points(budget: Budget) -> list[Point]:
+    """Return the ten arrival rates at full power; A2C as printed is at the even ones in the quick budget."""
+    training_tasks = [scenario(rate) for rate in TAUGHT_ARRIVALS]
+    with_printed = budget.pick(ARRIVALS, ALL_ARRIVALS)
     return [
         Point(
             "full power, Bernoulli arrivals",
             rate,
-            problem(rate),
-            lessons=lessons,
+            scenario(rate),
+            training_tasks=training_tasks,
             printed=(SC20,) if rate in with_printed else (),
-            planned=rate in form.pick(TAUGHT_ARRIVALS, ALL_ARRIVALS),
+            planned=rate in budget.pick(TAUGHT_ARRIVALS, ALL_ARRIVALS),
         )
         for rate in ALL_ARRIVALS
     ]
 
 
-def learners(form: Form) -> list[Learner]:
+def learners(budget: Budget) -> list[Learner]:
     """Return A2C with our mask and discount, and learners that do without suspension; in full alone."""
     ours = [
         dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
-        for learner in pool_learners(form)
+        for learner in pool_learners(budget)
     ]
-    return [*form.pick([], [SC20_A2C, SC20_A2C_JOBS]), *ours]
+    return [*budget.pick([], [SC20_A2C, SC20_A2C_JOBS]), *ours]
 
 
 EXPERIMENT = Sweep(

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from sb3_greendc.experiments.comparison import compare, final, summary
 from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
-from sb3_greendc.experiments.experiment import ON_TIME, Form, Results, labelled
+from sb3_greendc.experiments.experiment import ON_TIME, Budget, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
 from sb3_greendc.experiments.printed import SC20, SC20_JUDGED_AT
 from sb3_greendc.experiments.sweep import METRICS
-from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 
 ARRIVALS = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -50,30 +50,30 @@ class Arm:
     power_level: float = 1.0
 
 
-def problem(arrivals: float, power_level: float = 1.0) -> Problem:
-    """Return SC20's problem."""
+def scenario(arrivals: float, power_level: float = 1.0) -> Scenario:
+    """Return SC20's scenario."""
     settings = {"workload": "bernoulli", "offered_load": arrivals}
     if power_level != 1.0:
         settings["power_level"] = power_level
-    return Problem("ResourcePoolSuspend-10", settings)
+    return Scenario("ResourcePoolSuspend-10", settings)
 
 
-def trainings(form: Form, at: Problem, learner: Learner) -> list[Training]:
+def trainings(budget: Budget, at: Scenario, learner: Learner) -> list[Training]:
     """Return a learner's runs, judged at the decisions that the paper's text names."""
-    found = form.trainings(at, learner, full_seeds=FULL_SEEDS)
+    found = budget.trainings(at, learner, full_seeds=FULL_SEEDS)
     judged_at = tuple(decisions for decisions in SC20_JUDGED_AT if decisions < found[0].decisions)
-    return [replace(run, judged_at=judged_at, episodes_along=form.pick(8, 64)) for run in found]
+    return [replace(run, judged_at=judged_at, episodes_along=budget.pick(8, 64)) for run in found]
 
 
-def items(form: Form, arms: Sequence[Arm]) -> list[Item]:
+def items(budget: Budget, arms: Sequence[Arm]) -> list[Item]:
     """Return the runs, and at each arrival rate the paper's heuristics and chance."""
     found: list[Item] = []
     for arm in arms:
-        at = problem(arm.arrivals, arm.power_level)
-        tested = at.with_kwargs(episode_steps=form.test_steps, reward=arm.learner.choice["reward"])
-        tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), form.episodes)]
-        tasks += controls(tested, dict(ON_TIME), form.episodes)
-        tasks += trainings(form, at, arm.learner)
+        at = scenario(arm.arrivals, arm.power_level)
+        tested = at.with_kwargs(episode_steps=budget.test_steps, reward=arm.learner.choice["reward"])
+        tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), budget.episodes)]
+        tasks += controls(tested, dict(ON_TIME), budget.episodes)
+        tasks += trainings(budget, at, arm.learner)
         found += labelled(tasks, series=arm.series, x=arm.arrivals, curve=arm.curve, power=arm.power_level)
     return found
 

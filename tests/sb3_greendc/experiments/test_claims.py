@@ -122,13 +122,13 @@ def results(tmp_path: Path) -> Path:
         }
         for x, learner, margin in (
             (10, "DiscreteSAC as printed", -20.0),
-            (10, "taught network", 30.0),
-            (50, "taught network", 20.0),
+            (10, "distilled policy", 30.0),
+            (50, "distilled policy", 20.0),
         )
     ]
     pd.DataFrame(rows).to_csv(folder / "comparison.csv", index=False)
     record = {
-        **{"experiment": "rare-fig4", "title": "sizes", "form": "quick", "seeds": None, "tasks": 3},
+        **{"experiment": "rare-fig4", "title": "sizes", "budget": "quick", "seeds": None, "tasks": 3},
         **{"core_seconds": 7200, "notes": [], "tables": ["comparison"], "figures": [], "commit": "abc"},
         "date": "2026-11-24T00:00:00",
     }

@@ -13,9 +13,9 @@ from sb3_greendc.experiments.controls import (
     controls,
 )
 from sb3_greendc.experiments.episodes import Baselines
-from sb3_greendc.experiments.experiment import CHOICE, Form
+from sb3_greendc.experiments.experiment import CHOICE, Budget
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 WITHOUT_POLICIES = {"rare-fig3"}
 """A figure about power alone."""
@@ -26,7 +26,7 @@ WITHOUT_POLICIES = {"rare-fig3"}
 def test_a_random_policy_stands_in_every_comparison(name, quick):
     """Each place that a learner is judged at has one, on the same episodes."""
     random, judged = set(), set()
-    for item in load_experiment(name).items(Form(quick)):
+    for item in load_experiment(name).items(Budget(quick)):
         # Experiments over training label runs by their learner: the place is the series.
         place = item.labels.get("series", item.labels.get("test"))
         by_name = isinstance(item.task, Baselines) and any(one.name == "random" for one in item.task.variants)
@@ -45,8 +45,8 @@ def test_uniform_actions_are_valid_and_equally_likely():
 
 
 def test_controls_play_the_test_episodes_and_are_named_by_their_mask():
-    problem = Problem("ResourcePool-10", {"episode_steps": 80})
-    tables = [task.compute().tables["episodes"] for task in controls(problem, dict(CHOICE), 4)]
+    scenario = Scenario("ResourcePool-10", {"episode_steps": 80})
+    tables = [task.compute().tables["episodes"] for task in controls(scenario, dict(CHOICE), 4)]
     means = {
         policy: rows["total_job_value_ratio"].mean()
         for table in tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments.experiment import Form, Results
+from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.offline import OfflineTraining
 from sb3_greendc.experiments.online import EXPERIMENT as ONLINE
 from sb3_greendc.experiments.online import Finetuning
@@ -17,11 +17,11 @@ from sb3_greendc.experiments.rare.agreement import (
     gain_table,
     trainings,
 )
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.vcc_shift import EXPERIMENT as SHIFT
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
-SHORT = Problem("ResourcePool-10", {"episode_steps": 20})
+SHORT = Scenario("ResourcePool-10", {"episode_steps": 20})
 
 
 def test_a_clone_is_compared_with_its_teacher_while_the_teacher_drives():
@@ -61,7 +61,7 @@ def test_what_finetuning_keeps_is_a_share_of_each_runs_own_start():
     )
     heuristic = {"series": "hvf", "policy": "hvf", "total_job_value": 30.0}
     rows = pd.concat([rows, pd.DataFrame([heuristic])], ignore_index=True)
-    tables = ONLINE.analyze(_Table(rows), Form()).tables
+    tables = ONLINE.analyze(_Table(rows), Budget()).tables
     assert tables["results"]["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
     assert tables["results"]["last_percent"].tolist() == pytest.approx([120.0, 110.0])
     assert tables["heuristics"]["percent_of_offline"].tolist() == pytest.approx([200.0])
@@ -79,7 +79,7 @@ def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the
         for policy, found in episodes.items()
         for k, (carbon, overdue) in enumerate(found)
     ).assign(train_seed=0, mean_delay=0.0, **{"return": 0.0})
-    tables = SHIFT.analyze(_Table(rows), Form()).tables
+    tables = SHIFT.analyze(_Table(rows), Budget()).tables
     table = tables["comparison"].set_index("policy")
     assert (table["best_plan"] == "rolling").all()
     assert table["carbon_percent"].to_dict() == pytest.approx(
@@ -113,7 +113,7 @@ def test_gains_and_agreement_by_hand():
 
 
 def test_clone_and_crr_see_the_same_data_and_crr_has_the_zoos_hyperparameters():
-    clone, crr, printed = trainings(Form(quick=True), 20, ("hvf",), 0)
+    clone, crr, printed = trainings(Budget(quick=True), 20, ("hvf",), 0)
     assert (printed.seed, printed.transitions, printed.steps) == (crr.seed, crr.transitions, crr.steps)
     assert printed.options["preset"] == "rare"
     assert clone.agreement and crr.agreement and printed.agreement
