@@ -12,7 +12,7 @@ from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
-from sb3_greendc.experiments.rlscheduler.windows import GENERATED, PROFILES, ROLLOUT, RULES, Windows
+from sb3_greendc.experiments.rlscheduler.windows import GENERATED, PROFILES, RANDOM, ROLLOUT, RULES, Windows
 from sb3_greendc.experiments.tasks import Item
 
 REPORTED, CHOOSING = 1, (2, 3)
@@ -78,7 +78,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 def chosen_rule(rows: pd.DataFrame) -> str:
     """Return the fixed rule that is best on the sequences of the other seeds."""
-    apart = rows[rows["seed"].isin(CHOOSING) & (rows["policy"] != ROLLOUT)]
+    apart = rows[rows["seed"].isin(CHOOSING) & rows["policy"].isin(RULES)]
     return str(apart.groupby("policy")[SLOWDOWN].mean().idxmin())
 
 
@@ -86,7 +86,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, ROLLOUT, LEARNED):
+    for policy in (*RULES, RANDOM, ROLLOUT, LEARNED):
         figure = printed.get(policy) if profile == "rlscheduler" else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:

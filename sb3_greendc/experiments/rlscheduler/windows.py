@@ -40,6 +40,7 @@ RULES: Mapping[str, str] = {
     "F4": "f4",
 }
 """Name and rule of each fixed policy."""
+RANDOM = "random"
 ROLLOUT = "guarded rollouts"
 
 METRICS = (
@@ -61,7 +62,8 @@ class Windows(Task):
     :param backfill: ``"none"`` or ``"easy"``
     :param profile: one of :data:`PROFILES`
     :param seed: of the sequences
-    :param rollouts: options of guarded rollouts, which are then what is played; else all :data:`RULES` are
+    :param rollouts: options of guarded rollouts, which are then what is played; else all :data:`RULES` are,
+        and random choices
     """
 
     trace: str
@@ -92,6 +94,9 @@ class Windows(Task):
                     self._begin(simulator, int(start))
                     simulator.play(0, word, fitting=bool(fits))
                     rows.append(self._row(simulator, name, int(start)))
+                self._begin(simulator, int(start))
+                play_randomly(simulator, np.random.default_rng([self.seed, int(start)]))
+                rows.append(self._row(simulator, RANDOM, int(start)))
             else:
                 self._begin(simulator, int(start))
                 GuardedRollout(simulator, **self.rollouts).play(0)
@@ -108,3 +113,15 @@ class Windows(Task):
     def _row(self, simulator: ClusterSimulator, policy: str, start: int) -> dict[str, object]:
         metrics = simulator.episode_metrics(0)
         return {"policy": policy, "start": start, **{name: metrics[name] for name in METRICS}}
+
+
+def play_randomly(simulator: ClusterSimulator, rng: np.random.Generator) -> None:
+    """Play environment 0 to the end of its episode: each job that waits is equally likely to be taken next.
+
+    :param simulator: in the midst of an episode
+    :param rng: of the choices
+    """
+    cluster = simulator.state.cluster[0]
+    while not cluster["over"]:
+        waiting = simulator.state.queue[0, : cluster["waiting"]]
+        simulator.take(0, int(rng.choice(waiting)) if len(waiting) else None)

@@ -13,12 +13,24 @@ from sb3_greendc.experiments.controls import (
     controls,
 )
 from sb3_greendc.experiments.episodes import Baselines
+from sb3_greendc.experiments.exact.tasks import Plays
 from sb3_greendc.experiments.experiment import CHOICE, Budget
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.rlscheduler.windows import Windows
 from sb3_greendc.experiments.tasks import Scenario
 
 WITHOUT_POLICIES = {"rare-fig3"}
 """A figure about power alone."""
+
+
+def plays_at_random(task):
+    if isinstance(task, Baselines):
+        return any(one.name == "random" for one in task.variants)
+    if isinstance(task, Plays):
+        return task.policy == "random"
+    if isinstance(task, Windows):
+        return task.rollouts is None
+    return isinstance(task, UniformPlay)
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -29,8 +41,7 @@ def test_a_random_policy_stands_in_every_comparison(name, quick):
     for item in load_experiment(name).items(Budget(quick)):
         # Experiments over training label runs by their learner: the place is the series.
         place = item.labels.get("series", item.labels.get("test"))
-        by_name = isinstance(item.task, Baselines) and any(one.name == "random" for one in item.task.variants)
-        if isinstance(item.task, UniformPlay) or by_name:
+        if plays_at_random(item.task):
             random.add(place)
         judged.add(place)
     assert random
