@@ -30,13 +30,18 @@ CHOSEN = (
 )
 
 
+OTHER_SINCE = {"ResourcePoolSuspend-10-v0 lookahead, suspend, batch": ["rewards", "infos"]}
+"""What is meant to differ: the cost of delay in the dense reward is smaller now (see docs/environments.md)."""
+
+
 @pytest.mark.parametrize("name", CHOSEN)
 def test_episodes_are_those_of_the_record(name):
     recorded = golden.read_record(RECORD)["episodes"][name]
     (case,) = [case for case in episodes.cases() if case.name == name]
     found = case.record()
     assert set(found) == set(recorded)
-    assert [component for component in found if not golden.same(found[component], recorded[component])] == []
+    other = [component for component in found if not golden.same(found[component], recorded[component])]
+    assert other == OTHER_SINCE.get(name, [])
 
 
 def test_a_data_set_that_an_earlier_tree_wrote_has_the_arrays_of_the_record():

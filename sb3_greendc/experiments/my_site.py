@@ -249,6 +249,7 @@ def write_report(site: Site, analysis: Analysis, folder: Path, model: Path, comm
     policies = analysis.tables["policies"].head(12).rename(columns=SHOWN)
     rounded = policies.apply(lambda c: c.map("{:.4g}".format) if c.dtype.kind == "f" else c)
     comparison = analysis.tables["comparison"]
+    comparison = comparison[comparison["kind"] == "learner"]
     best = comparison[comparison["against"].str.startswith("best")].drop_duplicates(["learner", "form"])
     margins = [
         f"- {row.learner} against {row.against} (`{row.form}`): {row.margin_percent:+.1f} % "

@@ -39,7 +39,7 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
     for profile in windows.PROFILES:
         task = windows.Windows(windows.GENERATED, None, "easy", profile, 1)
         rows = task.compute().tables["episodes"]
-        assert rows["policy"].tolist() == ["FCFS", "SAF that fits"] * 2
+        assert rows["policy"].tolist() == ["FCFS", "SAF that fits", windows.RANDOM] * 2
         searched = (
             dataclasses.replace(task, rollouts={"futures": 2, "horizon": 4}).compute().tables["episodes"]
         )
