@@ -31,7 +31,7 @@ CHOSEN = (
 
 
 OTHER_SINCE = {"ResourcePoolSuspend-10-v0 lookahead, suspend, batch": ["rewards", "infos"]}
-"""What is meant to differ: the cost of delay in the dense reward is smaller now (see docs/environments.md)."""
+"""What is meant to differ: the cost of delay in the dense reward is smaller now."""
 
 
 @pytest.mark.parametrize("name", CHOSEN)
