@@ -22,13 +22,14 @@ from sb3_greendc import load_pretrained
 from sb3_greendc.runs.pretrained import release_for
 
 ENV = "ResourcePoolGreen-10"
+LOAD = 1.0
 MILLISECONDS = 220
 """How long a frame stands."""
 
 
 def frames(seed: int, first: int, count: int) -> Iterator[NDArray[np.uint8]]:
     """Yield the picture of each time step ``first .. first + count - 1``."""
-    env = gym.make(f"{ENV}-v0", render_mode="rgb_array", offered_load=0.8, **release_for(ENV).choice)
+    env = gym.make(f"{ENV}-v0", render_mode="rgb_array", offered_load=LOAD, **release_for(ENV).choice)
     policy = load_pretrained(ENV)
     observation, _ = env.reset(seed=seed)
     step = 0
@@ -47,7 +48,8 @@ def frames(seed: int, first: int, count: int) -> Iterator[NDArray[np.uint8]]:
 def write_gif(path: Path, pictures: Iterator[NDArray[np.uint8]], width: int, colors: int) -> None:
     """Write pictures ``(height, width, 3)`` as one endless GIF of ``width`` pixels."""
     small = [_shrink(Image.fromarray(picture), width) for picture in pictures]
-    palette = small[0].quantize(colors, dither=Image.Dither.NONE)
+    strip = Image.fromarray(np.concatenate([np.asarray(image) for image in small[::4]]))
+    palette = strip.quantize(colors, dither=Image.Dither.NONE)  # of all jobs, not of the first frame's
     indexed = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in small]
     path.parent.mkdir(parents=True, exist_ok=True)
     indexed[0].save(
@@ -64,10 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", type=Path, help="the GIF to write")
     parser.add_argument("--seed", type=int, default=4, help="seed of the episode (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=24, help="first step (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=100, help="first step (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=48, help="number of frames (default: %(default)s)")
     parser.add_argument("--width", type=int, default=800, help="pixels (default: %(default)s)")
-    parser.add_argument("--colors", type=int, default=96, help="size of the palette (default: %(default)s)")
+    parser.add_argument("--colors", type=int, default=128, help="size of the palette (default: %(default)s)")
     return parser
 
 

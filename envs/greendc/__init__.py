@@ -9,10 +9,11 @@ from greendc.registration import (
     make_simulator,
     make_vec,
     register_all,
+    register_variant,
     resolve_env_id,
     training_kwargs,
 )
 
 register_all()
 
-__all__ = ["family", "make_simulator", "make_vec", "resolve_env_id", "training_kwargs"]
+__all__ = ["family", "make_simulator", "make_vec", "register_variant", "resolve_env_id", "training_kwargs"]
