@@ -44,7 +44,8 @@ def main(episodes: int = 32, months: int = 10) -> None:
     for name, policy in POOL.items():
         options = NOW_ON_TIME if "pretrained" in policy else {}
         metrics, milliseconds = measure("ResourcePool-10", policy, episodes, **options)
-        print(f"| `ResourcePool-10` | {name} | {metrics['total_job_value_ratio']:.3f} | | {milliseconds:.3f} |")
+        share = metrics["total_job_value_ratio"]
+        print(f"| `ResourcePool-10` | {name} | {share:.3f} | | {milliseconds:.3f} |")
     usual = 0.0
     for name, policy in CURVE.items():
         metrics, milliseconds = measure("VCC-2021", policy, months)
