@@ -65,8 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("path", type=Path, help="the GIF to write")
-    parser.add_argument("--seed", type=int, default=4, help="seed of the episode (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=100, help="first step (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=6, help="seed of the episode (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=54, help="first step (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=48, help="number of frames (default: %(default)s)")
     parser.add_argument("--width", type=int, default=800, help="pixels (default: %(default)s)")
     parser.add_argument("--colors", type=int, default=128, help="size of the palette (default: %(default)s)")
