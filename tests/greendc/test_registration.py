@@ -16,16 +16,16 @@ MINE = "MyPool-v0"
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    register_variant(MINE, "ResourcePool-10", offered_load=0.5, units=6)
+    register_variant(MINE, "ResourcePoolGreen-10", offered_load=0.5, units=6)
     yield MINE
     del gym.registry[MINE]
-    entry = family_of("ResourcePool-10")
+    entry = family_of("ResourcePoolGreen-10")
     assert entry is not None
     del entry.presets[MINE]
 
 
 def test_a_variant_is_the_base_with_other_defaults(mine: str) -> None:
-    single, base = gym.make(mine), gym.make("ResourcePool-10-v0", offered_load=0.5, units=6)
+    single, base = gym.make(mine), gym.make("ResourcePoolGreen-10-v0", offered_load=0.5, units=6)
     first, _ = single.reset(seed=3)
     second, _ = base.reset(seed=3)
     assert first.keys() == second.keys()
