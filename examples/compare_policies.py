@@ -51,7 +51,8 @@ def main(episodes: int = 32, months: int = 10) -> None:
         metrics, milliseconds = measure("VCC-2021", policy, months)
         usual = usual or metrics["carbon_kg"]
         change = metrics["carbon_kg"] / usual - 1.0
-        print(f"| `VCC-2021` | {name} | | {change:+.1%} | {milliseconds:.3f} |")
+        carbon = f"{change:+.1%}, {metrics['overdue_work']:.1f} overdue"
+        print(f"| `VCC-2021` | {name} | | {carbon} | {milliseconds:.3f} |")
 
 
 if __name__ == "__main__":
