@@ -66,6 +66,13 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         {"episodes": 1, "futures": 2},
         [r"pretrained +0\.\d+ +\d", r"rollout:futures=2 +0\.\d+ +\d"],
     ),
+    "compare_policies": (
+        {"episodes": 1, "months": 1},
+        [
+            r"\| `ResourcePool-10` \| random \| 0\.\d+ \| \| \d+\.\d+ \|",
+            r"\| `VCC-2021` \| rolling \| \| -\d+\.\d%, \d+\.\d overdue \|",
+        ],
+    ),
 }
 NEEDS = {"imitation_cloning": "imitation", "minari_dataset": "minari"}
 

@@ -11,6 +11,7 @@ from greendc.registration import (
     make_simulator,
     make_vec,
     register_all,
+    register_variant,
     resolve_env_id,
     training_kwargs,
 )
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 
 register_all()
 
-__all__ = ["family", "load_policy", "make_simulator", "make_vec", "resolve_env_id", "training_kwargs"]
+__all__ = [
+    "family",
+    "load_policy",
+    "make_simulator",
+    "make_vec",
+    "register_variant",
+    "resolve_env_id",
+    "training_kwargs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -32,7 +32,7 @@ class Family:
     name: str
     module: str
     prefix: str
-    presets: Mapping[str, dict[str, Any]]
+    presets: dict[str, dict[str, Any]]
     training: Mapping[str, Any]
 
 
@@ -48,12 +48,42 @@ def register_all() -> None:
     for entry in FAMILIES:
         for env_id, kwargs in entry.presets.items():
             if env_id not in gym.registry:
-                gym.register(
-                    env_id,
-                    entry_point=f"{entry.module}:{entry.prefix}Env",
-                    vector_entry_point=_vector_entry_point(entry, env_id),
-                    kwargs=kwargs,
-                )
+                _register(entry, env_id, kwargs)
+
+
+def register_variant(env_id: str, base: str, **kwargs: Any) -> None:
+    """Register an id of your own: an environment of this package with other defaults.
+
+    The new id works wherever the package's own do, and keeps the compiled batches, which an id that is
+    registered with Gymnasium alone does not.
+
+    :param env_id: the new id, with a version: ``"MyPool-v0"``
+    :param base: the id that it varies, with or without a version
+    :param kwargs: keyword arguments of the environment that differ from those of ``base``
+    :raises ValueError: if the new id has no version or is taken, ``base`` is unknown or of another package,
+        or a keyword has a wrong value
+    :raises TypeError: for an unknown keyword
+    """
+    if re.fullmatch(r"[\w./-]+-v\d+", env_id) is None:
+        raise ValueError(f"env_id={env_id!r}: must be a name with a version, such as 'MyPool-v0'")
+    if env_id in gym.registry:
+        raise ValueError(f"env_id={env_id!r}: must be a new id; this one is registered already")
+    entry = family_of(base)
+    if entry is None:
+        raise ValueError(f"base={base!r}: must be an environment of greendc")
+    preset = {**entry.presets[resolve_env_id(base)], **kwargs}
+    importlib.import_module(entry.module).make_config(None, preset)  # refuses wrong keywords now
+    entry.presets[env_id] = preset
+    _register(entry, env_id, preset)
+
+
+def _register(entry: Family, env_id: str, kwargs: dict[str, Any]) -> None:
+    gym.register(
+        env_id,
+        entry_point=f"{entry.module}:{entry.prefix}Env",
+        vector_entry_point=_vector_entry_point(entry, env_id),
+        kwargs=kwargs,
+    )
 
 
 def _vector_entry_point(entry: Family, env_id: str) -> Any:

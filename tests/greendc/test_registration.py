@@ -1,0 +1,57 @@
+"""Ids of one's own: they are the package's environments with other defaults, in one form and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import greendc
+from greendc.registration import family_of, register_variant
+
+MINE = "MyPool-v0"
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    register_variant(MINE, "ResourcePoolGreen-10", offered_load=0.5, units=6)
+    yield MINE
+    del gym.registry[MINE]
+    entry = family_of("ResourcePoolGreen-10")
+    assert entry is not None
+    del entry.presets[MINE]
+
+
+def test_a_variant_is_the_base_with_other_defaults(mine: str) -> None:
+    single, base = gym.make(mine), gym.make("ResourcePoolGreen-10-v0", offered_load=0.5, units=6)
+    first, _ = single.reset(seed=3)
+    second, _ = base.reset(seed=3)
+    assert first.keys() == second.keys()
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+
+
+def test_a_variant_has_compiled_batches_and_a_short_name(mine: str) -> None:
+    batch = greendc.make_vec("MyPool", 3, offered_load=0.8)
+    assert (batch.simulator.config.units, batch.simulator.config.offered_load) == (6, 0.8)
+    assert greendc.family(mine) == "resource_pool"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "base", "kwargs", "error", "says"),
+    [
+        ("MyPool", "ResourcePool-10", {}, ValueError, "with a version"),
+        ("ResourcePool-10-v0", "ResourcePool-20", {}, ValueError, "registered already"),
+        (MINE, "CartPole-v1", {}, ValueError, "must be an environment of greendc"),
+        (MINE, "ResourcePool-10", {"unit": 3}, TypeError, "units"),
+        (MINE, "ResourcePool-10", {"units": -1}, ValueError, "units"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused_and_leaves_nothing(
+    env_id: str, base: str, kwargs: dict[str, object], error: type[Exception], says: str
+) -> None:
+    before = set(gym.registry)
+    with pytest.raises(error, match=says):
+        register_variant(env_id, base, **kwargs)
+    assert set(gym.registry) == before
