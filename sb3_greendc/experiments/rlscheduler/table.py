@@ -12,14 +12,21 @@ from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
-from sb3_greendc.experiments.rlscheduler.windows import GENERATED, PROFILES, RANDOM, ROLLOUT, RULES, Windows
+from sb3_greendc.experiments.rlscheduler.windows import (
+    GENERATED,
+    PREDICTED,
+    PROFILES,
+    RANDOM,
+    ROLLOUT,
+    RULES,
+    SEARCHES,
+    Windows,
+)
 from sb3_greendc.experiments.tasks import Item
 
 REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
 BACKFILLS = ("none", "easy")
-SEARCH: dict[str, Any] = {}
-"""Options of the rollouts, the same on all traces: those of the class."""
 LEARNED = "RL (printed)"
 BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
@@ -49,9 +56,10 @@ def items(budget: Budget) -> list[Item]:
             for backfill in BACKFILLS:
                 for seed in (REPORTED, *CHOOSING):
                     labels = {"trace": trace, "profile": profile, "backfill": backfill, "seed": seed}
-                    for options in (None, SEARCH):
-                        task = Windows(trace, path, backfill, profile, seed, options)
-                        found.append(Item(task, labels))
+                    where = (trace, path, backfill, profile, seed)
+                    found.append(Item(Windows(*where), labels))
+                    for name, options in SEARCHES.items():
+                        found.append(Item(Windows(*where, name, options), labels))
     return found
 
 
@@ -67,6 +75,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
         f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]}, and judged on those of seed {REPORTED}, the "
         "printed ones. Sequences of a trace overlap.",
+        f"{PREDICTED.capitalize()}: the waiting jobs alone, run times expected from the users' jobs so far. "
+        f"The difference is that between {ROLLOUT} and the chosen rule.",
         "Rules and rollouts see the whole queue, the printed learned policy 128 jobs; it was trained on the "
         "trace that it is judged on. Rollouts repeat parts of the trace, before and in the sequence, whose "
         "jobs have arrived.",
@@ -78,7 +88,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 def chosen_rule(rows: pd.DataFrame) -> str:
     """Return the fixed rule that is best on the sequences of the other seeds."""
-    apart = rows[rows["seed"].isin(CHOOSING) & rows["policy"].isin(RULES)]
+    apart = rows[rows["seed"].isin(CHOOSING) & rows["policy"].isin(tuple(RULES))]
     return str(apart.groupby("policy")[SLOWDOWN].mean().idxmin())
 
 
@@ -86,7 +96,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, ROLLOUT, LEARNED):
+    for policy in (*RULES, RANDOM, *SEARCHES, LEARNED):
         figure = printed.get(policy) if profile == "rlscheduler" else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -108,6 +118,7 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
     rule = chosen_rule(rows)
     reported = rows[rows["seed"] == REPORTED].set_index("start")
     ours = reported[reported["policy"] == ROLLOUT][SLOWDOWN]
+    predicted = reported[reported["policy"] == PREDICTED][SLOWDOWN]
     theirs = reported[reported["policy"] == rule][SLOWDOWN].reindex(ours.index)
     spread = bootstrap(ours.to_numpy()[None])
     gain = paired_difference([ours.to_numpy()[None]], [theirs.to_numpy()[None]])
@@ -124,6 +135,7 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "difference": gain.estimate,
         "difference_low": gain.low,
         "difference_high": gain.high,
+        "rollouts_predicted": predicted.mean(),
     }
 
 
@@ -135,12 +147,13 @@ def _figure(comparison: pd.DataFrame) -> Figure:
         "printed best": ("printed_best", "#c6c6c6"),
         BEST_RULE: ("rule_slowdown", "#e6842a"),
         ROLLOUT: ("rollouts", "#a04a00"),
+        PREDICTED: ("rollouts_predicted", "#3b6ea5"),
     }
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
         for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + 0.27 * (k - 1) for place in range(len(rows))]
-            panel.bar(places, rows[column].fillna(0.0), 0.27, color=color, label=name)
+            places = [place + 0.2 * (k - 1.5) for place in range(len(rows))]
+            panel.bar(places, rows[column].fillna(0.0), 0.2, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
         panel.set_xticks(range(len(rows)), list(names), fontsize="small")
         panel.set_yscale("log")

@@ -42,6 +42,13 @@ RULES: Mapping[str, str] = {
 """Name and rule of each fixed policy."""
 RANDOM = "random"
 ROLLOUT = "guarded rollouts"
+PREDICTED = "guarded rollouts, predicted"
+SEARCHES: Mapping[str, Mapping[str, Any]] = {
+    ROLLOUT: {},
+    PREDICTED: {"futures": 1, "horizon": 0, "predicted": True},
+}
+"""Options of each search, the same on all traces: those of the class, and the waiting jobs alone with run times
+that are expected from the users' jobs so far."""
 
 METRICS = (
     "mean_bounded_slowdown",
@@ -62,8 +69,9 @@ class Windows(Task):
     :param backfill: ``"none"`` or ``"easy"``
     :param profile: one of :data:`PROFILES`
     :param seed: of the sequences
-    :param rollouts: options of guarded rollouts, which are then what is played; else all :data:`RULES` are,
-        and random choices
+    :param search: one of :data:`SEARCHES`, which is then what is played; else all :data:`RULES`, and random
+        choices, are
+    :param options: of the search
     """
 
     trace: str
@@ -71,24 +79,25 @@ class Windows(Task):
     backfill: str
     profile: str
     seed: int
-    rollouts: Mapping[str, Any] | None = field(default=None)
+    search: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """What is played where."""
-        what = "rules" if self.rollouts is None else ROLLOUT
+        what = self.search or "rules"
         return f"{what} on {self.trace}, {self.profile}, backfill {self.backfill}, seed {self.seed}"
 
     def seconds(self) -> float:
         """Return a guess."""
-        return 3.0 if self.rollouts is None else 15.0
+        return 3.0 if self.search is None else 15.0
 
     def compute(self) -> Outcome:
         """Play them; a row for each policy and sequence."""
         simulator = benchmark_simulator(self.jobs(), self.backfill, **PROFILES[self.profile])
         rows: list[dict[str, object]] = []
         for start in window_starts(self.seed):
-            if self.rollouts is None:
+            if self.search is None:
                 for name, rule in RULES.items():
                     word, fits, _ = rule.partition(" that fits")
                     self._begin(simulator, int(start))
@@ -99,8 +108,8 @@ class Windows(Task):
                 rows.append(self._row(simulator, RANDOM, int(start)))
             else:
                 self._begin(simulator, int(start))
-                GuardedRollout(simulator, **self.rollouts).play(0)
-                rows.append(self._row(simulator, ROLLOUT, int(start)))
+                GuardedRollout(simulator, **self.options).play(0)
+                rows.append(self._row(simulator, self.search, int(start)))
         return Outcome({"episodes": pd.DataFrame(rows)})
 
     def jobs(self) -> ClusterJobs:

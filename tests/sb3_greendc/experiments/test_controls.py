@@ -29,7 +29,7 @@ def plays_at_random(task):
     if isinstance(task, Plays):
         return task.policy == "random"
     if isinstance(task, Windows):
-        return task.rollouts is None
+        return task.search is None
     return isinstance(task, UniformPlay)
 
 

@@ -20,14 +20,14 @@ LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
-    assert len(quick) == 2 * 3 * 2
+    assert len(quick) == 2 * 3 * 3
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
         table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     full = table.items(Budget(job_log=str(tmp_path)))
     assert {item.labels["trace"] for item in full} == {*TRACES, windows.GENERATED}
-    assert len(full) == 4 * 3 * 2 * 3 * 2
+    assert len(full) == 4 * 3 * 2 * 3 * 3
 
 
 def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
@@ -40,21 +40,20 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         task = windows.Windows(windows.GENERATED, None, "easy", profile, 1)
         rows = task.compute().tables["episodes"]
         assert rows["policy"].tolist() == ["FCFS", "SAF that fits", windows.RANDOM] * 2
-        searched = (
-            dataclasses.replace(task, rollouts={"futures": 2, "horizon": 4}).compute().tables["episodes"]
-        )
-        assert searched["policy"].tolist() == [windows.ROLLOUT] * 2
+        search = dataclasses.replace(task, search="searched", options={"futures": 2, "horizon": 4})
+        searched = search.compute().tables["episodes"]
+        assert searched["policy"].tolist() == ["searched"] * 2
         assert np.isfinite(rows["mean_bounded_slowdown"]).all()
         assert (searched["mean_bounded_slowdown"] >= 1).all()
         assert searched["start"].tolist() == [1100, 1500]
 
 
 class Store:
-    """The rollouts' figures are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
+    """The searches' figures are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
 
     def table(self, task, name):
-        if task.rollouts is not None:
-            figures = {windows.ROLLOUT: 5.0}
+        if task.search is not None:
+            figures = {task.search: 5.0 if task.search == windows.ROLLOUT else 6.0}
         else:
             figures = {policy: 20.0 + k for k, policy in enumerate(windows.RULES)}
             figures["SAF"] = 12.0
@@ -77,6 +76,7 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     comparison = analysis.tables["comparison"]
     assert set(comparison["rule"]) == {"SAF"}
     assert comparison["rollouts"].tolist() == pytest.approx([5.1] * 24)
+    assert comparison["rollouts_predicted"].tolist() == pytest.approx([6.1] * 24)
     assert comparison["difference"].tolist() == pytest.approx([-7.0] * 24)
     ours = comparison[comparison["profile"] == "rlscheduler"].set_index(["trace", "backfill"])
     assert ours.loc[("HPC2N", "none"), "printed_best"] == 117.01
