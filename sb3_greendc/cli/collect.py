@@ -14,6 +14,7 @@ from sb3_greendc.cli.common import add_environment_options, add_trust_option, on
 from sb3_greendc.cli.train import training_split
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.files import sweep
 from sb3_greendc.datasets import OfflineDataset, to_minari
 from sb3_greendc.datasets.minari_format import import_minari
 from sb3_greendc.evaluation.collection import LABELS, Collection
@@ -83,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with one_line_errors("collect"):
             to_minari(data, options.out)
     else:
+        sweep(Path(options.out).parent)
         data.save(options.out)
     print(f"wrote {options.out}")
     return 0

@@ -35,7 +35,7 @@ def one_line_errors(command: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, TypeError, ValueError) as error:
-        print(f"{command}: error: {without_secrets(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"{command}: error: {' '.join(without_secrets(str(error)).split())}", file=sys.stderr)
         raise BadInput from error
 
 

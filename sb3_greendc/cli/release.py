@@ -19,6 +19,7 @@ from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import TaskError
 from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
 from sb3_greendc.evaluation.metrics import main_metrics
@@ -196,7 +197,7 @@ def taught(
     record = {
         "env_kwargs": {**env_kwargs, **view},
         "hyperparameters": load_hyperparameters(saved.run["algorithm"], env_id).settings,
-        "command": shlex.join(["scripts/release.py", *without_out(arguments)]),
+        "command": shlex.join(["scripts/release.py", *arguments_without_secrets(without_out(arguments))]),
     }
     return replace(saved, run={**saved.run, **record})
 

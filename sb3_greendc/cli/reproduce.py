@@ -16,6 +16,7 @@ from rich.table import Table
 from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, TaskError, processors
+from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
 from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, unique_tasks
@@ -165,7 +166,7 @@ def _my_site(options: argparse.Namespace) -> int:
     judged = [item.task for item in items if isinstance(item.task, Training | Trial)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.teaching if isinstance(best, Trial) else best
-    command = shlex.join(["python", "scripts/reproduce.py", *options.arguments])
+    command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
     console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
     return 0
 

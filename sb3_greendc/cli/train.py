@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, map_tasks
 from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, require_same_run
-from sb3_greendc.runs.models import MODEL_FILE, read_run
+from sb3_greendc.runs.folder import check_manifest, discard, is_finished, locked
+from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE, RUN_FILE, read_run
 from sb3_greendc.runs.resume import Checkpointing
 from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train, training_split
+from sb3_greendc.runs.training_state import require_resumable
 
 __all__ = ["Job", "Run", "build_parser", "main", "prepare", "train", "training_split"]
 
@@ -51,36 +55,50 @@ class Job:
 
         :raises ValueError: for wrong arguments, or a folder with results of another run
         """
+        has_checkpoints = bool(CheckpointFolder(self.out / CHECKPOINTS).paths())
         if not (self.overwrite or self.resume):
             if (self.out / MODEL_FILE).exists():
                 raise ValueError(f"--out {self.out}: has a model already; --overwrite replaces it")
-            if CheckpointFolder(self.out / CHECKPOINTS).paths():
+            if has_checkpoints:
                 raise ValueError(
                     f"--out {self.out}: has checkpoints; --resume goes on from them, --overwrite starts anew"
                 )
         run = prepare(**self.arguments)
-        if self.resume and (self.out / MODEL_FILE).exists():
+        if self.resume and self._is_saved():
             record = read_run(self.out)
             there = {key: record.get(key) for key in run.identity()}
             require_same_run(f"--out {self.out}", there, run.identity())
-            if not (record.get("completed") or CheckpointFolder(self.out / CHECKPOINTS).paths()):
+            if not (record.get("completed") or has_checkpoints):
                 raise ValueError(
                     f"--out {self.out}: has the model of an interrupted run without checkpoints; "
                     "--overwrite starts anew"
                 )
-        self.out.mkdir(parents=True, exist_ok=True)
+        elif self.resume and (self.out / MODEL_FILE).exists() and not has_checkpoints:
+            check_manifest(self.out)
+            raise ValueError(f"--out {self.out}: has a model without {RUN_FILE}; --overwrite replaces it")
         return run
 
     def is_done(self) -> bool:
         """Tell whether the run that is to be resumed was completed."""
-        return self.resume and (self.out / MODEL_FILE).exists() and bool(read_run(self.out).get("completed"))
+        return self.resume and self._is_saved() and bool(read_run(self.out).get("completed"))
+
+    def _is_saved(self) -> bool:
+        """Tell whether the folder has the results of a run, whole."""
+        return is_finished(self.out, MODEL_FILE, RUN_FILE)
 
     def open_checkpoints(self, run: Run) -> Checkpointing | None:
         """Return what writes the checkpoints, ``None`` if none are wanted; to resume, read the last one.
 
+        What is to be overwritten is removed.
+
         :param run: what :meth:`check` returned
         :raises ValueError: if checkpoints cannot be made or resumed
         """
+        if self.checkpoint_every is not None:
+            require_resumable(run.model)
+        if self.overwrite:
+            discard(self.out, (MODEL_FILE, RUN_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE))
+            CheckpointFolder(self.out / CHECKPOINTS).clear()
         if self.checkpoint_every is None:
             return None
         return open_checkpoints(run, self.out, self.checkpoint_every, self.resume)
@@ -90,12 +108,13 @@ class Job:
 
         :raises KeyboardInterrupt: after Ctrl-C, when the model so far has been saved
         """
-        run = self.check()
-        if self.is_done():
-            return True
-        if not train(run, self.out, self.progress, self.formats, self.open_checkpoints(run)):
-            raise KeyboardInterrupt
-        return False
+        with locked(self.out):
+            run = self.check()
+            if self.is_done():
+                return True
+            if not train(run, self.out, self.progress, self.formats, self.open_checkpoints(run)):
+                raise KeyboardInterrupt
+            return False
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -167,25 +186,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     if any(argument.partition("=")[0] == "--data" for argument in argv):
         from sb3_greendc.cli import train_offline  # which imports this module
 
-        return train_offline.main(argv)
-    options = build_parser().parse_args(argv)
+        command: Callable[[], int] = partial(train_offline.main, argv)
+    else:
+        options = build_parser().parse_args(argv)
+        command = partial(_train_one if options.seeds is None else _train_seeds, options)
     try:
-        return _train_one(options) if options.seeds is None else _train_seeds(options)
+        return command()
     except CheckpointError as error:
         print(f"train: error: {error}", file=sys.stderr)
         return FAILED
 
 
 def _train_one(options: argparse.Namespace) -> int:
-    with one_line_errors("train"):
-        job = _job(options)
-        run = job.check()
-        print(_describe(run, job.arguments["env_kwargs"]))
-        if job.is_done():
-            print(f"done before: {job.out / MODEL_FILE}")
-            return 0
-        checkpointing = job.open_checkpoints(run)
-    completed = train(run, job.out, job.progress, job.formats, checkpointing)
+    with ExitStack() as stack:
+        with one_line_errors("train"):
+            job = _job(options)
+            stack.enter_context(locked(job.out))
+            run = job.check()
+            print(_describe(run, job.arguments["env_kwargs"]))
+            if job.is_done():
+                print(f"done before: {job.out / MODEL_FILE}")
+                return 0
+            checkpointing = job.open_checkpoints(run)
+        completed = train(run, job.out, job.progress, job.formats, checkpointing)
     print(f"{'saved' if completed else 'interrupted; saved the model so far:'} {job.out / MODEL_FILE}")
     return 0 if completed else INTERRUPTED
 
@@ -205,7 +228,8 @@ def _train_seeds(options: argparse.Namespace) -> int:
             for seed in options.seeds
         ]
         for job in jobs:
-            run = job.check()
+            with locked(job.out):
+                run = job.check()
         print(_describe(run, single.arguments["env_kwargs"], options.seeds))
 
     def report(index: int, done_before: bool) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
@@ -39,9 +40,17 @@ DEFAULT_TRIALS = 30
 _FOLDER = Path("runs") / "tuning"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command; see :class:`argparse.ArgumentParser`."""
+        super().error(without_secrets(message))
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tune",
         description="Search for hyperparameters. Killed at any time, the same command goes on where it was.",
     )
@@ -131,7 +140,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.reason if isinstance(error, TaskError) else str(error)
         if isinstance(error, TaskError) and not reason.startswith(_NOT_OURS):
             raise
-        print(f"tune: error: {' '.join(reason.split())}; the same command goes on", file=sys.stderr)
+        said = " ".join(without_secrets(reason, options.storage or "").split())
+        print(
+            f"tune: error: {said}; the same command goes on",
+            file=sys.stderr,
+        )
         return FAILED
     return 0
 

@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 import torch as th
 
 from greendc.config import require, require_one_of
+from sb3_greendc.core.secrets import without_secrets
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -50,8 +51,9 @@ class TaskError(RuntimeError):
     """
 
     def __init__(self, index: int, task: object, reason: str, remote_traceback: str = "") -> None:
-        shown = textwrap.shorten(repr(task), 160, placeholder="…")
-        super().__init__(f"task {index} ({shown}): {reason}\n{remote_traceback}".rstrip())
+        shown = textwrap.shorten(without_secrets(repr(task)), 160, placeholder="…")
+        said = without_secrets(f"{reason}\n{remote_traceback}".rstrip())
+        super().__init__(f"task {index} ({shown}): {said}")
         self.index = index
         self.task = task
         self.reason = reason

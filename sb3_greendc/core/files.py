@@ -3,40 +3,130 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+if sys.platform != "win32":
+    import fcntl
+
+PART = ".part"
+"""How the names of files end that are being written; they begin with a dot."""
+_PIECE = 1 << 20
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file in the folder of ``path``; it becomes ``path`` if the block ends well.
 
-    A reader, or a run that is interrupted, never sees half a file. Missing folders are created.
+    A reader, or a run that is interrupted, never sees half a file. Missing folders are created. What a
+    killed process leaves is removed by :func:`sweep`.
 
     :param path: the file to write or replace
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    descriptor, name = _temporary(path)
+    with os.fdopen(descriptor, "wb") as file:
+        try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+            os.chmod(name, 0o666 & ~_umask())
+            if sys.platform == "win32":  # where an open file cannot be renamed
+                file.close()
+            os.replace(name, path)
+        except BaseException:
+            file.close()
+            os.unlink(name)
+            raise
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal, read piece by piece."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically; paths and other objects are written as their ``str``."""
     with atomic_write(path) as file:
         file.write((json.dumps(value, indent=2, default=str) + "\n").encode())
+
+
+@contextlib.contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder to be filled and then renamed; it is removed at the end if it is still there.
+
+    What a killed process leaves is removed by :func:`sweep`.
+
+    :param parent: created if missing
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=".unfinished-", suffix=PART))
+        descriptor = None
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):  # as in _temporary
+                descriptor = os.open(folder, os.O_RDONLY)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if folder.exists():
+            break
+        if descriptor is not None:
+            os.close(descriptor)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove what killed processes left of files and folders that they were writing, and return it.
+
+    What is being written is locked by its writer, and stays. Nothing is removed where the system or the file
+    system has no such locks.
+
+    :param folder: where the files are; not those below it
+    """
+    removed: list[Path] = []
+    if sys.platform == "win32":
+        return removed
+    for path in folder.glob(f".*{PART}"):
+        with contextlib.suppress(OSError):  # another process removes it, or writes it
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+                removed.append(path)
+            finally:
+                os.close(descriptor)
+    return removed
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """Return an open file beside a path, locked, that :func:`sweep` leaves alone as long as it is open."""
+    while True:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):  # a file system without such locks, where nothing is swept
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not os.path.exists(name):  # swept between the two
+                os.close(descriptor)
+                continue
+        return descriptor, name
 
 
 def _umask() -> int:

@@ -28,7 +28,7 @@ _PACKAGES = (
 def provenance() -> dict[str, Any]:
     """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit.
 
-    The command has no passwords in it.
+    Passwords in the command are left out.
     """
     return {
         "command": shlex.join(arguments_without_secrets(sys.argv)),

@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +29,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.files import atomic_write, sweep, temporary_folder
 
 CACHE_VARIABLE = "GREENDC_CACHE"
 """Environment variable: the folder in which data sets are unpacked."""
@@ -156,13 +155,11 @@ def read_mapped(
     folder = cache_folder() / digest
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        unpacked = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".unpacking-"))
-        try:
+        sweep(folder.parent)
+        with temporary_folder(folder.parent) as unpacked:
             _unpack(path, unpacked, check_shapes)
             check(_map(unpacked))
             _rename(unpacked, folder)
-        finally:
-            shutil.rmtree(unpacked, ignore_errors=True)
     return _map(folder)
 
 

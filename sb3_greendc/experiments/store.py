@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.core.files import write_json
+from sb3_greendc.core.files import sweep, temporary_folder, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
 
@@ -38,9 +36,8 @@ class Store:
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Store an outcome; a reader, or an interruption, never sees a part of it."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=self.root, prefix=".unfinished-"))
-        try:
+        sweep(self.root)
+        with temporary_folder(self.root) as work:
             for name, table in outcome.tables.items():
                 table.to_csv(work / f"{name}.csv", index=False)
             for name, content in outcome.files.items():
@@ -49,8 +46,6 @@ class Store:
             work.chmod(0o755)
             if not self.has(task):
                 work.replace(self.folder(task))
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
 
     def table(self, task: Task, name: str) -> pd.DataFrame:
         """Return a table of a finished task; empty if it has none of this name."""

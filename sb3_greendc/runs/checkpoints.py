@@ -1,7 +1,8 @@
 """Checkpoints on disk: written whole or not at all, checked when they are read, the last two kept.
 
 A file begins with one line of JSON (``head -1 FILE`` shows of what run it is, and of which step), goes on
-with a pickle and the arrays that the pickle refers to, and ends with the SHA-256 of everything before. Arrays
+with a pickle (of offline runs, with JSON)
+and the arrays that it refers to, and ends with the SHA-256 of everything before. Arrays
 of more than :data:`IN_CHUNKS` bytes, such as those of replay buffers, lie in ``chunks/`` beside it, and what
 has not changed since the last checkpoint is not written again. A checkpoint lives as long as its chunks do:
 the folder is to be copied as a whole.
@@ -13,6 +14,7 @@ whoever can write a checkpoint can run code in the process that loads it, so loa
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -42,11 +44,11 @@ class DamagedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Pickled:
-    """A pickle of protocol 5, with its large arrays beside it.
+class State:
+    """A state in one piece of data, with its arrays beside it.
 
-    :param data: the pickle
-    :param arrays: the memory of the arrays as bytes, in the order in which the pickle refers to them
+    :param data: a pickle of protocol 5, or what :func:`sb3_greendc.runs.trees.pack_tree` makes
+    :param arrays: the memory of the arrays as bytes, in the order in which the data refer to them
     """
 
     data: bytes
@@ -68,7 +70,7 @@ class Checkpoint:
     step: int
     identity: Mapping[str, Any]
     versions: Mapping[str, str]
-    state: Pickled
+    state: State
 
 
 class CheckpointFolder:
@@ -86,7 +88,7 @@ class CheckpointFolder:
         return sorted(self.folder.glob("step_*.ckpt"), reverse=True)
 
     def write(
-        self, step: int, identity: Mapping[str, Any], versions: Mapping[str, str], state: Pickled
+        self, step: int, identity: Mapping[str, Any], versions: Mapping[str, str], state: State
     ) -> Path:
         """Write a checkpoint, and then remove those that are no longer needed.
 
@@ -107,6 +109,9 @@ class CheckpointFolder:
         try:
             self._write(path, header, state)
             _sync_folder(self.folder)
+            for later in self.paths():
+                if later > path:  # damaged, or the run would have gone on from it
+                    later.unlink()
             self._tidy()
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -116,7 +121,7 @@ class CheckpointFolder:
             ) from error
         return path
 
-    def _write(self, path: Path, header: dict[str, Any], state: Pickled) -> None:
+    def _write(self, path: Path, header: dict[str, Any], state: State) -> None:
         parts = [pack(state.data)]
         arrays: list[dict[str, Any]] = []
         for array in state.arrays:
@@ -132,6 +137,9 @@ class CheckpointFolder:
                 file.write(part)
                 digest.update(part)
             file.write(digest.digest())
+        if _body(path) is None:
+            path.unlink()
+            raise OSError(errno.EIO, "what was written is read otherwise")
 
     def read(self, path: Path) -> Checkpoint:
         """Read and check one checkpoint of the folder.
@@ -139,11 +147,10 @@ class CheckpointFolder:
         :raises DamagedError: if it is not whole
         """
         try:
-            content = path.read_bytes()
+            body = _body(path)
         except OSError as error:
             raise DamagedError(error.strerror or str(error)) from error
-        body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-        if hashlib.sha256(body).digest() != digest:
+        if body is None:
             raise DamagedError("its checksum does not match")
         line, _, packed = body.partition(b"\n")
         header = json.loads(line)
@@ -161,7 +168,7 @@ class CheckpointFolder:
             else:
                 arrays.append(memoryview(bytearray(unpack(packed[at : at + array["packed"]]))))
                 at += array["packed"]
-        return Checkpoint(path, header["step"], header["identity"], header["versions"], Pickled(data, arrays))
+        return Checkpoint(path, header["step"], header["identity"], header["versions"], State(data, arrays))
 
     def latest(self, identity: Mapping[str, Any], report: Callable[[str], None]) -> Checkpoint | None:
         """Return the newest whole checkpoint, ``None`` if there is none at all.
@@ -207,6 +214,13 @@ def comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an identity as it comes back from JSON, so that tuples and lists compare equal."""
     values: dict[str, Any] = json.loads(json.dumps(identity, default=str))
     return values
+
+
+def _body(path: Path) -> bytes | None:
+    """Return the content of a checkpoint without its checksum, ``None`` if that does not match."""
+    content = path.read_bytes()
+    body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
+    return body if hashlib.sha256(body).digest() == digest else None
 
 
 def _chunks_of(path: Path) -> list[str]:

@@ -25,6 +25,7 @@ from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.safe_model import SafeModel, express, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
+from sb3_greendc.runs.folder import check_manifest, transaction
 from sb3_greendc.runs.normalizers import LARGEST_FILE, normalizer_from_json, normalizer_to_json
 
 MODEL_FILE = "model.zip"
@@ -61,7 +62,9 @@ class SavedModel:
 def save_model(
     model: BaseAlgorithm, folder: Path, run: Mapping[str, Any], normalizer: VecNormalize | None = None
 ) -> Path:
-    """Save a model, its normaliser and its record, each file whole or not at all; return the model's path.
+    """Save a model, its normaliser and its record as one; return the model's path.
+
+    A process that is killed on the way leaves a folder that :func:`load_model` refuses.
 
     What cannot be kept as JSON and tensors, such as a policy of one's own class, is saved in SB3's form, with
     a warning: to load it takes ``trust=True``.
@@ -72,17 +75,18 @@ def save_model(
     :param normalizer: what the model was trained under; default: that of its environment
     """
     normalizer = normalizer or model.get_vec_normalize_env()
-    _write_normalizer(normalizer, folder)
-    try:
-        safe = express(model)
-    except NotExpressibleError as error:
-        _warn_of_pickles(folder / MODEL_FILE, error)
-        with atomic_write(folder / MODEL_FILE) as file:
-            model.save(file, include=())  # type: ignore[arg-type]  # SB3 takes open files, whatever their class
-    else:
-        with atomic_write(folder / MODEL_FILE) as file:
-            safe.write(file)  # type: ignore[arg-type]
-    write_json(folder / RUN_FILE, {**run, "normalized": normalizer is not None})
+    with transaction(folder):
+        _write_normalizer(normalizer, folder)
+        try:
+            safe = express(model)
+        except NotExpressibleError as error:
+            _warn_of_pickles(folder / MODEL_FILE, error)
+            with atomic_write(folder / MODEL_FILE) as file:
+                model.save(file, include=())  # type: ignore[arg-type]  # SB3 takes open files, whatever their class
+        else:
+            with atomic_write(folder / MODEL_FILE) as file:
+                safe.write(file)  # type: ignore[arg-type]
+        write_json(folder / RUN_FILE, {**run, "normalized": normalizer is not None})
     return folder / MODEL_FILE
 
 
@@ -96,13 +100,15 @@ def load_model(source: str | Path, device: str = "cpu", trust: bool = False) -> 
     :param device: of the model
     :param trust: load files that hold pickled code, too, and run it
     :raises UntrustedError: if the model, or its normaliser, holds pickled code, and ``trust`` is false
-    :raises ValueError: if there is no such file, it is damaged, or its algorithm is unknown
+    :raises ValueError: if there is no such file, it is damaged, its algorithm is unknown, or it lies in the
+        folder of a run whose files do not belong together
     """
     algorithm, path = _split(str(source))
     if path.is_dir():
         path = path / MODEL_FILE
     if not path.is_file():
         raise ValueError(f"model {path}: no such file")
+    check_manifest(path.parent, path.name)
     run = read_run(path.parent)
     if not zipfile.is_zipfile(path):
         raise ValueError(f"model {path}: not a whole model: no zip file")

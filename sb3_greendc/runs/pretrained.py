@@ -35,7 +35,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 import greendc
 from greendc.config import nearest, require
 from sb3_greendc.core.algorithms import algorithm_class
-from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.files import atomic_write, sweep, write_json
 from sb3_greendc.core.tensor_files import (
     LARGEST_HEADER,
     TensorInfo,
@@ -220,6 +220,7 @@ def write_release(folder: Path, model: BaseAlgorithm, release: Release, card: st
             raise ValueError(f"tensor {key!r}: has values that are not finite")
     data = tensors_to_bytes(tensors)
     folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
     with atomic_write(folder / TENSORS_FILE) as file:
         file.write(data)
     with atomic_write(folder / CARD_FILE) as file:

@@ -155,8 +155,8 @@ def train(
     """Train and save the model; after Ctrl-C the model so far is saved.
 
     :param run: what :func:`prepare` returns
-    :param out: folder of ``model.zip``, ``run.json``, ``progress.csv`` and, for models trained under
-        ``VecNormalize``, ``normalizer.json``
+    :param out: folder of ``model.zip``, ``run.json``, ``MANIFEST.json``, ``progress.csv`` and, for models
+        trained under ``VecNormalize``, ``normalizer.json``
     :param progress: show a progress bar
     :param formats: SB3's logger formats: ``csv``, ``stdout``, ``tensorboard``
     :param checkpointing: what :func:`open_checkpoints` returns

@@ -37,7 +37,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnvWrapper
 
-from sb3_greendc.runs.checkpoints import Pickled
+from sb3_greendc.runs.checkpoints import State
 from sb3_greendc.runs.run_logger import RunLogger
 
 _NOT_OF_THE_MODEL = ("_logger", "_custom_logger")
@@ -53,7 +53,7 @@ def require_resumable(model: BaseAlgorithm) -> None:
         )
 
 
-def pickle_state(model: BaseAlgorithm, callbacks: Sequence[BaseCallback] = ()) -> Pickled:
+def pickle_state(model: BaseAlgorithm, callbacks: Sequence[BaseCallback] = ()) -> State:
     """Return the state of training; to be called in ``on_rollout_start``.
 
     :param model: the model in training
@@ -74,7 +74,7 @@ def pickle_state(model: BaseAlgorithm, callbacks: Sequence[BaseCallback] = ()) -
     except Exception as error:  # whatever the objects' own methods raise
         reason = (str(error).splitlines() or [""])[0]
         raise pickle.PicklingError(f"{type(error).__name__}: {reason}") from error
-    return Pickled(file.getvalue(), [buffer.raw() for buffer in buffers])
+    return State(file.getvalue(), [buffer.raw() for buffer in buffers])
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Resumption:
     :raises ValueError: if the state cannot be unpickled, say by another version of a library
     """
 
-    def __init__(self, model: BaseAlgorithm, state: Pickled) -> None:
+    def __init__(self, model: BaseAlgorithm, state: State) -> None:
         try:
             saved = _Unpickler(io.BytesIO(state.data), model, state.arrays).load()
         except Exception as error:  # whatever the classes' own methods raise

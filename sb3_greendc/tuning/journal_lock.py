@@ -20,7 +20,7 @@ from pathlib import Path
 
 from optuna.storages.journal import JournalFileSymlinkLock
 
-from sb3_greendc.tuning import claims
+from sb3_greendc.core import ownership
 
 if sys.platform != "win32":
     import fcntl
@@ -51,7 +51,7 @@ class JournalLock(JournalFileSymlinkLock):
 
         :raises OSError: if links cannot be made there
         """
-        mine = json.dumps({**claims.claim(), "lock": uuid.uuid4().hex})
+        mine = json.dumps({**ownership.claim(), "lock": uuid.uuid4().hex})
         pause, seen, since = 0.001, "", time.monotonic()
         while True:
             try:
@@ -129,4 +129,4 @@ def _is_dead(holder: str) -> bool:
         claimed = json.loads(holder)
     except ValueError:  # made by Optuna's own lock, which names nobody
         return False
-    return isinstance(claimed, dict) and claims.is_dead(claimed)
+    return isinstance(claimed, dict) and ownership.is_dead(claimed)

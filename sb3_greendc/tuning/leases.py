@@ -21,7 +21,7 @@ import optuna
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from sb3_greendc.tuning import claims
+from sb3_greendc.core import ownership
 
 LEASE = "lease"
 """User attribute of a trial: ``{"host": ..., "pid": ..., "time": ...}`` of its worker's last renewal."""
@@ -94,7 +94,7 @@ def has_run_out(trial: FrozenTrial, seconds: float = SECONDS) -> bool:
     if claim is None:  # its worker has only just begun, or died at once
         assert trial.datetime_start is not None
         return (datetime.datetime.now() - trial.datetime_start).total_seconds() > seconds
-    return claims.is_dead(claim) or time.time() - claim["time"] > seconds
+    return ownership.is_dead(claim) or time.time() - claim["time"] > seconds
 
 
 def close(study: optuna.Study, trial: FrozenTrial, lost: bool) -> bool:
@@ -129,4 +129,4 @@ def _was_left_between(trial: FrozenTrial, seconds: float) -> bool:
 
 
 def _claim() -> dict[str, Any]:
-    return {**claims.claim(), "time": time.time()}
+    return {**ownership.claim(), "time": time.time()}

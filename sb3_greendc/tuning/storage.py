@@ -38,9 +38,8 @@ def open_storage(url: str) -> BaseStorage:
             return _open_proxy(url.removeprefix(GRPC))
         return _open_database(_database_url(url))
     except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        message = f"storage {url}: cannot be reached: {reason}"
-        raise ConnectionError(without_secrets(message)) from error
+        reason = without_secrets(" ".join(str(error.__cause__ or error).split()), url)
+        raise ConnectionError(f"storage {without_secrets(url)}: cannot be reached: {reason}") from error
 
 
 def absolute(url: str) -> str:
@@ -84,7 +83,7 @@ def _open_proxy(address: str) -> BaseStorage:
 def _database_url(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except sqlalchemy.exc.ArgumentError as error:
+    except (sqlalchemy.exc.ArgumentError, ValueError) as error:  # the latter of a port that is none
         raise ValueError(f"storage {without_secrets(url)!r}: must be {_FORMS}") from error
     if parsed.drivername in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
@@ -92,7 +91,7 @@ def _database_url(url: str) -> URL:
 
 
 def _open_database(url: URL) -> BaseStorage:
-    shown = without_secrets(url.render_as_string())
+    shown = without_secrets(url.render_as_string(hide_password=False))
     connect_args = {"connect_timeout": _TIMEOUT} if url.drivername.startswith("postgresql") else {}
     engine = {"connect_args": connect_args, "pool_pre_ping": True}
     for attempts_left in reversed(range(5)):

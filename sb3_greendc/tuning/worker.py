@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import optuna
 from optuna.trial import TrialState
@@ -24,7 +24,7 @@ class Order:
     :param lease_seconds: how long a worker's lease lasts
     """
 
-    storage: str
+    storage: str = field(repr=False)
     study: str
     total: int
     lease_seconds: float = leases.SECONDS

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,17 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from sb3_greendc.cli.train import main
 from sb3_greendc.runs import checkpoints
-from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, Pickled
+from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, State
 from sb3_greendc.runs.chunk_store import ChunkStore
+from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.runs.training_state import Resumption, pickle_state
 
 WHO = {"algorithm": "ppo", "hyperparameters": {"gamma": 0.9}}
 
 
-def state(value: int, size: int = 1000) -> Pickled:
-    return Pickled(bytes([value]) * 100, [memoryview(bytearray([value]) * size)])
+def state(value: int, size: int = 1000) -> State:
+    return State(bytes([value]) * 100, [memoryview(bytearray([value]) * size)])
 
 
 def content(folder: CheckpointFolder) -> dict[str, bytes]:
@@ -57,7 +59,7 @@ class TestFolder:
         folder = CheckpointFolder(tmp_path)
         noise = np.random.default_rng(0).bytes(3000)
         arrays = [memoryview(noise), memoryview(b""), memoryview(bytearray(2000)), memoryview(b"few")]
-        folder.write(7, WHO, {"torch": "2"}, Pickled(b"pickle", arrays))
+        folder.write(7, WHO, {"torch": "2"}, State(b"pickle", arrays))
         read = folder.latest(WHO, pytest.fail)
         assert read is not None
         assert (read.step, read.identity, read.versions) == (7, WHO, {"torch": "2"})
@@ -140,6 +142,72 @@ class TestFolder:
         assert len(list(tmp_path.iterdir())) == 4
         assert all(path.stat().st_mtime_ns == time for path, time in times.items())
         assert store.get(more, len(changed)) == changed
+
+    @pytest.mark.parametrize("process", ["another", "the same"])
+    @pytest.mark.parametrize("damage", ["short", "bit", "empty", "other"])
+    def test_a_damaged_chunk_is_written_again(self, tmp_path: Path, process: str, damage: str) -> None:
+        store = ChunkStore(tmp_path)
+        array = np.random.default_rng(0).bytes(3 << 23)
+        names = store.put(memoryview(array))
+        chunk = tmp_path / names[1]
+        whole = chunk.read_bytes()
+        bad = {
+            "short": whole[:-1],
+            "bit": b"r" + bytes([whole[1] ^ 1]) + whole[2:],
+            "empty": b"",
+            "other": b"r",
+        }
+        chunk.write_bytes(bad[damage])
+        os.utime(chunk, ns=(1, 1))
+        other = ChunkStore(tmp_path) if process == "another" else store
+        assert other.put(memoryview(array)) == names
+        assert chunk.read_bytes() == whole
+        assert ChunkStore(tmp_path).get(names, len(array)) == array
+
+    def test_a_chunk_is_read_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        array = np.random.default_rng(0).bytes(1000)
+        names = ChunkStore(tmp_path).put(memoryview(array))
+        store = ChunkStore(tmp_path)
+        read: list[Path] = []
+        original = Path.read_bytes
+        monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), original(path))[1])
+        for _ in range(3):
+            assert store.put(memoryview(array)) == names
+        assert read == [tmp_path / names[0]]
+
+    @pytest.mark.parametrize("part", ["chunk", "file"])
+    def test_what_the_disk_spoils_is_noticed_at_once(
+        self, folder: CheckpointFolder, part: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The checkpoints before it stay the last two."""
+        before = [path.read_bytes() for path in folder.paths()]
+        replace = os.replace
+
+        def spoils(source: str, target: Path) -> None:
+            if (target.suffix == ".ckpt") == (part == "file"):
+                content = Path(source).read_bytes()
+                Path(source).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+            replace(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", spoils)
+            with pytest.raises(CheckpointError, match="what was written is read otherwise"):
+                folder.write(4, WHO, {}, state(4))
+        assert [path.read_bytes() for path in folder.paths()] == before
+        folder.write(5, WHO, {}, state(5))
+        read = folder.latest(WHO, pytest.fail)
+        assert read is not None
+        assert read.step == 5
+
+    def test_a_later_damaged_one_does_not_take_the_place_of_a_whole_one(
+        self, folder: CheckpointFolder
+    ) -> None:
+        """A run that went back to step 2 writes at other steps: those are its last two."""
+        newest = folder.paths()[0]
+        newest.write_bytes(b"")
+        newest.rename(folder.folder / "step_000000000009.ckpt")
+        folder.write(4, WHO, {}, state(4))
+        assert [path.name[-6:] for path in folder.paths()] == ["4.ckpt", "2.ckpt"]
 
     def test_clear(self, folder: CheckpointFolder) -> None:
         (folder.folder / ".step_000000000009.ckpt.torn").touch()
@@ -237,6 +305,60 @@ class TestCommand:
         assert main([*RUN, "--out", str(cut), "--resume"]) == 0
         assert "done before" in capsys.readouterr().out
         assert (cut / "model.zip").read_bytes() == model
+
+    @pytest.mark.parametrize("left", ["no record", "other record", "damaged", "unfinished"])
+    def test_resume_where_saving_was_cut_off(
+        self, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The checkpoints are whole: what else lies there, of this run or of one before, is replaced."""
+        whole, cut = tmp_path / "whole", tmp_path / "cut"
+        assert main([*RUN, "--out", str(whole)]) == 0
+        self.cut(cut, monkeypatch)
+        names = ["model.zip"] if left == "no record" else ["model.zip", "run.json", "MANIFEST.json"]
+        for name in names:
+            (cut / name).write_bytes((whole / name).read_bytes())
+        if left == "other record":
+            record = json.loads((whole / "run.json").read_text())
+            (cut / "run.json").write_text(json.dumps({**record, "seed": 99}))
+        if left == "damaged":
+            (cut / "model.zip").write_bytes(b"")
+        if left == "unfinished":
+            manifest = json.loads((cut / "MANIFEST.json").read_text())
+            (cut / "MANIFEST.json").write_text(json.dumps({**manifest, "finished": False}))
+        capsys.readouterr()
+        assert main([*RUN, "--out", str(cut), "--resume"]) == 0
+        assert "going on from step 128" in capsys.readouterr().out
+        assert same(*(tensors_of(load_model(out).model) for out in (whole, cut)))
+
+    def test_overwrite_without_checkpoints_removes_those_of_the_old_run(self, tmp_path: Path) -> None:
+        assert main([*RUN, "--out", str(tmp_path)]) == 0
+        assert main([*RUN[:-2], "--out", str(tmp_path), "--overwrite", "--seed", "4"]) == 0
+        assert not (tmp_path / "checkpoints").exists()
+
+    def test_what_cannot_be_checkpointed_overwrites_nothing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main([*RUN, "--out", str(tmp_path)]) == 0
+        before = content(CheckpointFolder(tmp_path))
+        ars = ["--algo", "ars", "--env", "VCC-2019", "--out", str(tmp_path), "--checkpoint-every", "9"]
+        assert "ARS cannot be checkpointed" in self.error([*ars, "--overwrite"], capsys)
+        assert content(CheckpointFolder(tmp_path)) == before
+
+    def test_a_second_writer_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Whatever it wants there, and before it changes anything; afterwards the folder is free."""
+        out = tmp_path / "seed_3"
+        with locked(out):
+            before = content(CheckpointFolder(tmp_path))
+            for more in ([], ["--resume"], ["--overwrite"], ["--seeds", "3", "--out", str(tmp_path)]):
+                err = self.error([*RUN, "--out", str(out), *more], capsys)
+                assert f"in use by process {os.getpid()} on {socket.gethostname()}, since 20" in err
+            assert content(CheckpointFolder(tmp_path)) == before
+        assert main([*RUN, "--out", str(out)]) == 0
+
+    def test_bad_input_leaves_no_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        out = tmp_path / "runs" / "new"
+        self.error([*RUN, "--out", str(out), "--hparams", "gama=0.9"], capsys)
+        assert not (tmp_path / "runs").exists()
 
     def test_not_another_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

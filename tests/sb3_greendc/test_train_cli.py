@@ -42,7 +42,12 @@ def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "ppo on Toy-v1: 100 steps in 2 environments, seed 5" in said
     assert "training split: split=train" in said
-    assert sorted(path.name for path in out.iterdir()) == ["model.zip", "progress.csv", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "MANIFEST.json",
+        "model.zip",
+        "progress.csv",
+        "run.json",
+    ]
     record = json.loads((out / "run.json").read_text())
     assert record["algorithm"] == "ppo"
     assert record["env_id"] == "Toy-v1"

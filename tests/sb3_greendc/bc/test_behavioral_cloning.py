@@ -254,7 +254,8 @@ def test_command(data: OfflineDataset, tmp_path: Path, capsys: pytest.CaptureFix
     assert "maskable_ppo, epoch 1 of 1" in said and "agreement on 2 fresh episodes" in said
     table = pd.read_csv(out / "agreement.csv")
     assert set(table["policy"]) == {"clone", "hvf"} and set(table["heuristic"]) == {"hvf"}
-    assert {"model.zip", "run.json", "history.csv", "agreement.csv"} == {path.name for path in out.iterdir()}
+    written = {"model.zip", "run.json", "MANIFEST.json", "history.csv", "agreement.csv"}
+    assert {path.name for path in out.iterdir()} == written
     record = json.loads((out / "run.json").read_text())
     assert record["algorithm"] == "maskable_ppo" and record["env_id"] == "ResourcePool-10-v0"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,10 @@ from toy_data import toy_dataset
 
 from sb3_greendc.cli.train import main
 from sb3_greendc.crr import CRR
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.runs.checkpoints import CheckpointFolder
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.trees import unpack_tree
 
 SMALL = ["batch_size=16", "policy_kwargs={net_arch: [16]}"]
 
@@ -48,29 +54,111 @@ def test_trains_and_records(data: Path) -> None:
     assert float(rows[-1]["time/total_timesteps"]) == 30
 
 
-def test_resumes_exactly(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert main(arguments(data, "whole")) == 0
-    every = ["--checkpoint-every", "10"]
+class KilledError(Exception):
+    """Ends a run in this process, without anything being saved."""
 
-    class KilledError(Exception):
-        pass
 
+EVERY = ["--checkpoint-every", "10"]
+
+
+def killed_at(step: int, data: Path, monkeypatch: pytest.MonkeyPatch, out_name: str = "cut") -> Path:
+    """Start a run that ends after so many steps, and return the folder of its checkpoints."""
     train = CRR.train
 
     def dies(self: CRR, gradient_steps: int) -> None:
-        if self.num_timesteps == 23:
+        if self.num_timesteps == step:
             raise KilledError
         train(self, gradient_steps)
 
     with monkeypatch.context() as patched:
         patched.setattr(CRR, "train", dies)
         with pytest.raises(KilledError):
-            main([*arguments(data, "cut"), *every])
-    checkpoint = data.parent / "cut" / "checkpoint.zip"
-    assert CRR.load(checkpoint, device="cpu").num_timesteps == 20
-    assert main([*arguments(data, "cut"), *every, "--resume"]) == 0
+            main([*arguments(data, out_name), *EVERY])
+    return data.parent / out_name / "checkpoints"
+
+
+def log_of(run: Path) -> list[dict[str, str]]:
+    rows = csv.DictReader((run / "progress.csv").open())
+    return [{key: row[key] for key in sorted(row) if key not in CLOCKS} for row in rows]
+
+
+CLOCKS = ("time/fps", "time/time_elapsed")
+
+
+@pytest.mark.parametrize("log_interval", [1000, 20, 7])
+@pytest.mark.parametrize("hparams", [[], ["weight_mode=exp"], ["weight_mode=bc"]])
+def test_resumes_exactly(
+    data: Path,
+    log_interval: int,
+    hparams: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Weights and log, whose running means go over the checkpoint or end right at it."""
+    learn = CRR.learn
+    monkeypatch.setattr(CRR, "learn", lambda *given, **more: learn(*given, **more, log_interval=log_interval))
+    monkeypatch.setitem(globals(), "SMALL", [*SMALL, *hparams])
+    assert main([*arguments(data, "whole"), *EVERY]) == 0
+    folder = killed_at(23, data, monkeypatch)
+    assert [path.name for path in CheckpointFolder(folder).paths()] == [
+        "step_000000000020.ckpt",
+        "step_000000000010.ckpt",
+    ]
+    assert main([*arguments(data, "cut"), *EVERY, "--resume"]) == 0
+    assert "going on from step 20" in capsys.readouterr().out
+    whole, cut = (data.parent / name for name in ("whole", "cut"))
+    ours, theirs = (parameters_of(run / "model.zip") for run in (whole, cut))
+    assert all(th.equal(ours[name], theirs[name]) for name in ours)
+    assert log_of(whole) == log_of(cut)
+    assert len(log_of(whole)) == 30 // log_interval + (30 % log_interval > 0)
+    model = (cut / "model.zip").read_bytes()
+    assert main([*arguments(data, "cut"), *EVERY, "--resume"]) == 0
+    assert "done before" in capsys.readouterr().out
+    assert (cut / "model.zip").read_bytes() == model
+
+
+def test_a_damaged_checkpoint_is_passed_over(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments(data, "whole"), *EVERY]) == 0
+    newest = CheckpointFolder(killed_at(23, data, monkeypatch)).paths()[0]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    assert main([*arguments(data, "cut"), *EVERY, "--resume"]) == 0
+    said = capsys.readouterr().out
+    assert "step_000000000020.ckpt is damaged" in said
+    assert "going on from step 10" in said
     whole, cut = (parameters_of(data.parent / name / "model.zip") for name in ("whole", "cut"))
     assert all(th.equal(whole[name], cut[name]) for name in whole)
+
+
+def test_checkpoints_are_not_unpickled(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CheckpointFolder(killed_at(23, data, monkeypatch))
+    monkeypatch.setattr(pickle, "loads", None)
+    monkeypatch.setattr(pickle, "load", None)
+    monkeypatch.setattr(pickle, "Unpickler", None)
+    checkpoint = folder.latest(
+        json.loads(folder.paths()[0].read_bytes().partition(b"\n")[0])["identity"], print
+    )
+    assert checkpoint is not None
+    assert set(unpack_tree(checkpoint.state)) >= {"parameters", "history", "log"}
+
+
+def test_other_data_are_refused(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same file by another name goes on; another file by the same name does not."""
+    killed_at(23, data, monkeypatch)
+    kept = data.read_bytes()
+    changed = OfflineDataset.load(data)
+    changed.rewards[3] += 1.0
+    changed.save(data)
+    with pytest.raises(SystemExit):
+        main([*arguments(data, "cut"), *EVERY, "--resume"])
+    assert "is of another run: data_checksum: " in capsys.readouterr().err
+    moved = data.with_name("moved.npz")
+    moved.write_bytes(kept)
+    assert main([*arguments(moved, "cut"), *EVERY, "--resume"]) == 0
+    assert "going on from step 20" in capsys.readouterr().out
 
 
 def test_interrupted_runs_are_saved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,22 +218,31 @@ def test_wrong_options(data: Path, more: list[str], message: str, capsys: pytest
     assert message in capsys.readouterr().err
 
 
-def test_a_finished_run_and_a_checkpoint_of_another_are_kept(
-    data: Path, capsys: pytest.CaptureFixture[str]
+def test_a_finished_run_and_checkpoints_of_another_are_kept(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    every = ["--checkpoint-every", "10"]
-    assert main([*arguments(data), *every]) == 0
-    before = (data.parent / "run" / "model.zip").read_bytes()
-    for more, message in [
-        ([], "has a model.zip already"),
-        ([*every, "--resume", "--seed", "1"], "another run"),
+    assert main([*arguments(data), *EVERY]) == 0
+    killed_at(23, data, monkeypatch)
+    before = {path: path.read_bytes() for path in data.parent.rglob("*") if path.is_file()}
+    for name, more, message in [
+        ("run", [], "has a model.zip already"),
+        ("run", [*EVERY, "--resume", "--seed", "1"], "another run: seed: 0 there, 1 here"),
+        ("cut", [], "--resume goes on from them"),
+        ("cut", [*EVERY, "--resume", "--seed", "1"], "another run: seed: 0 there, 1 here"),
     ]:
         with pytest.raises(SystemExit):
-            main([*arguments(data), *more])
+            main([*arguments(data, name), *more])
         assert message in capsys.readouterr().err
-    assert (data.parent / "run" / "model.zip").read_bytes() == before
-    checkpoint = data.parent / "run" / "checkpoint.zip"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-50])
-    with pytest.raises(SystemExit):
-        main([*arguments(data), *every, "--resume"])
-    assert "not a whole checkpoint" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in data.parent.rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk_is_one_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert main([*arguments(data), *EVERY]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "step_000000000010.ckpt: No space left on device" in line

@@ -209,3 +209,12 @@ def test_two_hundred_thousand_transitions_a_minute() -> None:
     started = time.process_time()
     collect(["sjf", "hvf"], "ResourcePool-20", 20_000)
     assert time.process_time() - started < 6.0
+
+
+@pytest.mark.usefixtures("toy")
+def test_leftovers_of_a_killed_command_are_swept(tmp_path: Path) -> None:
+    left = tmp_path / ".x.npz.abc.part"
+    left.write_bytes(b"half")
+    options = ["--env", "Toy", "--policies", "all", "--transitions", "20", "--no-progress"]
+    assert main([*options, "--out", str(tmp_path / "x.npz")]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]

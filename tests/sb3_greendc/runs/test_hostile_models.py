@@ -196,7 +196,8 @@ def test_a_normalizer_comes_back_exactly(tmp_path: Path) -> None:
     trained = model(normalize=True)
     trained.learn(16)
     save_model(trained, tmp_path, RECORD)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MODEL_FILE, NORMALIZER_FILE, "run.json"]
+    files = ["MANIFEST.json", MODEL_FILE, NORMALIZER_FILE, "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
     own, loaded = trained.get_vec_normalize_env(), load_model(tmp_path).normalizer
     assert own is not None and loaded is not None
     assert vars(loaded.ret_rms) == vars(own.ret_rms)

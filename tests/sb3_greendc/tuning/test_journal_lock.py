@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sb3_greendc.tuning import claims
+from sb3_greendc.core import ownership
 from sb3_greendc.tuning.journal_lock import JournalLock
 
 DIE_WITH_IT = (
@@ -28,7 +28,7 @@ def journal(tmp_path: Path) -> Path:
 
 def hold(journal: Path, **changes: object) -> None:
     """Leave a lock of this process, its claim changed so."""
-    os.symlink(json.dumps({**claims.claim(), "lock": "x", **changes}), f"{journal}.lock")
+    os.symlink(json.dumps({**ownership.claim(), "lock": "x", **changes}), f"{journal}.lock")
 
 
 def dead_pid() -> int:

@@ -10,7 +10,6 @@ import optuna
 import pytest
 from tuning_cases import journal
 
-from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning.storage import absolute, open_storage
 
 
@@ -104,5 +103,17 @@ def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert absolute(url) == url
 
 
-def test_passwords_are_not_shown() -> None:
-    assert without_secrets("postgresql://tuner:secret@host/tuning") == "postgresql://tuner:***@host/tuning"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "grpc://tuner:s3cret@somewhere",
+        "journl://tuner:s3cret@somewhere/x",
+        "postgresql://tuner:s3cret@somewhere:port/x",
+        "oracle+cx_oracle://tuner:s3cret@127.0.0.1/tuning",
+        "postgresql://127.0.0.1:{port}/tuning?user=tuner&password=s3cret",
+    ],
+)
+def test_errors_show_no_password(url: str) -> None:
+    with pytest.raises((ValueError, ImportError, ConnectionError), match=r"^storage ") as caught:
+        open_storage(url.format(port=free_port()))
+    assert "s3cret" not in str(caught.value)

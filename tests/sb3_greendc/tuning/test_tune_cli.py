@@ -20,8 +20,10 @@ from tuning_cases import OPTIONS, counted, find, journal, results, search
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
 from sb3_greendc.core import yaml
+from sb3_greendc.core.engine import TaskError
 from sb3_greendc.runs.models import load_model
-from sb3_greendc.tuning import report, training, worker
+from sb3_greendc.tuning import Order, report, study, training, worker
+from sb3_greendc.tuning import search as search_module
 from sb3_greendc.tuning.leases import LEASE, RETRY_OF
 from sb3_greendc.tuning.storage import open_storage
 
@@ -82,6 +84,50 @@ def test_search_from_beginning_to_end(
     assert main([*OPTIONS, "--trials", "3", "--write-zoo"]) == 0
     assert "wrote no block: the settings of the file are better" in capsys.readouterr().out
     assert (folder / "ppo.yml").read_text() == text
+
+
+def test_password_is_nowhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither in what is printed nor in any file: report, record of the model, hyperparameters, figures."""
+    url = "postgresql://user:s3cret@host/db"
+    kept = open_storage(journal(folder / "journal.log"))
+    monkeypatch.setattr(study, "open_storage", lambda _: kept)
+    (folder / "ppo.yml").write_text("default:\n  policy: MlpPolicy\n  n_timesteps: 5000\n")
+    monkeypatch.setenv("GREENDC_ZOO", str(folder))
+    monkeypatch.setattr(search_module, "map_tasks", lambda f, tasks, *_: [f(task) for task in tasks])
+    monkeypatch.setattr(report, "map_tasks", lambda f, tasks: [f(task) for task in tasks])
+    options = [*OPTIONS, "--trials", "2", "--write-zoo", "--storage", url, "--out", "out"]
+    monkeypatch.setattr(sys, "argv", ["tune.py", *options])
+    assert main(options) == 0
+    said = capsys.readouterr()
+    assert "in postgresql://user:***@host/db" in said.out
+    records = [json.loads((folder / "out" / name).read_text()) for name in ("report.json", "best/run.json")]
+    assert all("--storage 'postgresql://user:***@host/db'" in record["command"] for record in records)
+    assert "postgresql://user:***@host/db" in (folder / "ppo.yml").read_text()
+    written = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(written) > 8
+    assert [path for path in written if b"s3cret" in path.read_bytes()] == []
+    assert "s3cret" not in said.out + said.err
+
+
+def test_password_is_not_in_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "postgresql://user:s3cret@host/db"
+    with pytest.raises(SystemExit):
+        main(["--env", "VCC-2021", "--storag", "x", "--strage", url])
+    assert "postgresql://user:***@host/db" in capsys.readouterr().err
+
+    def gone(*_: object) -> None:
+        raise TaskError(0, Order(url, "small", 2), f"ConnectionError: {url} is gone, so is 's3cret'")
+
+    monkeypatch.setattr(study, "open_storage", lambda _: open_storage("sqlite://"))
+    monkeypatch.setattr(tune, "run_search", gone)
+    assert main([*OPTIONS, "--storage", url]) == 1
+    said = capsys.readouterr()
+    assert "is gone" in said.err
+    assert "s3cret" not in said.out + said.err
 
 
 def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
