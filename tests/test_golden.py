@@ -61,14 +61,14 @@ def test_shipped_policies_have_the_logits_of_the_record():
 
 
 def test_a_renamed_key_changes_no_digest_and_a_changed_value_does(monkeypatch):
-    monkeypatch.setitem(names.KEYS, "lookahead", "outlook")
-    values = {"outlook": np.arange(3.0), "mask": [True, None, "x"], "t": 1.5}
+    monkeypatch.setitem(names.KEYS, "lookahead", "lookahead")
+    values = {"lookahead": np.arange(3.0), "mask": [True, None, "x"], "t": 1.5}
     renamed = {"t": 9.0, "mask": [True, None, "x"], "lookahead": np.arange(3.0)}
     assert digest_of(values) == digest_of(renamed)
     for other in (
-        {**values, "outlook": np.arange(3.0).view(np.int64)},
-        {**values, "outlook": np.arange(3.0)[:, None]},
-        {**values, "outlook": np.array([0.0, 1.0, np.nextafter(2.0, 3.0)])},
+        {**values, "lookahead": np.arange(3.0).view(np.int64)},
+        {**values, "lookahead": np.arange(3.0)[:, None]},
+        {**values, "lookahead": np.array([0.0, 1.0, np.nextafter(2.0, 3.0)])},
         {**values, "mask": [True, "x", None]},
         {**values, "more": 1},
     ):
@@ -76,20 +76,20 @@ def test_a_renamed_key_changes_no_digest_and_a_changed_value_does(monkeypatch):
 
 
 def test_options_are_tried_by_their_newer_names(monkeypatch):
-    monkeypatch.setitem(names.OPTIONS, "outlook", ("lookahead", "ahead"))
+    monkeypatch.setitem(names.OPTIONS, "lookahead", ("lookahead", "ahead"))
 
-    def old(*, outlook, units=1):
-        return outlook, units
+    def old(*, lookahead, units=1):
+        return lookahead, units
 
     def new(*, ahead, units=1):
         return ahead, units
 
-    assert names.call(old, outlook=3) == (3, 1)
-    assert names.call(new, outlook=3, units=2) == (3, 2)
-    with pytest.raises(TypeError, match="outlook"):
-        names.call(new, outlook=3, unit=2)
+    assert names.call(old, lookahead=3) == (3, 1)
+    assert names.call(new, lookahead=3, units=2) == (3, 2)
+    with pytest.raises(TypeError, match="lookahead"):
+        names.call(new, lookahead=3, unit=2)
     with pytest.raises(TypeError, match="bad"):
-        names.call(lambda outlook: (_ for _ in ()).throw(TypeError("bad")).send(None), outlook=1)
+        names.call(lambda lookahead: (_ for _ in ()).throw(TypeError("bad")).send(None), lookahead=1)
 
 
 def test_places_are_tried_in_turn(monkeypatch):

@@ -1,4 +1,4 @@
-"""Going on from a cloned or taught network under another algorithm, whose critics are still to be trained."""
+"""Going on from a cloned or distilled policy under another algorithm, whose critics are untrained."""
 
 from __future__ import annotations
 

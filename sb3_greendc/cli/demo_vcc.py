@@ -116,14 +116,14 @@ def _write_figures(out: Path, summary: pd.DataFrame) -> None:
 
 def week_of(model: Path, period: Period = PERIODS[-1], first_day: int = 6, seed: int = 10_000) -> Figure:
     """Draw a week of a trained model's decisions: VCC, load, queue and emissions."""
-    from sb3_greendc.evaluation.policy_sources import contestants
+    from sb3_greendc.evaluation.policy_sources import policy_sources
 
     env = make_vec_env(period.env_id, 1, seed=seed, month=period.month)
     assert isinstance(env, SimulatorVecEnv)
     assert isinstance(env.simulator, VCCSimulator)
-    (contestant,) = contestants({LEARNER: str(model)}, period.env_id)
-    acting_env = contestant.enter(env)
-    policy = contestant.policy_for(acting_env)
+    (source,) = policy_sources({LEARNER: str(model)}, period.env_id)
+    acting_env = source.prepare_env(env)
+    policy = source.policy_for(acting_env)
     observation = acting_env.reset()
     first = layout.DAY * first_day
     for _ in range(first + WEEK):

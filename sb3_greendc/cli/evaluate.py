@@ -147,7 +147,7 @@ def _check_metrics(metrics: Sequence[str], evaluation: Evaluation) -> None:
 def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()}
     policies: dict[str, list[str]] = {}
-    for one in evaluations[0].contestants:
+    for one in evaluations[0].sources:
         policies.setdefault(one.name, []).append(one.source)
     return {**provenance(), "options": given, "policies": policies}
 

@@ -17,7 +17,7 @@ from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure
-from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, contestants
+from sb3_greendc.evaluation.policy_sources import ModelSource, PolicySource, policy_sources
 from sb3_greendc.experiments.episodes import HEURISTICS
 from sb3_greendc.experiments.planners import (
     distilled,
@@ -68,19 +68,21 @@ def build_parser() -> argparse.ArgumentParser:
     divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
     divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
 
-    taught = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
-    taught.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
-    taught.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
-    taught.add_argument("--futures", type=whole_number, default=32, help="of the teacher's rollouts")
-    taught.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
-    taught.add_argument(
+    distilled = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
+    distilled.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
+    distilled.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
+    distilled.add_argument("--futures", type=whole_number, default=32, help="of the teacher's rollouts")
+    distilled.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
+    distilled.add_argument(
         "--episodes", type=whole_number, default=256, help="held-out, of each load; a quarter on 50 units"
     )
-    taught.add_argument("--models", type=Path, required=True, help="folder of the networks")
+    distilled.add_argument("--models", type=Path, required=True, help="folder of the networks")
 
     informed = add("foresight", "what knowing the arrivals of the next steps is worth", _foresight)
     informed.add_argument("--loads", type=float, nargs="+", default=list(foresight.LOADS))
-    informed.add_argument("--told", type=int, nargs="+", default=list(foresight.TOLD), metavar="STEPS")
+    informed.add_argument(
+        "--known-arrivals", type=int, nargs="+", default=list(foresight.KNOWN_ARRIVALS), metavar="STEPS"
+    )
     informed.add_argument("--episodes", type=whole_number, default=256, help="of each load")
     informed.add_argument("--env", default=ENV_ID, metavar="ID", help="default: %(default)s")
     informed.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="environment settings")
@@ -95,7 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
-    for study in (by_load, exact, large, divided, taught, informed, curves):
+    for study in (by_load, exact, large, divided, distilled, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
     drawn = add("figure", "draw what `loads`, `optimum` and `divisible` wrote", _figure)
@@ -127,20 +129,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what cannot be read before anything runs."""
-    named: list[Contestant] = []
+    named: list[PolicySource] = []
     if getattr(options, "policies", None):
-        named += contestants(options.policies, ENV_ID, options.trust)
+        named += policy_sources(options.policies, ENV_ID, options.trust)
     if getattr(options, "model", None):
-        named += contestants({loads.LEARNED: options.model}, ENV_ID, options.trust)
+        named += policy_sources({loads.LEARNED: options.model}, ENV_ID, options.trust)
     for one in named:
-        if isinstance(one, ModelContestant):
+        if isinstance(one, ModelSource):
             load_model(one.path, trust=one.trust)
     for load in getattr(options, "loads", ()):
         if not load >= 0:
             raise ValueError(f"--loads {load}: must be 0 or more")
-    for told in getattr(options, "told", ()):
-        if told < 0:
-            raise ValueError(f"--told {told}: must be 0 or more steps")
+    for known_arrivals in getattr(options, "known_arrivals", ()):
+        if known_arrivals < 0:
+            raise ValueError(f"--known-arrivals {known_arrivals}: must be 0 or more steps")
     if options.study == "foresight":
         settings = yaml.parse_assignments(options.set, "--set")
         make_vec_env(options.env, 1, **{**settings, "offered_load": options.loads[0]}).close()
@@ -179,7 +181,12 @@ def _distill(options: argparse.Namespace) -> str:
 def _foresight(options: argparse.Namespace) -> str:
     settings = yaml.parse_assignments(options.set, "--set")
     table = foresight.study(
-        options.loads, sorted(set(options.told)), options.episodes, options.env, settings, options.rivals
+        options.loads,
+        sorted(set(options.known_arrivals)),
+        options.episodes,
+        options.env,
+        settings,
+        options.rivals,
     )
     return _keep(table, options.out, foresight.describe)
 

@@ -27,11 +27,11 @@ from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.evaluation.tables import number, summary_tables
-from sb3_greendc.experiments.experiment import taught_view
+from sb3_greendc.experiments.distillation import MIN_QOS_CHOICES, Distillation, require_same_spaces
+from sb3_greendc.experiments.experiment import student_view
 from sb3_greendc.experiments.runner import run_tasks
 from sb3_greendc.experiments.store import Store
-from sb3_greendc.experiments.tasks import Item, Problem
-from sb3_greendc.experiments.teaching import FLOORS, Teaching, require_same_spaces
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import SavedModel, load_model
 from sb3_greendc.runs.pretrained import (
@@ -54,14 +54,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--futures", type=whole_number, default=16, help="of the rollouts that teach")
     parser.add_argument(
-        "--floors",
+        "--min-qos",
         type=float,
         nargs="+",
-        default=list(FLOORS),
+        default=list(MIN_QOS_CHOICES),
         help="of those rollouts: QoS values below which their heuristic starts no job; the best one is taken",
     )
     parser.add_argument(
-        "--lessons",
+        "--training-tasks",
         nargs="+",
         metavar="KEY=VALUE[,KEY=VALUE]",
         help="teach it in several settings of the first environment, equal shares each, and judge it in each "
@@ -93,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         default=Path("runs/release"),
-        help="where taught networks are kept: the same command judges them without teaching them again "
+        help="where distilled policies are kept: the same command judges them without distilling them again "
         "(default: %(default)s)",
     )
     return parser
@@ -105,25 +105,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     with one_line_errors("release"):
         require_release_name(options.name)
-        if options.lessons and not options.teach:
-            raise ValueError("--lessons: is what --teach teaches; a saved model has had its own")
+        if options.training_tasks and not options.teach:
+            raise ValueError("--training-tasks: is what --teach teaches; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
         own = load_model(options.model, trust=options.trust) if options.model else None
         own_env = describe(own, options.name, options.serves).env_id if own else None
         cases = judged_in(options, env_kwargs, own_env)
-        for env_id, settings in cases:  # what is wrong with them shows before hours of teaching, not after
+        for (
+            env_id,
+            settings,
+        ) in cases:  # what is wrong with them shows before hours of distillation, not after
             make_vec_env(env_id, 1, **settings).close()
             if options.baselines:
                 Evaluation(
                     options.baselines, env_id, options.episodes, options.seed, settings, trust=options.trust
                 )
-        teaching = teaching_of(options, env_kwargs) if options.teach else None
+        distillation = distillation_of(options, env_kwargs) if options.teach else None
     console = Console()
     try:
-        if teaching:
+        if distillation:
             store = Store(options.out)
-            run_tasks([Item(teaching)], store, "serial", None, Console(quiet=options.no_progress))
-            own = taught(store.folder(teaching), options, env_kwargs, arguments)
+            run_tasks([Item(distillation)], store, "serial", None, Console(quiet=options.no_progress))
+            own = distilled(store.folder(distillation), options, env_kwargs, arguments)
         assert own is not None  # argparse wants one of --model and --teach
         folder, results = judge(own, options, cases)
     except TaskError as error:
@@ -132,16 +135,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on, with the network if it was taught by then")
         return INTERRUPTED
-    for problem, part in results.groupby("problem", sort=False):
-        for table in summary_tables(_summary(part), str(problem), console.width):
+    for scenario, part in results.groupby("scenario", sort=False):
+        for table in summary_tables(_summary(part), str(scenario), console.width):
             console.print(table)
     console.print(f"written: {folder}")
     return 0
 
 
-def read_lessons(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the settings of ``--lessons``; the card has a table for each."""
-    return [yaml.parse_assignments(one.split(","), "--lessons") for one in options.lessons or []]
+def read_training_tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the settings of ``--training-tasks``; the card has a table for each."""
+    return [
+        yaml.parse_assignments(one.split(","), "--training-tasks") for one in options.training_tasks or []
+    ]
 
 
 def judged_in(
@@ -159,30 +164,35 @@ def judged_in(
         raise ValueError("--teach: needs --env, the environment that is taught")
     return [
         *((env_id, {**env_kwargs}) for env_id in env_ids),
-        *((env_ids[0], {**env_kwargs, **lesson}) for lesson in read_lessons(options)),
+        *((env_ids[0], {**env_kwargs, **training_task}) for training_task in read_training_tasks(options)),
     ]
 
 
-def teaching_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> Teaching:
+def distillation_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> Distillation:
     """Return the task that teaches a network as experiments do.
 
     :param options: of the command
     :param env_kwargs: keyword arguments of the environment
-    :raises ValueError: for lessons whose spaces differ
+    :raises ValueError: for training tasks whose spaces differ
     """
-    problem = Problem(greendc.resolve_env_id(options.env[0]), env_kwargs)
-    view = taught_view(problem)
-    lessons = [problem.with_kwargs(**view, **one) for one in read_lessons(options) or [{}]]
-    require_same_spaces(lessons)
-    return Teaching(
-        tuple(lessons), options.teach, options.futures, epochs=10, seed=0, floors=tuple(options.floors)
+    scenario = Scenario(greendc.resolve_env_id(options.env[0]), env_kwargs)
+    view = student_view(scenario)
+    training_tasks = [scenario.with_kwargs(**view, **one) for one in read_training_tasks(options) or [{}]]
+    require_same_spaces(training_tasks)
+    return Distillation(
+        tuple(training_tasks),
+        options.teach,
+        options.futures,
+        epochs=10,
+        seed=0,
+        min_qos_choices=tuple(options.min_qos),
     )
 
 
-def taught(
+def distilled(
     folder: Path, options: argparse.Namespace, env_kwargs: Mapping[str, Any], arguments: Sequence[str]
 ) -> SavedModel:
-    """Return the network that was taught, with the record of a run.
+    """Return the distilled policy, with the record of a run.
 
     :param folder: of the finished task
     :param options: of the command
@@ -191,8 +201,8 @@ def taught(
     """
     saved = load_model(folder)
     env_id = saved.run["env_id"]
-    view = taught_view(Problem(env_id, env_kwargs))
-    # The steps that are passed over in teaching have one valid action: nothing that policies need to know.
+    view = student_view(Scenario(env_id, env_kwargs))
+    # The steps that are skipped in distillation have one valid action: nothing that policies need to know.
     del view["skip_forced"]
     record = {
         "env_kwargs": {**env_kwargs, **view},
@@ -217,7 +227,7 @@ def judge(
     :param saved: the model with the record of its run
     :param options: of the command
     :param cases: environments of the card's tables with their settings
-    :return: the release's folder, and the episodes with a column ``problem``
+    :return: the release's folder, and the episodes with a column ``scenario``
     """
     release = replace(describe(saved, options.name, options.serves), scales=options.scales)
     folder = pretrained_directory() / options.name
@@ -231,7 +241,7 @@ def judge(
         method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
         progress = not options.no_progress
         part = add_share_of_bound(one.run(progress), method, settings, progress=progress)
-        parts.append(part.assign(problem=f"`{one.env_id}`{_given(settings)}"))
+        parts.append(part.assign(scenario=f"`{one.env_id}`{_given(settings)}"))
     results = pd.concat(parts)
     write_release(folder, saved.model, release, write_card(release, saved.run, results, options.notes))
     return folder, results
@@ -273,7 +283,7 @@ def write_card(
 
     :param release: the description
     :param run: the record of the training run
-    :param results: episodes of the policy and of baselines, with a column ``problem``
+    :param results: episodes of the policy and of baselines, with a column ``scenario``
     :param notes: limits of use
     """
     lines = [
@@ -295,8 +305,8 @@ def write_card(
         "environment's own mask.",
         "",
     ]
-    for problem, part in results.groupby("problem", sort=False):
-        lines += [str(problem), "", *_markdown(_summary(part)), ""]
+    for scenario, part in results.groupby("scenario", sort=False):
+        lines += [str(scenario), "", *_markdown(_summary(part)), ""]
     if notes:
         lines += ["## Limits", "", notes, ""]
     made = provenance()
@@ -320,8 +330,8 @@ def _usage(release: Release) -> list[str]:
 
 
 def _training(run: Mapping[str, Any]) -> str:
-    if "taught" in run:
-        return f"taught {run['taught']}"
+    if "distilled" in run:
+        return f"taught {run['distilled']}"
     return f"trained for {run.get('trained_timesteps', run.get('timesteps', 0)):,} steps"
 
 

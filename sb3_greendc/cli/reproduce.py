@@ -19,13 +19,13 @@ from sb3_greendc.core.engine import ENGINES, TaskError, processors
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, unique_tasks
+from sb3_greendc.experiments.distilled import Evaluation
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, unique_tasks
 from sb3_greendc.experiments.pages import margins
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate, run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Task
-from sb3_greendc.experiments.taught import Trial
 from sb3_greendc.experiments.training import Training
 
 TASKS = "tasks"
@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="N",
-        help="training seeds, in place of the form's own number; of single learners: 'taught network=10'",
+        help="training seeds, in place of the budget's own number; of single learners: 'distilled policy=10'",
     )
     parser.add_argument("--job-log", help="SWF log for experiments on the HPC log (default: a model of one)")
     _add_common_options(parser, "--jobs", "--workers")
@@ -100,26 +100,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
-        form = Form(options.quick, seeds, options.job_log, by_learner, options.rollouts)
+        budget = Budget(options.quick, seeds, options.job_log, by_learner, options.rollouts)
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
-        if form.job_log is not None and not Path(form.job_log).is_file():
-            raise ValueError(f"--job-log {form.job_log}: no such file")
-        items = [item for experiment in experiments for item in experiment.items(form)]
+        if budget.job_log is not None and not Path(budget.job_log).is_file():
+            raise ValueError(f"--job-log {budget.job_log}: no such file")
+        items = [item for experiment in experiments for item in experiment.items(budget)]
         check_learners(by_learner, items)
     store = Store(options.out / TASKS)
     said = ", ".join(experiment.name for experiment in experiments)
-    console.print(f"[bold]{said}[/bold], {form.name} form")
+    console.print(f"[bold]{said}[/bold], {budget.name} budget")
     failed = _run(items, store, options, console)
     if failed is not None:
         return failed
     for experiment in experiments:
-        _show(experiment, form, store, options.out / experiment.name, console)
+        _show(experiment, budget, store, options.out / experiment.name, console)
     return 0
 
 
 def parse_seeds(given: Sequence[str]) -> tuple[int | None, dict[str, int]]:
-    """Return the number of training seeds, and those of single learners: ``3 "taught network=10"``.
+    """Return the number of training seeds, and those of single learners: ``3 "distilled policy=10"``.
 
     :raises ValueError: for anything but whole numbers above 0, each learner's once
     """
@@ -149,23 +149,23 @@ def check_learners(names: Collection[str], items: Sequence[Item]) -> None:
 
 def _my_site(options: argparse.Namespace) -> int:
     """Run ``reproduce my-site``, whose inputs are the user's."""
-    form, console = Form(options.quick, options.seeds, rollouts=options.rollouts), Console()
+    budget, console = Budget(options.quick, options.seeds, rollouts=options.rollouts), Console()
     folder = options.out / my_site.NAME
     with one_line_errors("reproduce"):
         site = my_site.prepare_site(options, folder / "inputs")
         experiment = my_site.site_experiment(site)
-        items = experiment.items(form)
-        make_vec_env(site.problem.env_id, 1, **site.problem.env_kwargs).close()
+        items = experiment.items(budget)
+        make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
     for name, fact in site.facts.items():
         console.print(f"{name}: {fact}")
     store = Store(options.out / TASKS)
     failed = _run(items, store, options, console)
     if failed is not None:
         return failed
-    analysis = _show(experiment, form, store, folder, console)
-    judged = [item.task for item in items if isinstance(item.task, Training | Trial)]
+    analysis = _show(experiment, budget, store, folder, console)
+    judged = [item.task for item in items if isinstance(item.task, Training | Evaluation)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
-    model: Task = best.teaching if isinstance(best, Trial) else best
+    model: Task = best.distillation if isinstance(best, Evaluation) else best
     command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
     console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
     return 0
@@ -184,8 +184,8 @@ def _run(items: Sequence[Item], store: Store, options: argparse.Namespace, conso
     return None
 
 
-def _show(experiment: Experiment, form: Form, store: Store, folder: Path, console: Console) -> Analysis:
-    analysis = write_analysis(experiment, form, store, folder)
+def _show(experiment: Experiment, budget: Budget, store: Store, folder: Path, console: Console) -> Analysis:
+    analysis = write_analysis(experiment, budget, store, folder)
     if "comparison" in analysis.tables:
         console.print(
             _table(margins(analysis.tables["comparison"]), f"{experiment.name}: {experiment.title}")
@@ -218,7 +218,7 @@ def _listing(workers: int) -> Table:
     for name in experiment_names():
         experiment = load_experiment(name)
         times = [
-            duration(estimate(unique_tasks(experiment.items(Form(quick))), workers))
+            duration(estimate(unique_tasks(experiment.items(Budget(quick))), workers))
             for quick in (True, False)
         ]
         table.add_row(name, experiment.title, *times)

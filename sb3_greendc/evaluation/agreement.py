@@ -19,7 +19,7 @@ from greendc.config import require
 from sb3_greendc.bc.scores import JOBS, state_scores, tie_sets
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.policy_sources import Contestant, Policy, contestants, takes_masks
+from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, policy_sources, takes_masks
 
 FRESH_SEED = 1_000_000
 """Far from the seeds of training data."""
@@ -70,9 +70,9 @@ def agreement(
     require(0 < confidence < 1, "confidence", confidence, "between 0 and 1")
     env_id = greendc.resolve_env_id(env_id)
     kwargs = dict(env_kwargs or {})
-    actors = {_label(actor): actor for actor in contestants(policies, env_id)}
+    actors = {_label(actor): actor for actor in policy_sources(policies, env_id)}
     rows: list[dict[str, Any]] = []
-    for driver in tqdm(contestants(heuristics, env_id), disable=not progress, unit="heuristic"):
+    for driver in tqdm(policy_sources(heuristics, env_id), disable=not progress, unit="heuristic"):
         env = make_vec_env(env_id, n_episodes, **kwargs)
         try:
             by_policy = _drive(driver, actors, env, seed)
@@ -84,7 +84,7 @@ def agreement(
 
 
 def _drive(
-    driver: Contestant, actors: Mapping[str, Contestant], env: VecEnv, seed: int
+    driver: PolicySource, actors: Mapping[str, PolicySource], env: VecEnv, seed: int
 ) -> dict[str, NDArray[np.float64]]:
     """Run one episode in each environment; return for each policy ``(n_episodes, 8)`` sums of scores."""
     if not isinstance(env.action_space, spaces.Discrete):
@@ -111,11 +111,11 @@ def _drive(
 class _Actor:
     """A policy in a batch of environments: what it sees, and its memory."""
 
-    def __init__(self, contestant: Contestant, env: VecEnv) -> None:
-        seen = contestant.enter(env)
-        self.policy: Any = contestant.policy_for(seen)
+    def __init__(self, source: PolicySource, env: VecEnv) -> None:
+        seen = source.prepare_env(env)
+        self.policy: Any = source.policy_for(seen)
         if getattr(self.policy, "scope", None) == "queue":
-            raise ValueError(f"policy {contestant.name!r} places jobs itself: its actions say nothing")
+            raise ValueError(f"policy {source.name!r} places jobs itself: its actions say nothing")
         self._normalizer = seen if isinstance(seen, VecNormalize) else None
         self._takes_masks = takes_masks(self.policy)
         self._state: Any = None
@@ -168,5 +168,5 @@ def _rows(heuristic: str, policy: str, sums: NDArray[np.float64], confidence: fl
     return rows
 
 
-def _label(actor: Contestant) -> str:
+def _label(actor: PolicySource) -> str:
     return actor.name if actor.run == 0 else f"{actor.name} ({actor.run})"

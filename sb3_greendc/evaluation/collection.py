@@ -19,7 +19,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.recorder import Recorder
-from sb3_greendc.evaluation.policy_sources import Contestant, Policy, contestants, takes_masks
+from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, policy_sources, takes_masks
 
 LABELS = ("advantages",)
 """What policies may be asked for beside their actions."""
@@ -74,18 +74,18 @@ class Collection:
             "at least the number of policies",
         )
         for actor in actors:
-            env = actor.enter(self._make_env(1))
+            env = actor.prepare_env(self._make_env(1))
             policy = actor.policy_for(env)
             for label in self.labels:
                 if not hasattr(policy, label):
                     raise ValueError(f"label {label!r}: policy {actor.name!r} has no {label}")
             env.close()
 
-    def actors(self) -> list[Contestant]:
+    def actors(self) -> list[PolicySource]:
         """Return the policies, each with its name."""
         if not self.policies:
             raise ValueError("policies: none given")
-        found = contestants(self.policies, self.env_id, self.trust)
+        found = policy_sources(self.policies, self.env_id, self.trust)
         names = [actor.name for actor in found]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -117,10 +117,12 @@ class Collection:
         }
         return recorder.finish([actor.name for actor in actors], metadata)
 
-    def _run_policy(self, k: int, actor: Contestant, share: int, recorder: Recorder, bar: tqdm[Any]) -> None:
+    def _run_policy(
+        self, k: int, actor: PolicySource, share: int, recorder: Recorder, bar: tqdm[Any]
+    ) -> None:
         n_envs = min(self.n_envs, share)
         raw = self._make_env(n_envs)
-        seen = actor.enter(raw)
+        seen = actor.prepare_env(raw)
         normalizer = seen if isinstance(seen, VecNormalize) else None
         policy: Any = actor.policy_for(seen)
         seed = self.seed + k * self.n_envs

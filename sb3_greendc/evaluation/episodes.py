@@ -15,7 +15,13 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.vec_env import VecEnv
 
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.policy_sources import Considers, Contestant, Predictor, needs_masks, takes_masks
+from sb3_greendc.evaluation.policy_sources import (
+    PolicySource,
+    Predictor,
+    ReadsOthers,
+    needs_masks,
+    takes_masks,
+)
 
 Recording: TypeAlias = "list[NDArray[Any]]"
 """What a policy did: for each environment of a batch its actions, ``(steps, *action_space.shape)``."""
@@ -25,7 +31,7 @@ Recording: TypeAlias = "list[NDArray[Any]]"
 class Batch:
     """Episodes of one run of a policy, as other processes can be sent them.
 
-    :param contestant: the policy
+    :param source: the policy
     :param env_id: the environment, with its version
     :param first: number of the first episode
     :param n_episodes: how many, side by side
@@ -36,7 +42,7 @@ class Batch:
     :param recordings: what others did in these episodes, for a policy that considers it
     """
 
-    contestant: Contestant
+    source: PolicySource
     env_id: str
     first: int
     n_episodes: int
@@ -61,13 +67,13 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     :param batch: what to run
     :param on_step: called after each step with the number of steps so far
     """
-    env_kwargs = {**batch.env_kwargs, **batch.contestant.choice}
-    env = batch.contestant.enter(make_vec_env(batch.env_id, batch.n_episodes, **env_kwargs))
+    env_kwargs = {**batch.env_kwargs, **batch.source.choice}
+    env = batch.source.prepare_env(make_vec_env(batch.env_id, batch.n_episodes, **env_kwargs))
     actions: Recording | None = [] if batch.record else None
     try:
         with _seeded_sampling(None if batch.deterministic else batch.seed):
-            policy = batch.contestant.policy_for(env)
-            if isinstance(policy, Considers):
+            policy = batch.source.policy_for(env)
+            if isinstance(policy, ReadsOthers):
                 for recording in batch.recordings:
                     policy.consider(recording)
             episodes = run_episodes(policy, env, batch.seed, batch.deterministic, on_step, actions)

@@ -18,7 +18,7 @@ from greendc.config import require
 from sb3_greendc.core.engine import map_tasks
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.episodes import Batch, BatchResult, Recording, run_batch, run_episodes
-from sb3_greendc.evaluation.policy_sources import Considers, Contestant, Policy, contestants
+from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, ReadsOthers, policy_sources
 
 __all__ = ["Evaluation", "evaluate", "run_episodes", "run_evaluations"]
 
@@ -44,7 +44,7 @@ def evaluate(
     policies are compared pair by pair. The episodes of a policy run as one batch. Returns are those of
     the environment itself, also for models trained under ``VecNormalize``, whose normaliser is applied
     to what they observe. Policies that take action masks get them. Policies that want to know what the
-    others did (:class:`~sb3_greendc.evaluation.policy_sources.Considers`) run after them.
+    others did (:class:`~sb3_greendc.evaluation.policy_sources.ReadsOthers`) run after them.
 
     :param policies: policies, or a mapping that gives each its name in the table; a list in it, or a
         pattern that several saved models fit, is several runs of one policy
@@ -95,16 +95,16 @@ class Evaluation:
         self.env_kwargs = dict(env_kwargs or {})
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
-        self.contestants = contestants(policies, self.env_id, trust)
+        self.sources = policy_sources(policies, self.env_id, trust)
         with contextlib.closing(make_vec_env(self.env_id, 1, **self.env_kwargs)) as env:
             self.metrics = _metrics_of(env)
-        self._considers = [self._check(one) for one in self.contestants]
+        self._reads_others = [self._check(one) for one in self.sources]
 
-    def _check(self, one: Contestant) -> bool:
+    def _check(self, one: PolicySource) -> bool:
         """Raise ``ValueError`` unless a policy fits what it acts in; tell whether it shows its thoughts."""
         env = make_vec_env(self.env_id, 1, **{**self.env_kwargs, **one.choice})
         with contextlib.closing(env):
-            return isinstance(one.policy_for(one.enter(env)), Considers)
+            return isinstance(one.policy_for(one.prepare_env(env)), ReadsOthers)
 
     def run(
         self,
@@ -118,22 +118,22 @@ class Evaluation:
 
     def batches(self) -> tuple[list[Batch], list[bool]]:
         """Return all batches in the order of the table, and which of them come after the others."""
-        record = any(self._considers)
+        record = any(self._reads_others)
         batches, last = [], []
-        for contestant, considers in zip(self.contestants, self._considers, strict=True):
+        for source, reads_others in zip(self.sources, self._reads_others, strict=True):
             for first in range(0, self.n_episodes, self.batch_size):
                 batch = Batch(
-                    contestant,
+                    source,
                     self.env_id,
                     first,
                     min(self.batch_size, self.n_episodes - first),
                     self.seed + first,
                     self.env_kwargs,
                     self.deterministic,
-                    record=record and not considers,
+                    record=record and not reads_others,
                 )
                 batches.append(batch)
-                last.append(considers)
+                last.append(reads_others)
         return batches, last
 
 
@@ -179,7 +179,7 @@ def _run(
     """Run batches with an engine; within this process the bar shows each step."""
 
     def run_and_show(batch: Batch) -> BatchResult:
-        bar.set_description(batch.contestant.name)
+        bar.set_description(batch.source.name)
         return run_batch(batch, _show_steps(bar))
 
     def count(_: int, result: BatchResult) -> None:
@@ -209,7 +209,7 @@ def _recordings(
 def _table(batches: Sequence[Batch], results: Mapping[int, BatchResult]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for index, batch in enumerate(batches):
-        head = {"policy": batch.contestant.name, "run": batch.contestant.run, "env_id": batch.env_id}
+        head = {"policy": batch.source.name, "run": batch.source.run, "env_id": batch.env_id}
         for k, episode in enumerate(results[index].episodes):
             rows.append({**head, "episode": batch.first + k, "seed": batch.seed + k, **episode})
     return pd.DataFrame(rows)
@@ -225,12 +225,12 @@ def _metrics_of(env: VecEnv) -> tuple[str, ...] | None:
 
 
 def _check_that_they_travel(batches: Sequence[Batch]) -> None:
-    for contestant in {id(batch.contestant): batch.contestant for batch in batches}.values():
+    for source in {id(batch.source): batch.source for batch in batches}.values():
         try:
-            pickle.dumps(contestant)
+            pickle.dumps(source)
         except Exception as error:  # whatever an object's own code raises
             raise ValueError(
-                f"policy {contestant.name!r} cannot be sent to other processes ({error}): give the path of "
+                f"policy {source.name!r} cannot be sent to other processes ({error}): give the path of "
                 "a saved model, or use engine 'serial'"
             ) from error
 

@@ -51,7 +51,7 @@ class Predictor(Protocol):
 
 
 @runtime_checkable
-class Considers(Protocol):
+class ReadsOthers(Protocol):
     """A policy that wants to know what the others did in its episodes, such as ``best_known``."""
 
     def consider(self, actions: Sequence[NDArray[Any]]) -> None:
@@ -64,7 +64,7 @@ that several runs fit), ``"pretrained"``, or an object with ``predict``."""
 
 
 @dataclass(frozen=True)
-class Contestant(abc.ABC):
+class PolicySource(abc.ABC):
     """A policy, or one run of it, with a name.
 
     :param name: what tables call it
@@ -79,7 +79,7 @@ class Contestant(abc.ABC):
         """Keyword arguments of the environment that say what this policy chooses from, and sees."""
         return {}
 
-    def enter(self, env: VecEnv) -> VecEnv:
+    def prepare_env(self, env: VecEnv) -> VecEnv:
         """Return the environment as this policy sees it.
 
         :raises ValueError: if its spaces are others than the policy's, or it lacks the masks that the
@@ -98,7 +98,7 @@ class Contestant(abc.ABC):
 
 
 @dataclass(frozen=True)
-class BaselineContestant(Contestant):
+class BaselineSource(PolicySource):
     """A baseline, made anew for each batch.
 
     :param spec: which, with its options
@@ -125,7 +125,7 @@ class BaselineContestant(Contestant):
 
 
 @dataclass(frozen=True)
-class ObjectContestant(Contestant):
+class ObjectSource(PolicySource):
     """An object with ``predict``, such as a model in memory.
 
     :param policy: the object
@@ -133,7 +133,7 @@ class ObjectContestant(Contestant):
 
     policy: Predictor
 
-    def enter(self, env: VecEnv) -> VecEnv:
+    def prepare_env(self, env: VecEnv) -> VecEnv:
         """Check spaces and masks, and normalise observations as in the model's training."""
         _check(self.name, self.policy, env, needs_masks(self.policy))
         normalizer = self.policy.get_vec_normalize_env() if isinstance(self.policy, BaseAlgorithm) else None
@@ -150,7 +150,7 @@ class ObjectContestant(Contestant):
 
 
 @dataclass(frozen=True)
-class ModelContestant(Contestant):
+class ModelSource(PolicySource):
     """A saved model. Other processes are sent its path, and load it themselves.
 
     :param path: of its zip file or its run's folder
@@ -172,7 +172,7 @@ class ModelContestant(Contestant):
         """Leave the loaded model behind."""
         return {key: value for key, value in vars(self).items() if key != "saved"}
 
-    def enter(self, env: VecEnv) -> VecEnv:
+    def prepare_env(self, env: VecEnv) -> VecEnv:
         """Check spaces and masks, and normalise observations as in the model's training."""
         saved = self.saved
         masked = needs_masks(saved.model) or (
@@ -192,7 +192,7 @@ class ModelContestant(Contestant):
 
 
 @dataclass(frozen=True)
-class PretrainedContestant(Contestant):
+class PretrainedSource(PolicySource):
     """A trained policy that ships with the package. It chooses from, and sees, what it did in training.
 
     :param release: its name, or an environment id that it serves
@@ -214,7 +214,7 @@ class PretrainedContestant(Contestant):
         """Leave the loaded model behind."""
         return {key: value for key, value in vars(self).items() if key != "model"}
 
-    def enter(self, env: VecEnv) -> VecEnv:
+    def prepare_env(self, env: VecEnv) -> VecEnv:
         """Check spaces and masks."""
         _check(self.name, self.model, env, needs_masks(self.model))
         return env
@@ -229,9 +229,9 @@ class PretrainedContestant(Contestant):
         return f"{PRETRAINED}:{self.release}"
 
 
-def contestants(
+def policy_sources(
     policies: Mapping[str, Policy | Sequence[Policy]] | Sequence[Policy], env_id: str, trust: bool = False
-) -> list[Contestant]:
+) -> list[PolicySource]:
     """Return each policy with its name, and each run of those that have several.
 
     The name is the key in a mapping, what stands before ``=`` in ``NAME=SOURCE``, the text as it was given,
@@ -257,7 +257,7 @@ def contestants(
                 f"policies: {', '.join(map(repr, twice))} given twice; NAME=POLICY names them apart"
             )
         named = dict(pairs)
-    return [one for name, policy in named.items() for one in _contestants(name, policy, env_id, trust)]
+    return [one for name, policy in named.items() for one in _policy_sources(name, policy, env_id, trust)]
 
 
 def takes_masks(policy: Predictor) -> bool:
@@ -283,10 +283,12 @@ def _name(policy: Policy) -> tuple[str, Policy]:
     return (str(policy) if isinstance(policy, Path) else type(policy).__name__), policy
 
 
-def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str, trust: bool) -> list[Contestant]:
+def _policy_sources(
+    name: str, policy: Policy | Sequence[Policy], env_id: str, trust: bool
+) -> list[PolicySource]:
     """Return the runs of one policy, numbered from 0."""
     runs = list(policy) if isinstance(policy, list | tuple) else [policy]
-    found: list[Contestant] = []
+    found: list[PolicySource] = []
     for one in runs:
         found += _runs(name, one, env_id, len(found), trust)
     if not found:
@@ -294,21 +296,21 @@ def _contestants(name: str, policy: Policy | Sequence[Policy], env_id: str, trus
     return found
 
 
-def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[Contestant]:
+def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[PolicySource]:
     if isinstance(policy, Path):
-        return [ModelContestant(name, first, str(policy), trust)]
+        return [ModelSource(name, first, str(policy), trust)]
     if isinstance(policy, str):
         family = greendc.family(env_id)
         known = baselines.names(family, hindsight=True) if family is not None else ()
         spec = parse_source(policy, known, env_id)
         if isinstance(spec, BaselineSpec):
-            return [BaselineContestant(name, first, spec)]
+            return [BaselineSource(name, first, spec)]
         if isinstance(spec, PretrainedSpec):
-            return [PretrainedContestant(name, first, _known_release(spec.name))]
-        return [ModelContestant(name, run, path, trust) for run, path in enumerate(spec.paths, first)]
+            return [PretrainedSource(name, first, _known_release(spec.name))]
+        return [ModelSource(name, run, path, trust) for run, path in enumerate(spec.paths, first)]
     if not isinstance(policy, Predictor):
         raise ValueError(f"policy {name!r} of {type(policy).__name__} has no predict method")
-    return [ObjectContestant(name, first, policy)]
+    return [ObjectSource(name, first, policy)]
 
 
 def _known_release(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A distilled network as what rollouts know beforehand: its logits, read as values of actions."""
+"""A distilled policy as what rollouts know beforehand: its logits, read as values of actions."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
 
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
     :param simulator: that it is for
-    :raises ValueError: if there is no such model, no planner has taught it, it does not fit, or it was
-        trained with another mask or outlook
+    :raises ValueError: if there is no such model, no planner taught it, it does not fit, or it was
+        trained with another mask or lookahead
     """
     if not isinstance(simulator, ResourcePoolSimulator):
         raise ValueError(f"prior={source!r}: there are rollouts only for resource pools")
@@ -60,7 +60,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
         found = release_for(release or "ResourcePool")
         model: Any = load_pretrained(found.name)
         if found.logit_scale is None:
-            raise ValueError(f"prior={source!r}: no planner has taught it, so its logits are no values")
+            raise ValueError(f"prior={source!r}: no planner taught it, so its logits are no values")
         scale, env_kwargs = found.logit_scale, found.env_kwargs
     else:
         try:
@@ -72,7 +72,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
             ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})
-    for option in ("mask", "outlook"):
+    for option in ("mask", "lookahead"):
         trained = env_kwargs.get(option, getattr(ResourcePoolConfig, option))
         here = getattr(simulator.config, option)
         if trained != here:

@@ -13,7 +13,7 @@ from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.experiments.episodes import TEST_SEED
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 
 BOUND = "bound"
 """Its name in tables; it is no policy."""
@@ -23,26 +23,26 @@ BOUND = "bound"
 class Bounds(Task):
     """The linear programme's bound on the value of the first test episodes.
 
-    :param problem: of the resource pool
+    :param scenario: of the resource pool
     :param episodes: number of episodes
     """
 
-    problem: Problem
+    scenario: Scenario
     episodes: int
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"bounds {self.problem.env_id}"
+        return f"bounds {self.scenario.env_id}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        each = 1.2e-3 if self.problem.settings.get("suspend") else 2e-4  # a step of jobs that may be cut
-        return 1.0 + each * self.problem.episode_steps * self.episodes
+        each = 1.2e-3 if self.scenario.settings.get("suspend") else 2e-4  # a step of jobs that may be cut
+        return 1.0 + each * self.scenario.episode_steps * self.episodes
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        env = make_vec_env(self.problem.env_id, self.episodes, TEST_SEED, **self.problem.env_kwargs)
+        env = make_vec_env(self.scenario.env_id, self.episodes, TEST_SEED, **self.scenario.env_kwargs)
         env.reset()
         assert isinstance(env, SimulatorVecEnv)
         assert isinstance(env.simulator, ResourcePoolSimulator)

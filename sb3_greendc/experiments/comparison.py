@@ -16,7 +16,7 @@ from sb3_greendc.experiments.claims import BEST_OF_PAPER, Claim
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 
 VALUE = "total_job_value"
-BEST_OF_ALL = "best that does not learn"
+BEST_OF_ALL = "best non-learning baseline"
 _RESAMPLES = 4000
 
 

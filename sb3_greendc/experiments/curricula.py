@@ -7,7 +7,7 @@ pools of every length. The horizon and the number of features, which a battery c
 from __future__ import annotations
 
 from greendc.resource_pool.presets import LARGE
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 UNITS = 10
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
@@ -15,26 +15,26 @@ LOG_LOADS = (0.6, 1.0)
 LOW_POWER = {"power": "random", "power_level": 0.8}
 
 
-def synthetic(**settings: object) -> tuple[Problem, ...]:
+def synthetic(**settings: object) -> tuple[Scenario, ...]:
     """Return synthetic jobs at every load under full power, and under power that changes at every step.
 
     :param settings: keyword arguments of the environment that are not the default: a horizon
     """
-    pool = Problem(f"ResourcePool-{UNITS}", settings)
+    pool = Scenario(f"ResourcePool-{UNITS}", settings)
     return (*(pool.with_kwargs(offered_load=load) for load in LOADS), pool.with_kwargs(**LOW_POWER))
 
 
-def log(workload: str, **settings: object) -> tuple[Problem, ...]:
+def log(workload: str, **settings: object) -> tuple[Scenario, ...]:
     """Return the jobs of a log at two loads under full power.
 
     :param workload: the log
     :param settings: further keyword arguments of the environment
     """
-    pool = Problem(f"ResourcePool-{UNITS}", {"workload": workload, **settings})
+    pool = Scenario(f"ResourcePool-{UNITS}", {"workload": workload, **settings})
     return tuple(pool.with_kwargs(offered_load=load) for load in LOG_LOADS)
 
 
-def of_size(units: int) -> tuple[Problem, ...]:
+def of_size(units: int) -> tuple[Scenario, ...]:
     """Return synthetic jobs for a preset of this size, with its horizon.
 
     :param units: of ``ResourcePool-<units>``

@@ -11,30 +11,30 @@ from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import RARE_SIZES
 from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
 from sb3_greendc.experiments.episodes import PAPER, Baselines
-from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO
 from sb3_greendc.experiments.sweep import METRICS
-from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Training
 
-PROBLEM = Problem("ResourcePool-10", {"offered_load": 1.0})
+PROBLEM = Scenario("ResourcePool-10", {"offered_load": 1.0})
 LABELS = {"series": "ResourcePool-10, load 1.0", "x": 10}
 STEPS, EPISODES = 500, 128
 SHOWN = "total_job_value_ratio"
 BUDGETS = ((DISCRETE_SAC, 100_000), (MASKABLE_PPO, 500_000), (DQN, 100_000))
-"""Learners, with their decisions in the full form: MaskablePPO has about the seconds of DiscreteSAC; its
+"""Learners, with their decisions in the full budget: MaskablePPO has about the seconds of DiscreteSAC; its
 curve begins with the same number of decisions. All three act in the same environment."""
 
 LEVELS = ("hvf", "deadline_last", "deadline_never", "rollout")
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the heuristics and, for each learner, its runs."""
-    tasks = form.baselines(PROBLEM, STEPS, rollouts=True)
+    tasks = budget.baselines(PROBLEM, STEPS, rollouts=True)
     for shared, decisions in BUDGETS:
         learner = replace(shared, choice=ON_TIME, decisions=decisions)
-        tasks += form.trainings(PROBLEM, learner, form.pick(4, 6), full_seeds=5, test_steps=STEPS)
+        tasks += budget.trainings(PROBLEM, learner, budget.pick(4, 6), full_seeds=5, test_steps=STEPS)
     return labelled([_shorter(task) for task in tasks], **LABELS)
 
 
@@ -45,7 +45,7 @@ def _shorter(task: Task) -> Task:
     return replace(task, episodes=min(task.episodes, EPISODES)) if isinstance(task, Baselines) else task
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return curves, the comparison at their ends, and the first decision that passes each level."""
     rows = results.table()
     trained, baselines = rows[rows["train_seed"].notna()], rows[rows["train_seed"].isna()]

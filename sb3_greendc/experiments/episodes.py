@@ -10,8 +10,8 @@ import pandas as pd
 
 import greendc
 from sb3_greendc.evaluation.episodes import Batch, run_batch
-from sb3_greendc.evaluation.policy_sources import Policy, contestants
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.evaluation.policy_sources import Policy, policy_sources
+from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 
 TEST_SEED = 50_000
 """Seed of the first episode that policies are judged on; trainings have seeds far below."""
@@ -37,7 +37,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """The variant's name in tables: ``hvf/skip/ready``, ``density/easy/queue/preempt``."""
+        """The variant's name in tables: ``hvf/skip/ready``, ``density/easy/queue/suspend``."""
         parts = [key if value is True else str(value) for key, value in self.options.items()]
         return "/".join([self.name, *parts])
 
@@ -52,30 +52,30 @@ class Variant:
 class Baselines(Task):
     """Every variant of some baselines on the same episodes.
 
-    :param problem: what they are judged on; heuristics have the environment's ordinary mask
+    :param scenario: what they are judged on; heuristics have the environment's ordinary mask
     :param variants: the variants
     :param episodes: number of episodes; episode ``k`` is seeded :data:`TEST_SEED` ``+ k``
     """
 
-    problem: Problem
+    scenario: Scenario
     variants: tuple[Variant, ...]
     episodes: int
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"baselines {self.problem.env_id}"
+        return f"baselines {self.scenario.env_id}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        if greendc.family(self.problem.env_id) == "vcc":
+        if greendc.family(self.scenario.env_id) == "vcc":
             return 3.0 + self.episodes * len(self.variants) * _SECONDS_PER_MONTH
         futures = sum(int(variant.options.get("futures", 0)) for variant in self.variants)
         rules, plans = len(self.variants) * _SECONDS_PER_STEP, futures * _SECONDS_PER_FUTURE
-        if self.problem.has_long_queues:
+        if self.scenario.has_long_queues:
             rules, plans = rules * _LONG_QUEUES, plans * _LONG_FUTURES
-        size = 1.0 + 0.08 * self.problem.size
-        return 1.5 + self.episodes * self.problem.episode_steps * size * (rules + plans)
+        size = 1.0 + 0.08 * self.scenario.size
+        return 1.5 + self.episodes * self.scenario.episode_steps * size * (rules + plans)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -84,23 +84,23 @@ class Baselines(Task):
 
     def _play(self, variant: Variant) -> Iterator[dict[str, Any]]:
         head = {"policy": variant.label, "baseline": variant.name}
-        for row in play(variant.spec, self.problem, self.episodes):
+        for row in play(variant.spec, self.scenario, self.episodes):
             yield {**head, **row}
 
 
-def play(policy: Policy, problem: Problem, episodes: int, draws: bool = False) -> Iterator[dict[str, Any]]:
+def play(policy: Policy, scenario: Scenario, episodes: int, draws: bool = False) -> Iterator[dict[str, Any]]:
     """Play an experiment's test episodes, and return each one's metrics.
 
     :param policy: what plays
-    :param problem: what is played
+    :param scenario: what is played
     :param episodes: number of episodes
     :param draws: draw actions instead of taking the most likely ones
     """
-    env_id = greendc.resolve_env_id(problem.env_id)
-    (actor,) = contestants({"policy": policy}, env_id)
+    env_id = greendc.resolve_env_id(scenario.env_id)
+    (actor,) = policy_sources({"policy": policy}, env_id)
     for first in range(0, episodes, _BATCH):
         count = min(_BATCH, episodes - first)
-        batch = Batch(actor, env_id, first, count, TEST_SEED + first, problem.env_kwargs, not draws)
+        batch = Batch(actor, env_id, first, count, TEST_SEED + first, scenario.env_kwargs, not draws)
         for k, result in enumerate(run_batch(batch).episodes, first):
             yield {"episode": k, **result}
 
@@ -140,9 +140,9 @@ def all_variants(
     )
 
 
-def preempting_variants() -> tuple[Variant, ...]:
+def suspending_variants() -> tuple[Variant, ...]:
     """Return the heuristics that suspend jobs for others worth more, for where jobs may be suspended."""
     return tuple(
-        Variant(form.name, {**form.options, "preempt": True})
+        Variant(form.name, {**form.options, "suspend": True})
         for form in all_variants(("density", "deadline_never"), dispatches=("skip", "easy"))
     )

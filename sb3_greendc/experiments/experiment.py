@@ -11,16 +11,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.distillation import Distillation
+from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import (
     Baselines,
     all_variants,
     likely_variants,
-    preempting_variants,
+    suspending_variants,
 )
 from sb3_greendc.experiments.rollouts import DEPTH, plain, strong
-from sb3_greendc.experiments.tasks import Item, Problem, Task
-from sb3_greendc.experiments.taught import NAME, Trial
-from sb3_greendc.experiments.teaching import Teaching
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Form:
+class Budget:
     """How much of an experiment is done.
 
     :param quick: small budgets: the right shape within minutes
-    :param seeds: training seeds, in place of the form's own number
+    :param seeds: training seeds, in place of the budget's own number
     :param seeds_by_learner: the same for single learners, by name
     :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
         of such logs (Lublin and Feitelson), since the papers' log is no part of this package
@@ -48,7 +48,7 @@ class Form:
     rollouts: bool = False
 
     def pick(self, quick: T, full: T) -> T:
-        """Return one of two values, by the form."""
+        """Return one of two values, by the budget."""
         return quick if self.quick else full
 
     @property
@@ -82,31 +82,31 @@ class Form:
         return self.pick(32, 100)
 
     def labels(self, long_queues: bool) -> int:
-        """Return how many decisions a network is taught with, all lessons together.
+        """Return how many decisions a network is taught with, all training tasks together.
 
         :param long_queues: whether hundreds of jobs wait at times, which makes each of them slow
         """
         return self.pick(100_000, 400_000) if long_queues else self.pick(112_000, 560_000)
 
-    def baselines(self, problem: Problem, steps: int | None = None, rollouts: bool = False) -> list[Task]:
+    def baselines(self, scenario: Scenario, steps: int | None = None, rollouts: bool = False) -> list[Task]:
         """Return every heuristic of the resource pool in every form on the test episodes, and the bound.
 
-        :param problem: the problem
-        :param steps: steps of a test episode, in place of the form's own number
+        :param scenario: the scenario
+        :param steps: steps of a test episode, in place of the budget's own number
         :param rollouts: and the planner that tries each action in sampled futures, with the choice that the
-            taught network has
+            distilled policy has
         """
-        tested = problem.with_kwargs(episode_steps=steps or self.test_steps)
+        tested = scenario.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
-        if problem.may_suspend:
+        if scenario.may_suspend:
             # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.
-            asked_always = tested.with_kwargs(**{**taught_choice(problem), "skip_forced": False})
-            found.append(Baselines(asked_always, preempting_variants(), self.episodes))
+            asked_always = tested.with_kwargs(**{**student_choice(scenario), "skip_forced": False})
+            found.append(Baselines(asked_always, suspending_variants(), self.episodes))
         if rollouts or self.rollouts:
             # Where many jobs wait a rollout is slow: the stronger form stands for both.
-            weaker = () if problem.has_long_queues else (plain(self.futures),)
-            choosing = tested.with_kwargs(**taught_choice(problem))
+            weaker = () if scenario.has_long_queues else (plain(self.futures),)
+            choosing = tested.with_kwargs(**student_choice(scenario))
             found.append(Baselines(choosing, (*weaker, strong(self.futures)), self.episodes))
         return found
 
@@ -114,30 +114,30 @@ class Form:
         """Return the training seeds of a learner.
 
         :param learner: its name
-        :param quick: how many the quick form has by itself
-        :param full: and the full form
+        :param quick: how many the quick budget has by itself
+        :param full: and the full budget
         """
         return range(self.seeds_by_learner.get(learner) or self.seeds or self.pick(quick, full))
 
     def trainings(
         self,
-        problem: Problem,
+        scenario: Scenario,
         learner: Learner,
         checkpoints: int = 1,
         full_seeds: int = 10,
         test_steps: int | None = None,
     ) -> list[Training]:
-        """Return a learner's runs on a problem of the resource pool, one per seed.
+        """Return a learner's runs on a scenario of the resource pool, one per seed.
 
-        :param problem: the problem
+        :param scenario: the scenario
         :param learner: the learner
         :param checkpoints: how often it is judged; on a quarter of the episodes before the end
-        :param full_seeds: seeds of the full form
-        :param test_steps: steps of a test episode, in place of the form's own number
+        :param full_seeds: seeds of the full budget
+        :param test_steps: steps of a test episode, in place of the budget's own number
         """
         decisions = learner.quick_decisions if self.quick else learner.decisions
         run = Training(
-            problem,
+            scenario,
             learner,
             decisions,
             0,
@@ -150,37 +150,41 @@ class Form:
             replace(run, seed=seed) for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)
         ]
 
-    def taught(
+    def distilled(
         self,
-        problem: Problem,
-        lessons: Sequence[Problem] = (),
+        scenario: Scenario,
+        training_tasks: Sequence[Scenario] = (),
         steps: int | None = None,
         search: bool = False,
-    ) -> list[Trial]:
-        """Return the networks that rollouts teach, one per seed, on a problem of the resource pool.
+    ) -> list[Evaluation]:
+        """Return the networks that rollouts teach, one per seed, on a scenario of the resource pool.
 
-        :param problem: what they are judged on
-        :param lessons: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`; default: the
-            problem itself
-        :param steps: steps of a test episode, in place of the form's own number
+        :param scenario: what they are judged on
+        :param training_tasks: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`;
+            default: the scenario itself
+        :param steps: steps of a test episode, in place of the budget's own number
         :param search: whether they are judged with a search on top, too
         """
-        acting = problem.with_kwargs(**taught_view(problem), episode_steps=steps or self.test_steps)
+        acting = scenario.with_kwargs(**student_view(scenario), episode_steps=steps or self.test_steps)
         return [
-            Trial(self.teaching(lessons or (problem,), seed), acting, self.episodes, searching)
+            Evaluation(
+                self.distillation(training_tasks or (scenario,), seed), acting, self.episodes, searching
+            )
             for seed in self.seeds_of(NAME)
             for searching in ((None, strong(self.futures)) if search else (None,))
         ]
 
-    def teaching(self, lessons: Sequence[Problem], seed: int) -> Teaching:
+    def distillation(self, training_tasks: Sequence[Scenario], seed: int) -> Distillation:
         """Return the training of a network that rollouts teach.
 
-        :param lessons: what it is taught on
+        :param training_tasks: what it is taught on
         :param seed: number of the run
         """
-        long = any(lesson.has_long_queues for lesson in lessons)
-        return Teaching(
-            tuple(lesson.with_kwargs(**taught_view(lesson)) for lesson in lessons),
+        long = any(training_task.has_long_queues for training_task in training_tasks)
+        return Distillation(
+            tuple(
+                training_task.with_kwargs(**student_view(training_task)) for training_task in training_tasks
+            ),
             labels=self.labels(long),
             futures=self.pick(2, 8) if long else 16,
             epochs=5,
@@ -193,7 +197,7 @@ ON_TIME = {"mask": "now_on_time"}
 the environment's ordinary mask, as in the papers; jobs and power are the same."""
 
 CHOICE = {**ON_TIME, "skip_forced": True}
-"""The same, asked only where there is a choice: for networks that are taught, and for DiscreteSAC and DQN,
+"""The same, asked only where there is a choice: for distilled policies, and for DiscreteSAC and DQN,
 which learn more from fewer decisions (DiscreteSAC's value ratio after 12,000 of them at ten units and a load
 of 1: 0.628, and 0.540 without; 64 episodes, one seed). PPO, which discounts by decisions, it harms, unless
 :class:`~sb3_greendc.core.discounting.DiscountByTime` lets it discount by time."""
@@ -205,16 +209,16 @@ one step of a hundred. Heuristics on the whole queue see all of them anyway. The
 one: its weights do not know how many there are."""
 
 
-def taught_choice(problem: Problem) -> dict[str, object]:
+def student_choice(scenario: Scenario) -> dict[str, object]:
     """Return what a network that is taught chooses from.
 
-    :param problem: one that says how large its ready pool is keeps it: the figure may be about just that
+    :param scenario: one that says how large its ready pool is keeps it: the figure may be about just that
     """
-    wider = problem.has_long_queues and "ready_pool_size" not in problem.env_kwargs
+    wider = scenario.has_long_queues and "ready_pool_size" not in scenario.env_kwargs
     return {**CHOICE, **(LONG_QUEUES if wider else {})}
 
 
-OUTLOOK = {"outlook": DEPTH}
+LOOKAHEAD = {"lookahead": DEPTH}
 """What a network that is taught sees beyond what all see: what each action is worth if no more jobs came.
 What starting a job does to the others that wait is hard to read from an image; so only the jobs to come are
 left to learn about. Taught in 112,000 decisions at all loads it earns .741, .688, .627 of the value at loads
@@ -222,12 +226,12 @@ of 0.8, 1.0, 1.2 (rollouts in 32 futures .742, .688 at the first two), and .736,
 training episodes, standard error of differences .003)."""
 
 
-def taught_view(problem: Problem) -> dict[str, object]:
+def student_view(scenario: Scenario) -> dict[str, object]:
     """Return what a network that is taught chooses from, and sees.
 
-    :param problem: as for :func:`taught_choice`
+    :param scenario: as for :func:`student_choice`
     """
-    return {**taught_choice(problem), **OUTLOOK}
+    return {**student_choice(scenario), **LOOKAHEAD}
 
 
 @dataclass(frozen=True)
@@ -268,14 +272,14 @@ class Experiment:
 
     :param name: its name on the command line
     :param title: what it shows, in a line
-    :param items: gives its tasks in a form
+    :param items: gives its tasks in a budget
     :param analyze: turns results into tables and figures
     """
 
     name: str
     title: str
-    items: Callable[[Form], Sequence[Item]]
-    analyze: Callable[[Results, Form], Analysis]
+    items: Callable[[Budget], Sequence[Item]]
+    analyze: Callable[[Results, Budget], Analysis]
 
 
 def unique_tasks(items: Sequence[Item]) -> list[Task]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from greendc.resource_pool.rewards import REWARDS
-from sb3_greendc.experiments.experiment import CHOICE, LONG_QUEUES, ON_TIME, Form
+from sb3_greendc.experiments.experiment import CHOICE, LONG_QUEUES, ON_TIME, Budget
 from sb3_greendc.experiments.training import Learner
 
 MASKABLE_PPO = Learner(
@@ -103,7 +103,7 @@ SC20_A2C = Learner(
 """SC20's learner: one convolutional network over resources and jobs as one matrix, a learning rate that
 begins at 1e-3, 2.5 million steps. It discounts by time: discounting by decisions it learns to suspend jobs
 for nothing (at 100 % arrivals more than twice a step after 200,000 decisions). It chooses among as many jobs
-as a network that is taught. Tests draw its actions: the most likely ones can swap two jobs for ever, or wait
+as a distilled policy. Tests draw its actions: the most likely ones can swap two jobs for ever, or wait
 for ever, long before the policy itself does."""
 
 SC20_A2C_JOBS = replace(
@@ -120,9 +120,9 @@ SC20_A2C_JOBS = replace(
 (:class:`~greendc.resource_pool.rewards.RewardWeights`), which credits a decision when it is taken."""
 
 
-def pool_learners(form: Form) -> list[Learner]:
+def pool_learners(budget: Budget) -> list[Learner]:
     """Return the learners by trial and error of most figures, beside the network that rollouts teach.
 
-    The quick form leaves them to the figures that are about them: none of them learns as much in a minute.
+    The quick budget leaves them to the figures that are about them: none of them learns as much in a minute.
     """
-    return form.pick([], [DISCRETE_SAC, MASKABLE_PPO])
+    return budget.pick([], [DISCRETE_SAC, MASKABLE_PPO])

@@ -23,12 +23,12 @@ from greendc.traces.trace_files import UnclearTraceError
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.files import atomic_write
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.pages import markdown
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE
 
 NAME = "my-site"
@@ -83,11 +83,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 class Site:
     """Inputs in the form that the environment reads, under names that change with their content.
 
-    :param problem: the environment
+    :param scenario: the environment
     :param facts: what the report says of the inputs
     """
 
-    problem: Problem
+    scenario: Scenario
     facts: Mapping[str, str]
 
 
@@ -124,7 +124,7 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     jobs = _keep(
         options.jobs.read_bytes(), folder, "jobs", ".swf.gz" if options.jobs.suffix == ".gz" else ".swf"
     )
-    problem = Problem(
+    scenario = Scenario(
         "ResourcePool",
         {
             "workload": str(jobs),
@@ -148,7 +148,7 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
         + ("at the times of the power" if same_time else "of another time, laid onto the power's calendar")
         + f"; {_counts(carbon.counts)}",
     }
-    return Site(problem, facts)
+    return Site(scenario, facts)
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def _telling(options: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except UnclearTraceError as error:
-        raise ValueError(error.told_with(options[name] for name in error.options)) from None
+        raise ValueError(error.with_options(options[name] for name in error.options)) from None
 
 
 def lay_on(
@@ -212,10 +212,10 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def site_experiment(site: Site) -> Experiment:
     """Return the experiment on a site: every heuristic in every form, and learners."""
-    sweep = Sweep(lambda form: [Point("my site", 0.0, site.problem)], pool_learners, "")
+    sweep = Sweep(lambda budget: [Point("my site", 0.0, site.scenario)], pool_learners, "")
 
-    def analyze(results: Results, form: Form) -> Analysis:
-        analysis = sweep.analyze(results, form)
+    def analyze(results: Results, budget: Budget) -> Analysis:
+        analysis = sweep.analyze(results, budget)
         table = analysis.tables["results"]
         shown = table[table["metric"] == "total_job_value_ratio"]
         policies = list(shown["policy"].unique())

@@ -17,9 +17,9 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.evaluation.collection import collect
-from sb3_greendc.evaluation.policy_sources import contestants
+from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.experiments.episodes import TEST_SEED, play
-from sb3_greendc.experiments.tasks import Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 from sb3_greendc.runs.hyperparameters import read_hyperparameters
 from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE, save_model
 
@@ -28,18 +28,18 @@ RECORDING_SEED = 30_000
 
 
 def offline_model(
-    problem: Problem, teachers: tuple[str, ...], transitions: int, seed: int, options: Mapping[str, Any]
+    scenario: Scenario, teachers: tuple[str, ...], transitions: int, seed: int, options: Mapping[str, Any]
 ) -> CRR:
     """Record teachers and return a :class:`~sb3_greendc.crr.CRR` on what they did, not yet trained.
 
-    :param problem: what is recorded, with the environment's ordinary mask
+    :param scenario: what is recorded, with the environment's ordinary mask
     :param teachers: policies that are recorded, each an equal share
     :param transitions: transitions recorded in all
     :param seed: number of the run: another one has other data, too
     :param options: of the algorithm, written as in ``zoo_hparams/crr.yml``
     """
     first = RECORDING_SEED + 1000 * seed
-    data = collect(teachers, problem.env_id, transitions, first, env_kwargs=problem.env_kwargs)
+    data = collect(teachers, scenario.env_id, transitions, first, env_kwargs=scenario.env_kwargs)
     policy = "MultiInputPolicy" if hasattr(data.observation_space, "spaces") else "MlpPolicy"
     arguments = read_hyperparameters("crr", options).arguments
     return CRR(policy, dataset=data, seed=seed, device="cpu", **arguments)
@@ -50,26 +50,26 @@ class OfflineTraining(Task):
     """Record teachers and train :class:`~sb3_greendc.crr.CRR` on what they did.
 
     :param name: the learner's name in tables
-    :param problem: what is recorded, with the environment's ordinary mask
+    :param scenario: what is recorded, with the environment's ordinary mask
     :param teachers: policies that are recorded, each an equal share
     :param transitions: transitions recorded in all
     :param steps: gradient steps
     :param seed: number of the run: another one has other data, too
     :param episodes: test episodes
     :param options: of the algorithm, written as in ``zoo_hparams/crr.yml``
-    :param tests: other problems to judge it on, by name
+    :param tests: other scenarios to judge it on, by name
     :param agreement: measure in how many states it does what each teacher does: the teacher drives
     """
 
     name: str
-    problem: Problem
+    scenario: Scenario
     teachers: tuple[str, ...]
     transitions: int
     steps: int
     seed: int
     episodes: int
     options: Mapping[str, Any] = field(default_factory=dict)
-    tests: Mapping[str, Problem] = field(default_factory=dict)
+    tests: Mapping[str, Scenario] = field(default_factory=dict)
     agreement: bool = False
 
     @property
@@ -83,15 +83,15 @@ class OfflineTraining(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        model = offline_model(self.problem, self.teachers, self.transitions, self.seed, self.options)
+        model = offline_model(self.scenario, self.teachers, self.transitions, self.seed, self.options)
         started = time.perf_counter()
         model.learn(self.steps)
         seconds = time.perf_counter() - started
         head = {"policy": self.name, "train_seed": self.seed, "trained_decisions": self.steps}
         rows = [
             {**head, "trained_seconds": round(seconds, 2), "test": name, **row}
-            for name, problem in (self.tests or {"": self.problem}).items()
-            for row in play(model, problem, self.episodes)
+            for name, scenario in (self.tests or {"": self.scenario}).items()
+            for row in play(model, scenario, self.episodes)
         ]
         tables = {"episodes": pd.DataFrame(rows)}
         if self.agreement:
@@ -105,9 +105,9 @@ class OfflineTraining(Task):
 
     def _agreement(self, model: CRR, teacher: str, envs: int = 8) -> list[dict[str, Any]]:
         """Let the teacher play fresh episodes, and count where the model's likeliest action is the same."""
-        env_id = greendc.resolve_env_id(self.problem.env_id)
-        (actor,) = contestants({teacher: teacher}, env_id)
-        env = make_vec_env(env_id, envs, TEST_SEED, **self.problem.env_kwargs)
+        env_id = greendc.resolve_env_id(self.scenario.env_id)
+        (actor,) = policy_sources({teacher: teacher}, env_id)
+        env = make_vec_env(env_id, envs, TEST_SEED, **self.scenario.env_kwargs)
         policy = actor.policy_for(env)
         observations: Any = env.reset()
         counts = np.zeros((envs, 4))

@@ -14,11 +14,11 @@ import greendc
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.comparison import VALUE
 from sb3_greendc.experiments.episodes import play
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.offline import offline_model
 from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, HEURISTICS
-from sb3_greendc.experiments.tasks import Item, Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Item, Outcome, Scenario, Task
 
 UNITS = 20
 ONLINE_STEPS = 50_000
@@ -34,7 +34,7 @@ BOUND_PERCENT = 90.0
 class Finetuning(Task):
     """Train :class:`~sb3_greendc.crr.CRR` on recorded teachers, tune it online, and judge it along the way.
 
-    :param problem: what is recorded, played and tested
+    :param scenario: what is recorded, played and tested
     :param teachers: policies that are recorded
     :param transitions: transitions recorded in all
     :param steps: gradient steps on the data
@@ -47,7 +47,7 @@ class Finetuning(Task):
     :param online_options: of ``CRR.finetune``
     """
 
-    problem: Problem
+    scenario: Scenario
     teachers: tuple[str, ...]
     transitions: int
     steps: int
@@ -70,13 +70,13 @@ class Finetuning(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        model = offline_model(self.problem, self.teachers, self.transitions, self.seed, self.options)
+        model = offline_model(self.scenario, self.teachers, self.transitions, self.seed, self.options)
         model.learn(self.steps)
         judge = _Judge(self)
         judge.init_callback(model)
         judge.play(0)
-        env_id = greendc.resolve_env_id(self.problem.env_id)
-        env = make_vec_env(env_id, self.n_envs, self.seed, **self.problem.env_kwargs)
+        env_id = greendc.resolve_env_id(self.scenario.env_id)
+        env = make_vec_env(env_id, self.n_envs, self.seed, **self.scenario.env_kwargs)
         model.finetune(env, self.online_steps, callback=judge, **self.online_options)
         env.close()
         return Outcome({"episodes": pd.DataFrame(judge.rows)})
@@ -94,7 +94,7 @@ class _Judge(BaseCallback):
     def play(self, steps: int) -> None:
         """Play the test episodes by the policy's best actions."""
         head = {"policy": "CRR", "train_seed": self.task.seed, "online_steps": steps}
-        self.rows += [{**head, **row} for row in play(self.model, self.task.problem, self.task.episodes)]
+        self.rows += [{**head, **row} for row in play(self.model, self.task.scenario, self.task.episodes)]
 
     def _on_step(self) -> bool:
         distance = self.task.online_steps // self.task.checkpoints
@@ -104,20 +104,20 @@ class _Judge(BaseCallback):
         return True
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the runs, for data of each heuristic."""
     found: list[Item] = []
-    for heuristic in form.pick(HEURISTICS[2:3], HEURISTICS):
-        for seed in form.seeds_of("CRR"):
+    for heuristic in budget.pick(HEURISTICS[2:3], HEURISTICS):
+        for seed in budget.seeds_of("CRR"):
             task = Finetuning(
-                Problem(f"ResourcePool-{UNITS}"),
+                Scenario(f"ResourcePool-{UNITS}"),
                 (heuristic,),
-                transitions=form.pick(100_000, 200_000),
-                steps=form.pick(1_500, 3_000),
+                transitions=budget.pick(100_000, 200_000),
+                steps=budget.pick(1_500, 3_000),
                 online_steps=ONLINE_STEPS,
                 checkpoints=10,
                 seed=seed,
-                episodes=form.pick(32, 128),
+                episodes=budget.pick(32, 128),
                 options=CRR_OPTIONS,
                 online_options=ONLINE_OPTIONS,
             )
@@ -125,7 +125,7 @@ def items(form: Form) -> list[Item]:
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return each run's value along the way as a share of what it was offline, and its lowest."""
     rows = results.table()
     by_run = ["series", "train_seed"]

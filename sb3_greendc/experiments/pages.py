@@ -19,7 +19,7 @@ import pandas as pd
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import BEST_OF_ALL, VALUE
-from sb3_greendc.experiments.experiment import Form, unique_tasks
+from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import duration, estimate
 
@@ -31,7 +31,7 @@ REMARKS = "remarks.json"
 
 PRINTED = "printed, %"
 CORES = 2
-"""What the full forms' times are given for."""
+"""What the full budget' times are given for."""
 
 ROOM = "bound over the papers' best, %"
 """Nobody's margin can be more than that."""
@@ -78,7 +78,7 @@ def _copy(source: Path, target: Path, record: dict[str, Any]) -> None:
 
 
 def _command(record: dict[str, Any]) -> str:
-    quick = " --quick" if record["form"] == "quick" else ""
+    quick = " --quick" if record["budget"] == "quick" else ""
     given = [str(record["seeds"])] if record["seeds"] else []
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
@@ -91,9 +91,9 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
     rows = []
     for name in done:
         record = json.loads((target / name / "run.json").read_text(encoding="utf-8"))
-        if record["form"] == "full" and not record["seeds"]:
+        if record["budget"] == "full" and not record["seeds"]:
             continue
-        tasks = unique_tasks(load_experiment(name).items(Form()))
+        tasks = unique_tasks(load_experiment(name).items(Budget()))
         takes = duration(estimate(tasks, CORES))
         rows.append({"experiment": f"`{name}`", "was run as": f"`{_command(record)}`", "in full": takes})
     if not rows:
@@ -140,7 +140,7 @@ def headlines(comparison: pd.DataFrame) -> pd.DataFrame:
                 "best learner": f"{papers['learner']} ({papers['seeds']})",
                 PRINTED: _number(papers["printed_percent"]),
                 "over the papers' best, %": _interval(papers),
-                "over the best that does not learn, %": f"{_interval(others)} (`{others['form']}`)",
+                "over the best non-learning baseline, %": f"{_interval(others)} (`{others['form']}`)",
                 "of the bound, %": _number(papers["percent_of_bound"]),
                 ROOM: _number(papers["bound_percent"]),
             }
@@ -162,7 +162,7 @@ def _section(name: str, folder: Path, remark: str, shown: dict[str, str]) -> str
     lines = [
         f"## `{name}`: {record['title']}",
         "",
-        f"{record['form'].capitalize()} form, {record['tasks']} tasks, {minutes:.0f} core minutes: "
+        f"{record['budget'].capitalize()} budget, {record['tasks']} tasks, {minutes:.0f} core minutes: "
         f"`{_command(record)}` (commit `{commit[:12]}`{' with changes' if changed else ''}, "
         f"{record['date'][:10]}).",
         "",
@@ -187,7 +187,7 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
         return _short(comparison)
     kinds = comparison["against"].str.startswith("best")
     shown = comparison[kinds | comparison["printed_percent"].notna()]
-    # Where no planner is better, the best that does not learn is the best heuristic, one row above.
+    # Where no planner is better, the best non-learning baseline is the best heuristic, one row above.
     same = ["series", "x", "learner", "form"]
     again = (shown[same] == shown[same].shift()).all(axis=1) & shown["printed_percent"].isna()
     shown = shown[~again]

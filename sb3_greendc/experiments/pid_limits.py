@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sb3_greendc.experiments.cocorl.control import ends, problem, runs, training_figure
+from sb3_greendc.experiments.cocorl.control import ends, runs, scenario, training_figure
 from sb3_greendc.experiments.constrained import UNLIMITED, pid_ppo
 from sb3_greendc.experiments.episodes import Baselines, all_variants
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
 from sb3_greendc.experiments.tasks import Item
 
@@ -19,19 +19,19 @@ policy of ours undercuts."""
 POINTS = ("sjf", "qos", "hvf", "edf", "deadline_last")
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return, for each load, the heuristics, the runs without a limit, and those at each limit."""
     found: list[Item] = []
     for load, limits in LIMITS.items():
-        tested = problem(load).with_kwargs(episode_steps=500)
+        tested = scenario(load).with_kwargs(episode_steps=500)
         variants = all_variants(POINTS, dispatches=("skip",))
-        found += labelled([Baselines(tested, variants, form.episodes)], series=f"load {load:g}", x="")
-        found += runs(form, [pid_ppo(limit, f"limit {limit:g}") for limit in limits], load)
-        found += runs(form, [UNLIMITED], load, full_seeds=2)
+        found += labelled([Baselines(tested, variants, budget.episodes)], series=f"load {load:g}", x="")
+        found += runs(budget, [pid_ppo(limit, f"limit {limit:g}") for limit in limits], load)
+        found += runs(budget, [UNLIMITED], load, full_seeds=2)
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the ends of training, held or not, and value against cost with the heuristics as points."""
     table = ends(results)
     table["limit"] = table["x"].str.extract(r"limit (\d+)$")[0].astype(float)

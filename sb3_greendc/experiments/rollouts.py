@@ -1,4 +1,4 @@
-"""Rollouts as rivals of what learns, as teachers, and as the search on top of taught networks."""
+"""Rollouts as rivals of what learns, as teachers, and as the search on top of distilled policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sb3_greendc.experiments.episodes import Variant
 
 NAME = "rollout"
 
-FLOOR = 0.25
+MIN_QOS = 0.25
 """QoS value below which the heuristic inside starts no job: one serves all loads of synthetic jobs. Share of
 the value that rollouts over four futures and 40 steps earn with it, and without one, on 256 training episodes
 of ten units: .948 and .948 at a load of 0.2, .883 and .879 at 0.4, .808 and .804 at 0.6, .734 and .725 at
@@ -26,11 +26,11 @@ def plain(futures: int) -> Variant:
     return Variant(NAME, {"futures": futures})
 
 
-def strong(futures: int, floor: float = FLOOR, depth: int = DEPTH) -> Variant:
-    """Return the strongest rollouts that we know: with a floor, no deeper than need be, and backfilling.
+def strong(futures: int, min_qos: float = MIN_QOS, depth: int = DEPTH) -> Variant:
+    """Return the strongest rollouts that we know: with a min_qos, no deeper than need be, and backfilling.
 
     :param futures: of each decision
-    :param floor: QoS value below which the heuristic inside starts no job
+    :param min_qos: QoS value below which the heuristic inside starts no job
     :param depth: steps that they look ahead
     """
-    return Variant(NAME, {"futures": futures, "floor": floor, "depth": depth, "dispatch": "easy"})
+    return Variant(NAME, {"futures": futures, "min_qos": min_qos, "depth": depth, "dispatch": "easy"})

@@ -14,7 +14,7 @@ from sb3_greendc.core.engine import map_tasks, processors
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.plots import save_figure
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, unique_tasks
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, unique_tasks
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
 
@@ -89,16 +89,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Path) -> Analysis:
+def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder: Path) -> Analysis:
     """Analyse finished tasks; write a CSV per table, a PNG per figure, and the record ``run.json``.
 
     :param experiment: all of whose tasks are in the store
-    :param form: the form that they were made in
+    :param budget: the budget that they were made in
     :param store: where they are
     :param folder: created if missing
     """
-    items = experiment.items(form)
-    analysis = experiment.analyze(Results(items, store), form)
+    items = experiment.items(budget)
+    analysis = experiment.analyze(Results(items, store), budget)
     for name, table in analysis.tables.items():
         _write_table(table, folder / f"{name}.csv")
     for name, figure in analysis.figures.items():
@@ -108,10 +108,10 @@ def write_analysis(experiment: Experiment, form: Form, store: Store, folder: Pat
     record = {
         "experiment": experiment.name,
         "title": experiment.title,
-        "form": form.name,
-        "seeds": form.seeds,
-        "seeds_by_learner": dict(form.seeds_by_learner),
-        "rollouts": form.rollouts,
+        "budget": budget.name,
+        "seeds": budget.seeds,
+        "seeds_by_learner": dict(budget.seeds_by_learner),
+        "rollouts": budget.rollouts,
         "tasks": len(tasks),
         "core_seconds": round(seconds),
         "notes": list(analysis.notes),

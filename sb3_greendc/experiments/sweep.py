@@ -1,4 +1,4 @@
-"""Experiments of one pattern: learners and heuristics on a problem with a parameter that is varied."""
+"""Experiments of one pattern: learners and heuristics on a scenario with a parameter that is varied."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 from sb3_greendc.experiments.experiment import (
     LONG_QUEUES,
     Analysis,
+    Budget,
     Experiment,
-    Form,
     Results,
     labelled,
-    taught_choice,
+    student_choice,
 )
 from sb3_greendc.experiments.figures import grouped_bars, lines
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 METRICS = (
@@ -38,28 +38,28 @@ _STYLES = {"bars": grouped_bars, "lines": lines}
 
 @dataclass(frozen=True)
 class Point:
-    """A problem, and where it stands in the figure.
+    """A scenario, and where it stands in the figure.
 
     :param series: the panel
     :param x: the value of the parameter
-    :param problem: the problem
+    :param scenario: the scenario
     :param learners: learners with settings for this point alone
-    :param lessons: what the network that rollouts teach is taught on; default: the problem itself
+    :param training_tasks: what the network that rollouts teach is taught on; default: the scenario itself
     """
 
     series: str
     x: float
-    problem: Problem
+    scenario: Scenario
     learners: Sequence[Learner] = ()
-    lessons: Sequence[Problem] = ()
+    training_tasks: Sequence[Scenario] = ()
 
 
 @dataclass(frozen=True)
 class Sweep:
     """A comparison over a parameter; :meth:`experiment` makes an experiment of it.
 
-    :param points: gives the points in a form
-    :param learners: gives the learners in a form
+    :param points: gives the points in a budget
+    :param learners: gives the learners in a budget
     :param xlabel: meaning of the parameter
     :param claims: the margins that the paper prints
     :param metric: what margins are about, the higher the better
@@ -67,15 +67,15 @@ class Sweep:
     :param ylabel: its meaning
     :param style: ``"bars"`` or ``"lines"``
     :param checkpoints: how often learners are judged in training
-    :param test_steps: steps of a test episode, in place of the form's own number
-    :param full_seeds: training seeds of the full form
-    :param rollouts: whether rollouts compete, by themselves and on top of the taught network
+    :param test_steps: steps of a test episode, in place of the budget's own number
+    :param full_seeds: training seeds of the full budget
+    :param rollouts: whether rollouts compete, by themselves and on top of the distilled policy
     :param papers: heuristics that the paper has
     :param notes: for the results page
     """
 
-    points: Callable[[Form], Sequence[Point]]
-    learners: Callable[[Form], Sequence[Learner]]
+    points: Callable[[Budget], Sequence[Point]]
+    learners: Callable[[Budget], Sequence[Learner]]
     xlabel: str
     claims: Sequence[Claim] = ()
     metric: str = VALUE
@@ -93,21 +93,21 @@ class Sweep:
         """Return the experiment."""
         return Experiment(name, title, self.items, self.analyze)
 
-    def items(self, form: Form) -> list[Item]:
-        """Return tasks for heuristics and bound, and one for each training and each taught network."""
+    def items(self, budget: Budget) -> list[Item]:
+        """Return tasks for heuristics and bound, and one for each training and each distilled policy."""
         items: list[Item] = []
-        for point in self.points(form):
+        for point in self.points(budget):
             labels = {"series": point.series, "x": point.x}
-            steps = self.test_steps or form.test_steps
-            items += labelled(form.baselines(point.problem, steps, self.rollouts), **labels)
-            for learner in (*self.learners(form), *point.learners):
-                runs = form.trainings(point.problem, learner, self.checkpoints, self.full_seeds, steps)
+            steps = self.test_steps or budget.test_steps
+            items += labelled(budget.baselines(point.scenario, steps, self.rollouts), **labels)
+            for learner in (*self.learners(budget), *point.learners):
+                runs = budget.trainings(point.scenario, learner, self.checkpoints, self.full_seeds, steps)
                 items += labelled(runs, **labels)
-            taught = form.taught(point.problem, point.lessons, steps, search=self.rollouts)
-            items += labelled(taught, **labels)
+            distilled = budget.distilled(point.scenario, point.training_tasks, steps, search=self.rollouts)
+            items += labelled(distilled, **labels)
         return items
 
-    def analyze(self, results: Results, form: Form) -> Analysis:
+    def analyze(self, results: Results, budget: Budget) -> Analysis:
         """Return the comparison, the table of all policies, and the figure."""
         rows = results.table()
         learners = list(rows["policy"][rows["baseline"].isna()].unique())
@@ -119,16 +119,16 @@ class Sweep:
         ]
         draw = _STYLES[self.style]
         figure = draw(table, self.shown, policies, self.xlabel, self.ylabel)
-        notes = [*self.notes, *wider_choices(self.points(form))]
+        notes = [*self.notes, *wider_choices(self.points(budget))]
         return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)
 
 
 def wider_choices(points: Sequence[Point]) -> list[str]:
-    """Return a note on the points whose taught network chooses among more jobs than the ready pool has."""
-    wider = {point.series for point in points if set(LONG_QUEUES) <= set(taught_choice(point.problem))}
+    """Return a note on the points whose distilled policy chooses among more jobs than the ready pool has."""
+    wider = {point.series for point in points if set(LONG_QUEUES) <= set(student_choice(point.scenario))}
     seen = f"the first {LONG_QUEUES['ready_pool_size']} jobs"
     return [
-        f"{series}: the taught network chooses among {seen}, heuristics among the first ten or "
+        f"{series}: the distilled policy chooses among {seen}, heuristics among the first ten or "
         "the whole queue, in whichever they are better. Jobs and power are the same."
         for series in sorted(wider)
     ]
@@ -143,9 +143,9 @@ def show_best_forms(
         last = final(at_point)
         for name in papers:
             variant = best_form(last, [name], metric, dispatch="skip")
-            parts.append(last[last["policy"] == variant].assign(policy=name, form=variant))
+            parts.append(last[last["policy"] == variant].assign(policy=name, budget=variant))
         for name, of in ((BEST, HEURISTICS), (ROLLOUTS, ("rollout",))):
             best = best_form(last, of, metric)
-            parts.append(last[last["policy"] == best].assign(policy=name, form=best))
+            parts.append(last[last["policy"] == best].assign(policy=name, budget=best))
         parts += [last[last["policy"] == learner] for learner in learners]
     return pd.concat(parts, ignore_index=True)

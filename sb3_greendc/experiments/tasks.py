@@ -44,7 +44,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Scenario:
     """An environment with its settings.
 
     :param env_id: environment id
@@ -79,9 +79,9 @@ class Problem:
         """Time steps of an episode."""
         return int(self.settings.get("episode_steps", 500))
 
-    def with_kwargs(self, **env_kwargs: Any) -> Problem:
-        """Return the same problem with other or further keyword arguments."""
-        return Problem(self.env_id, {**self.env_kwargs, **env_kwargs})
+    def with_kwargs(self, **env_kwargs: Any) -> Scenario:
+        """Return the same scenario with other or further keyword arguments."""
+        return Scenario(self.env_id, {**self.env_kwargs, **env_kwargs})
 
 
 class Task(abc.ABC):

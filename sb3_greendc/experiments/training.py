@@ -21,7 +21,7 @@ import greendc
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.episodes import play
-from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
+from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, save_model
 from sb3_greendc.runs.training import prepare
@@ -35,13 +35,13 @@ class Learner:
     :param algorithm: name of the algorithm
     :param hyperparameters: values in place of the hyperparameter file's
     :param choice: keyword arguments of the environment that narrow what the learner chooses from; arrivals
-        and power stay those of the problem
-    :param env_id: environment id in place of the problem's (the same problem with other actions)
+        and power stay those of the scenario
+    :param env_id: environment id in place of the scenario's (the same scenario with other actions)
     :param deterministic: whether tests ask for the most likely action, or draw (what a limit on the mean
         cost is about)
-    :param decisions: decisions that a run takes in the full form
-    :param quick_decisions: and in the quick form
-    :param quick_seeds: training seeds in the quick form
+    :param decisions: decisions that a run takes in the full budget
+    :param quick_decisions: and in the quick budget
+    :param quick_seeds: training seeds in the quick budget
     :param speed: about how many decisions a second one core trains on, at ten units
     """
 
@@ -56,10 +56,10 @@ class Learner:
     quick_seeds: int = 2
     speed: float = 10_000.0
 
-    def needs(self, problem: Problem, seed: int) -> tuple[Task, ...]:
+    def needs(self, scenario: Scenario, seed: int) -> tuple[Task, ...]:
         """Return the tasks from whose files a run starts.
 
-        :param problem: as the learner acts in it
+        :param scenario: as the learner acts in it
         :param seed: number of the run
         """
         return ()
@@ -78,27 +78,27 @@ class Training(Task):
     """Train a learner and judge it on test episodes.
 
     Months are kept apart as in ``scripts/train.py``: environments that have a training split are trained
-    on it, and judged on every problem of ``tests`` (by default the problem itself).
+    on it, and judged on every scenario of ``tests`` (by default the scenario itself).
 
-    :param problem: what it is trained on
+    :param scenario: what it is trained on
     :param learner: the learner
     :param decisions: environment steps of the run
     :param seed: number of the run
     :param episodes: test episodes at the end
     :param checkpoints: how often it is judged, at equal distances, the last time at the end
     :param episodes_along: test episodes at the checkpoints before; default: as many
-    :param tests: other problems to judge it on at the end, by name
+    :param tests: other scenarios to judge it on at the end, by name
     :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes
     :param files: of the tasks that the learner needs; without them these are done here
     """
 
-    problem: Problem
+    scenario: Scenario
     learner: Learner
     decisions: int
     seed: int
     episodes: int
     checkpoints: int = 1
-    tests: Mapping[str, Problem] = field(default_factory=dict)
+    tests: Mapping[str, Scenario] = field(default_factory=dict)
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
     episodes_along: int | None = None
     files: tuple[Files, ...] = field(default=(), repr=False, compare=False)
@@ -111,12 +111,12 @@ class Training(Task):
     @property
     def env_id(self) -> str:
         """The environment that the learner acts in."""
-        return self.learner.env_id or self.problem.env_id
+        return self.learner.env_id or self.scenario.env_id
 
     @property
     def needs(self) -> tuple[Task, ...]:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return self.learner.needs(self._acting(self.problem), self.seed)
+        return self.learner.needs(self._acting(self.scenario), self.seed)
 
     def given(self, *files: Files) -> Training:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -124,9 +124,9 @@ class Training(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        slower = 1.0 + self.problem.size**2 / 60.0
+        slower = 1.0 + self.scenario.size**2 / 60.0
         training = slower * self.decisions / self.learner.speed
-        judging = 2.0 if self.problem.has_long_queues else 1.0
+        judging = 2.0 if self.scenario.has_long_queues else 1.0
         along = (self.episodes_along or self.episodes) / self.episodes
         return 3.0 + training + judging * (1.0 + along * (self.checkpoints - 1))
 
@@ -146,7 +146,7 @@ class Training(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        acting = self._acting(self.problem)
+        acting = self._acting(self.scenario)
         files = self.files or tuple(task.compute().files for task in self.needs)
         run = prepare(
             self.learner.algorithm,
@@ -169,7 +169,7 @@ class Training(Task):
                 run.model.learn(self.decisions, callback=callbacks)
             seconds = time.perf_counter() - started - judge.seconds
             seconds += sum(float(json.loads(needed[RUN_FILE])["seconds"]) for needed in files)
-            tests = self.tests or {"": self.problem}
+            tests = self.tests or {"": self.scenario}
             judge.judge(tests, self.episodes, run.model.num_timesteps, seconds)
             run.model.logger.close()
             progress = _read_progress(Path(folder) / "progress.csv")
@@ -179,10 +179,10 @@ class Training(Task):
         episodes = pd.DataFrame(judge.rows).assign(policy=self.learner.name, train_seed=self.seed)
         return Outcome({"episodes": episodes, "progress": progress.assign(train_seed=self.seed)}, kept)
 
-    def _acting(self, problem: Problem) -> Problem:
-        """Return a problem as the learner acts in it."""
-        env_id = self.learner.env_id or problem.env_id
-        return Problem(env_id, {**problem.env_kwargs, **self.learner.choice})
+    def _acting(self, scenario: Scenario) -> Scenario:
+        """Return a scenario as the learner acts in it."""
+        env_id = self.learner.env_id or scenario.env_id
+        return Scenario(env_id, {**scenario.env_kwargs, **self.learner.choice})
 
 
 class _Judge(BaseCallback):
@@ -203,14 +203,14 @@ class _Judge(BaseCallback):
             self._due.pop(0)
             trained = time.perf_counter() - self._started - self.seconds
             episodes = self.task.episodes_along or self.task.episodes
-            self.judge({"": self.task.problem}, episodes, self.num_timesteps, trained)
+            self.judge({"": self.task.scenario}, episodes, self.num_timesteps, trained)
         return True
 
-    def judge(self, problems: Mapping[str, Problem], episodes: int, decisions: int, trained: float) -> None:
-        """Play test episodes of each problem."""
+    def judge(self, scenarios: Mapping[str, Scenario], episodes: int, decisions: int, trained: float) -> None:
+        """Play test episodes of each scenario."""
         started = time.perf_counter()
-        for name, problem in problems.items():
-            acting = self.task._acting(problem).with_kwargs(**self.task.test_kwargs)
+        for name, scenario in scenarios.items():
+            acting = self.task._acting(scenario).with_kwargs(**self.task.test_kwargs)
             head = {"test": name, "trained_decisions": decisions, "trained_seconds": round(trained, 2)}
             draws = not self.task.learner.deterministic
             for row in play(self.model, acting, episodes, draws):
@@ -218,9 +218,9 @@ class _Judge(BaseCallback):
         self.seconds += time.perf_counter() - started
 
 
-def _warm_up(problem: Problem) -> None:
+def _warm_up(scenario: Scenario) -> None:
     """Step an environment once, so that its compilation is not counted as training."""
-    env = make_vec_env(problem.env_id, 1, **problem.env_kwargs)
+    env = make_vec_env(scenario.env_id, 1, **scenario.env_kwargs)
     env.reset()
     env.step(np.stack([env.action_space.sample()]))
     env.close()

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
 from sb3_greendc.experiments.offline import OfflineTraining
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner, Training
 
 BOX, DISCRETE = "VCC-2019", "DiscreteVCC-2019"
@@ -60,33 +60,33 @@ OFFLINE = "CRR from day_ahead"
 LEARNER_NAMES = (*(learner.name for learner in LEARNERS), OFFLINE)
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the baselines in each month, and the learners' runs."""
-    episodes = form.pick(8, 32)
+    episodes = budget.pick(8, 32)
     found: list[Item] = []
     for name, month in MONTHS.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
-        task = Baselines(Problem(BOX, {"month": month}), variants, episodes)
+        task = Baselines(Scenario(BOX, {"month": month}), variants, episodes)
         found += labelled([task], test=name)
-    boxes = {name: Problem(BOX, {"month": month}) for name, month in MONTHS.items()}
+    boxes = {name: Scenario(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
-        decisions = form.pick(learner.quick_decisions, learner.decisions)
-        for seed in form.seeds_of(learner.name, full=FULL_SEEDS):
-            task_ = Training(Problem(BOX), learner, decisions, seed, episodes, tests=boxes)
+        decisions = budget.pick(learner.quick_decisions, learner.decisions)
+        for seed in budget.seeds_of(learner.name, full=FULL_SEEDS):
+            task_ = Training(Scenario(BOX), learner, decisions, seed, episodes, tests=boxes)
             found += labelled([task_])
-    for seed in form.seeds_of(OFFLINE, full=FULL_SEEDS):
-        found += labelled([offline(form, seed, episodes, boxes)])
+    for seed in budget.seeds_of(OFFLINE, full=FULL_SEEDS):
+        found += labelled([offline(budget, seed, episodes, boxes)])
     return found
 
 
-def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> OfflineTraining:
+def offline(budget: Budget, seed: int, episodes: int, tests: dict[str, Scenario]) -> OfflineTraining:
     """Return CRR from what the day-ahead plan does in the training months."""
     return OfflineTraining(
         OFFLINE,
-        Problem(BOX, {"split": "train"}),
+        Scenario(BOX, {"split": "train"}),
         ("day_ahead",),
-        transitions=form.pick(23_040, 115_200),
-        steps=form.pick(4_000, 50_000),
+        transitions=budget.pick(23_040, 115_200),
+        steps=budget.pick(4_000, 50_000),
         seed=seed,
         episodes=episodes,
         options={"gamma": 0.985, "policy_kwargs": {"net_arch": [64, 64]}},
@@ -94,7 +94,7 @@ def offline(form: Form, seed: int, episodes: int, tests: dict[str, Problem]) -> 
     )
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return what every policy did in every month: means, and comparisons.
 
     Carbon is compared with that of ``always_on``, the objective with that of the best policy that does not

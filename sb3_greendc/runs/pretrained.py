@@ -53,7 +53,7 @@ ARRAYS_FILE = "policy.npz"
 CONFIG_FILE = "config.json"
 CARD_FILE = "CARD.md"
 
-CHOICE = ("mask", "skip_forced", "ready_pool_size", "outlook")
+CHOICE = ("mask", "skip_forced", "ready_pool_size", "lookahead")
 """Keywords of an environment that say what a policy chooses from and sees, and nothing of jobs and power."""
 
 LARGEST_CONFIG = 2**20

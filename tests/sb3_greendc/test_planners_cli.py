@@ -86,15 +86,15 @@ def test_tables_and_figure(models, tmp_path, capsys):
 def test_teaching_and_judging(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(distilled, "TEST_LOADS", (1.0,))
     few = ["--seeds", 3, 4, "--labels", 600, "--futures", 4, "--epochs", 1, "--episodes", 2]
-    table = run("distill", tmp_path / "taught.csv", *few, "--models", tmp_path / "models")
+    table = run("distill", tmp_path / "distilled.csv", *few, "--models", tmp_path / "models")
     assert sorted(path.name for path in (tmp_path / "models").glob("seed_*")) == ["seed_3", "seed_4"]
     assert "record_seconds" in capsys.readouterr().out
     assert table["env_id"].unique().tolist() == ["ResourcePool-10", "ResourcePool-50"]
     of_teacher = table[table["policy"] == "rollout:futures=4"]
     assert (of_teacher["of_teacher"] == 0.0).all()
-    taught = table[table["policy"] == "distilled"]
-    assert len(taught) == 2
-    assert taught["mean"].between(0.1, 1.0).all()
+    of_students = table[table["policy"] == "distilled"]
+    assert len(of_students) == 2
+    assert of_students["mean"].between(0.1, 1.0).all()
 
 
 def test_a_large_pool(tmp_path):
@@ -126,10 +126,10 @@ def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
 
 def test_knowing_what_comes_is_worth_something(tmp_path, capsys):
     out = tmp_path / "foresight.csv"
-    table = run("foresight", out, "--loads", 0.6, "--told", 48, 0, "--episodes", 12)
+    table = run("foresight", out, "--loads", 0.6, "--known-arrivals", 48, 0, "--episodes", 12)
     described = capsys.readouterr().out
     rival, blind, informed = (row for _, row in table.iterrows())
-    assert (blind["told"], informed["told"], rival["gain"]) == (0, 48, 0.0)
+    assert (blind["known_arrivals"], informed["known_arrivals"], rival["gain"]) == (0, 48, 0.0)
     assert rival["policy"].partition(":")[0] in ("sjf", "qos", "hvf", "fcfs", "edf")
     assert 0.0 < blind["gain"] < informed["gain"]
     assert rival["share"] < blind["share"] < informed["share"] < 1.0
@@ -138,9 +138,9 @@ def test_knowing_what_comes_is_worth_something(tmp_path, capsys):
 
 
 def test_foresight_takes_other_pools_and_rivals(tmp_path):
-    problem = ("--env", "ResourcePoolSuspend-10", "--set", "workload=bernoulli", "episode_steps=60")
-    named = (*problem, "--rivals", "hvf", "--loads", 0.6)
-    table = run("foresight", tmp_path / "foresight.csv", *named, "--told", 0, "--episodes", 4)
+    scenario = ("--env", "ResourcePoolSuspend-10", "--set", "workload=bernoulli", "episode_steps=60")
+    named = (*scenario, "--rivals", "hvf", "--loads", 0.6)
+    table = run("foresight", tmp_path / "foresight.csv", *named, "--known-arrivals", 0, "--episodes", 4)
     rival, blind = (row for _, row in table.iterrows())
     assert rival["policy"].startswith("hvf:")
     assert blind["gain"] > 0.0
@@ -157,7 +157,7 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["foresight", "--told", "-1"], "--told -1"),
+        (["foresight", "--known-arrivals", "-1"], "--known-arrivals -1"),
         (["foresight", "--set", "workloud=bernoulli"], "workloud"),
         (["foresight", "--env", "ResourcePool-11"], "ResourcePool-11"),
         (["loads", "--policies", "sjff"], "sjff"),

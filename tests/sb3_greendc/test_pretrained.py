@@ -15,7 +15,7 @@ from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments import teaching
+from sb3_greendc.experiments import distillation
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.runs.pretrained import (
     CARD_FILE,
@@ -119,27 +119,29 @@ def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
 
 def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
-    make = ["--teach", "1000", "--futures", "2", "--floors", "0.2"]
+    make = ["--teach", "1000", "--futures", "2", "--min-qos", "0.2"]
     make += ["--name", "pool", "--scales", "--no-progress"]
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-[2-9]0"]
-    make += ["--lessons", "offered_load=0.5", "power=random,power_level=0.8"]
+    make += ["--training-tasks", "offered_load=0.5", "power=random,power_level=0.8"]
     make += ["--episodes", "2", "--baselines", "hvf", "--out", str(tmp_path / "kept")]
     assert command.main(make) == 0
     weights = [load_pretrained(name).policy.state_dict() for name in ("pool", "ResourcePool-50")]
     assert all((weights[0][key] == weights[1][key]).all() for key in weights[0])
-    assert 0 < release_for("pool").logit_scale <= teaching.SCALE  # a planner that it is a prior of needs it
-    larger = make_vec_env("ResourcePool-50", 1, outlook=24)
+    assert (
+        0 < release_for("pool").logit_scale <= distillation.SCALE
+    )  # a planner that it is a prior of needs it
+    larger = make_vec_env("ResourcePool-50", 1, lookahead=24)
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
     for part in (
-        "taught by rollout:futures=2,floor=0.2,depth=24,dispatch=easy on 1,000 decisions",
-        'env = gym.make("ResourcePool-10-v0", mask="now_on_time", outlook=24)',
+        "taught by rollout:futures=2,min_qos=0.2,depth=24,dispatch=easy on 1,000 decisions",
+        'env = gym.make("ResourcePool-10-v0", mask="now_on_time", lookahead=24)',
         'model = load_pretrained("pool")',
         "`ResourcePool-20-v0`",
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",
         "share_of_bound",
-        "`scripts/release.py --teach 1000 --futures 2 --floors 0.2 --name pool",
+        "`scripts/release.py --teach 1000 --futures 2 --min-qos 0.2 --name pool",
         "--episodes 2 --baselines hvf`",
     ):
         assert part in card
@@ -162,7 +164,7 @@ def test_an_interrupted_card_does_not_cost_the_teaching(tmp_path, monkeypatch, c
     assert "the same command goes on" in capsys.readouterr().out
     tensors = (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(teaching, "collect", None)  # nothing is taught again
+        patch.setattr(distillation, "collect", None)  # nothing is taught again
         assert command.main(make) == 0
     assert (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes() == tensors
     assert "| pool |" in (tmp_path / "pretrained" / "pool" / CARD_FILE).read_text()
@@ -179,10 +181,10 @@ def test_too_little_to_teach_with_is_said_in_one_line(tmp_path, monkeypatch, cap
     assert "pool" not in releases()
 
 
-def test_lessons_are_for_networks_that_are_taught(folder, capsys):
+def test_lessons_are_for_networks_that_are_distilled(folder, capsys):
     with pytest.raises(SystemExit):
-        command.main(["--model", str(folder / "run"), "--name", "other", "--lessons", "month=2019-05"])
-    assert "--lessons: is what --teach teaches" in capsys.readouterr().err
+        command.main(["--model", str(folder / "run"), "--name", "other", "--training-tasks", "month=2019-05"])
+    assert "--training-tasks: is what --teach teaches" in capsys.readouterr().err
     assert "other" not in releases()
 
 
@@ -191,11 +193,11 @@ def test_lessons_are_for_networks_that_are_taught(folder, capsys):
     [
         (["--baselines", "hvff"], "hvff"),
         (["--set", "offered_lod=1"], "offered_lod"),
-        (["--lessons", "offered_load=1", "ready_pool_size=7"], "ready_pool_size"),
+        (["--training-tasks", "offered_load=1", "ready_pool_size=7"], "ready_pool_size"),
     ],
 )
-def test_what_is_wrong_shows_before_anything_is_taught(folder, capsys, monkeypatch, wrong, culprit):
-    monkeypatch.setattr(teaching, "collect", None)
+def test_what_is_wrong_shows_before_anything_is_distilled(folder, capsys, monkeypatch, wrong, culprit):
+    monkeypatch.setattr(distillation, "collect", None)
     with pytest.raises(SystemExit):
         command.main(["--teach", "1000", "--name", "other", "--env", "ResourcePool-10", *wrong])
     assert culprit in capsys.readouterr().err

@@ -103,8 +103,8 @@ class ResourcePoolConfig:
     :param observation: ``"dict"``, or ``"flat"``: image, job table and context in one float32 vector
     :param image_dtype: ``"uint8"`` (0 to 255) or ``"float32"`` (0 to 1, four times the memory)
     :param context_rows: how many rows the summary of free units looks ahead, at most the horizon
-    :param outlook: steps that the observation looks ahead to say what each action is worth if no more jobs
-        came (:class:`~greendc.resource_pool.outlook.Outlook`); 0: it does not
+    :param lookahead: steps that the observation looks ahead to say what each action is worth if no more jobs
+        came (:class:`~greendc.resource_pool.lookahead.Lookahead`); 0: it does not
     :param info_jobs: put the raw ready jobs into ``info["ready_jobs"]``
     :raises ValueError: for a wrong value; names the field, the value and what is allowed
     """
@@ -149,7 +149,7 @@ class ResourcePoolConfig:
     observation: str = "dict"
     image_dtype: str = "uint8"
     context_rows: int = 12
-    outlook: int = 0
+    lookahead: int = 0
     info_jobs: bool = False
 
     def __post_init__(self) -> None:
@@ -170,7 +170,7 @@ class ResourcePoolConfig:
             ("on_steps", 1),
             ("off_steps", 1),
             ("context_rows", 1),
-            ("outlook", 0),
+            ("lookahead", 0),
         ):
             value = getattr(self, name)
             require(value >= least, name, value, f"at least {least}")

@@ -70,9 +70,9 @@ class ResourcePoolEnv(SimulatorEnv):
       (:func:`~greendc.resource_pool.observation.context_features`).
     - ``action_mask`` ``(n + 2,)``: 1 where an action is valid.
 
-    With ``outlook=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
+    With ``lookahead=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
     ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
-    (:class:`~greendc.resource_pool.outlook.Outlook`). Where jobs may be suspended, further numbers of
+    (:class:`~greendc.resource_pool.lookahead.Lookahead`). Where jobs may be suspended, further numbers of
     ``context`` say the same of ``suspend``, and which jobs it would exchange. Who learns has then to learn
     about the jobs to come alone.
 

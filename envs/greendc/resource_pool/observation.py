@@ -26,7 +26,7 @@ JOB_FEATURES = (
     "valid",  # 1 if scheduling it is a valid action
 )
 """Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them, and then, where the
-configuration asks for it, the :class:`~greendc.resource_pool.outlook.Outlook` of starting the job."""
+configuration asks for it, the :class:`~greendc.resource_pool.lookahead.Lookahead` of starting the job."""
 
 PRESENT = JOB_FEATURES.index("present")
 VALUE = JOB_FEATURES.index("value")
@@ -62,7 +62,7 @@ SUSPEND_FEATURES = (
     "remaining",  # steps from now to its end, if it starts now or goes on, over the horizon, clipped to 1
     "slack",  # how much later than that it may end and be on time, over the horizon, clipped to [-1, 1]
 )
-"""What ``context`` tells, with the outlook, of the two jobs of ``suspend``; the units follow, over ``M``."""
+"""What ``context`` tells, with lookahead, of the two jobs of ``suspend``; the units follow, over ``M``."""
 
 SUSPEND_VALUE = SUSPEND_FEATURES.index("value")
 SUSPEND_REMAINING = SUSPEND_FEATURES.index("remaining")
@@ -81,11 +81,11 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     for k in range(config.resource_types):
         for h in range(config.summary_rows):
             names += [f"free_share_{k}_{h}", f"largest_free_block_{k}_{h}"]
-    if config.outlook > 0 and config.suspend:
+    if config.lookahead > 0 and config.suspend:
         units = [f"units_{k}" for k in range(config.resource_types)]
         # The job that would give way and the one that would start, 0 where ``suspend`` is invalid.
         names += [f"{job}_{what}" for job in ("victim", "successor") for what in (*SUSPEND_FEATURES, *units)]
-        names.append("outlook_of_suspending")
+        names.append("lookahead_of_suspending")
     return tuple(names)
 
 
@@ -102,7 +102,7 @@ def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
         image = spaces.Box(0, 255, shape, np.uint8)
     else:
         image = spaces.Box(0.0, 1.0, shape, np.float32)
-    table = (n, len(JOB_FEATURES) + config.resource_types + (config.outlook > 0))
+    table = (n, len(JOB_FEATURES) + config.resource_types + (config.lookahead > 0))
     return spaces.Dict(
         {
             "resources": image,

@@ -20,6 +20,7 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
 from greendc.resource_pool.layout import PoolState
+from greendc.resource_pool.lookahead import Lookahead
 from greendc.resource_pool.metrics import episode_metrics
 from greendc.resource_pool.observation import (
     KERNEL_ORDER,
@@ -28,7 +29,6 @@ from greendc.resource_pool.observation import (
     flat_space,
     write_flat,
 )
-from greendc.resource_pool.outlook import Outlook
 from greendc.resource_pool.power import PowerSource
 from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
 from greendc.resource_pool.workloads import make_workload
@@ -83,7 +83,7 @@ class ResourcePoolSimulator(Simulator):
         ]
         self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
         self._cell = np.dtype(config.cell_dtype)
-        self._outlook = Outlook(config) if config.outlook else None
+        self._lookahead = Lookahead(config) if config.lookahead else None
         self._allocate()
         self._bind()
 
@@ -310,8 +310,8 @@ class ResourcePoolSimulator(Simulator):
             actions = np.array(actions, np.int64)
         parts, outputs = self._outputs(out)
         self._check(actions, self._step(actions, self._state, self.truncated, *outputs))
-        if self._outlook is not None:
-            self._outlook.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
+        if self._lookahead is not None:
+            self._lookahead.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
             write_flat(parts, out, slice(None))
         if self.config.info_jobs:
@@ -331,8 +331,8 @@ class ResourcePoolSimulator(Simulator):
         status = self._step_single(action, self._state, self.truncated, image, table, context, mask)
         if status:
             self._check(np.array([action]), status)
-        if self._outlook is not None:
-            self._outlook.write(self._state, 0, 1, table[None], context[None])
+        if self._lookahead is not None:
+            self._lookahead.write(self._state, 0, 1, table[None], context[None])
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
         cost, advanced = self._cost.item(), self._advanced.item()
         return observation, self.rewards.item(), cost, advanced, self.truncated.item()
@@ -381,8 +381,8 @@ class ResourcePoolSimulator(Simulator):
             last = first + 1
         parts, outputs = self._outputs(out)
         self._observe(self._state, first, last, *outputs)
-        if self._outlook is not None:
-            self._outlook.write(self._state, first, last, parts["jobs"], parts["context"])
+        if self._lookahead is not None:
+            self._lookahead.write(self._state, first, last, parts["jobs"], parts["context"])
         if not isinstance(out, dict):
             write_flat(parts, out, slice(first, last))
 
@@ -435,7 +435,7 @@ class ResourcePoolSimulator(Simulator):
             _all_begun=True,
             _layout=[(key, (1, *shape[1:]), dtype) for key, shape, dtype in self._layout],
             _state=PoolState(**rows),
-            _outlook=copy.deepcopy(self._outlook),
+            _lookahead=copy.deepcopy(self._lookahead),
         )
         copied._parts = copied._empty_parts()
         copied._bind()

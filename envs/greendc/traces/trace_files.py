@@ -28,9 +28,9 @@ class UnclearTraceError(TraceError):
         self.problem, self.options = problem, options
 
     def __str__(self) -> str:
-        return self.told_with(f"{option}=..." for option in self.options)
+        return self.with_options(f"{option}=..." for option in self.options)
 
-    def told_with(self, options: Iterable[str]) -> str:
+    def with_options(self, options: Iterable[str]) -> str:
         """Return the message, with the options by the names that they have for the user."""
         return f"{self.problem}: say {' or '.join(options)}"
 

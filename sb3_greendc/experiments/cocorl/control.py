@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.constrained import DELAY, pid_ppo
-from sb3_greendc.experiments.experiment import Form, Results, labelled
+from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
+from sb3_greendc.experiments.experiment import Budget, Results, labelled
 from sb3_greendc.experiments.figures import color_of, panels
-from sb3_greendc.experiments.tasks import Item, Problem
-from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 STEPS = "time/total_timesteps"
@@ -26,31 +26,33 @@ FULL_SEEDS = 5
 _SMOOTHING = 5
 
 
-def problem(load: float) -> Problem:
+def scenario(load: float) -> Scenario:
     """Return ten units at a load, with delay as the cost."""
-    return Problem("ResourcePool-10", {"offered_load": load, **DELAY})
+    return Scenario("ResourcePool-10", {"offered_load": load, **DELAY})
 
 
-def keeper(form: Form, limit: float, name: str, **settings: Any) -> Learner:
-    """Return the learner that keeps a limit: from scratch, or in the quick form from a taught network.
+def keeper(budget: Budget, limit: float, name: str, **settings: Any) -> Learner:
+    """Return the learner that keeps a limit: from scratch, or in the quick budget from a distilled policy.
 
     In a minute from scratch no more is to be seen than the way to the limit.
 
-    :param form: the form
+    :param budget: the budget
     :param limit: on the cost of an episode
     :param name: name in tables and figures
     :param settings: further hyperparameters, such as gains
     """
-    if form.quick:
-        return taught_pid_ppo(limit, form.quick, name, **settings)
+    if budget.quick:
+        return distilled_pid_ppo(limit, budget.quick, name, **settings)
     return pid_ppo(limit, name, **settings)
 
 
-def runs(form: Form, learners: Sequence[Learner], load: float, full_seeds: int = FULL_SEEDS) -> list[Item]:
+def runs(
+    budget: Budget, learners: Sequence[Learner], load: float, full_seeds: int = FULL_SEEDS
+) -> list[Item]:
     """Return the runs of each learner, the learner's name as their label ``x``."""
     found: list[Item] = []
     for learner in learners:
-        trainings = form.trainings(problem(load), learner, full_seeds=full_seeds, test_steps=500)
+        trainings = budget.trainings(scenario(load), learner, full_seeds=full_seeds, test_steps=500)
         found += labelled(trainings, series=f"load {load:g}", x=learner.name)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
 from sb3_greendc.experiments.cocorl.loads import LIMITS
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.tasks import Item
 
 LOAD = 1.0
@@ -17,12 +17,12 @@ GAINS = {
 }
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the runs with each set of gains."""
-    return runs(form, [keeper(form, LIMIT, name, **gains) for name, gains in GAINS.items()], LOAD)
+    return runs(budget, [keeper(budget, LIMIT, name, **gains) for name, gains in GAINS.items()], LOAD)
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return return, cost and multiplier over training, and their ends."""
     figure = training_figure(results.table("progress"), dict.fromkeys(GAINS, LIMIT))
     return Analysis({"results": ends(results).assign(limit=LIMIT)}, {"figure": figure})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sb3_greendc.experiments.cocorl.control import ends, keeper, runs, training_figure
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.tasks import Item
 
 LOAD = 1.0
@@ -13,13 +13,13 @@ LIMITS = {"limit 20": 20.0, "limit 40": 40.0, "limit 55": 55.0, "limit 70": 70.0
 """CoCoRL's 2,000 and 7,000, and two between: in hundreds of delayed job-steps."""
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the runs at each limit, and those without one."""
     limits = {**LIMITS, "no limit": math.inf}
-    return runs(form, [keeper(form, limit, name) for name, limit in limits.items()], LOAD)
+    return runs(budget, [keeper(budget, limit, name) for name, limit in limits.items()], LOAD)
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return return, cost and multiplier over training, and their ends."""
     table = ends(results)
     table["limit"] = table["x"].map(LIMITS)

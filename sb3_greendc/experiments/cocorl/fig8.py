@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from sb3_greendc.experiments.cocorl.loads import LOADS
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import grouped_bars
 
 SHOWN = {
@@ -15,9 +15,9 @@ SHOWN = {
 }
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the sweep's tables, and bars: a panel for each load, a group for each objective."""
-    analysis = LOADS.analyze(results, form)
+    analysis = LOADS.analyze(results, budget)
     table = analysis.tables["results"]
     chosen = table[table["metric"].isin(SHOWN)]
     objectives = chosen.assign(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from sb3_greendc.experiments.cocorl.loads import LOADS, points
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.sweep import Point
 
 
-def hpc_points(form: Form) -> list[Point]:
+def hpc_points(budget: Budget) -> list[Point]:
     """Return the loads with the HPC log's jobs."""
-    return points(form, form.hpc_workload)
+    return points(budget, budget.hpc_workload)
 
 
 EXPERIMENT = dataclasses.replace(LOADS, points=hpc_points, rollouts=False).experiment(

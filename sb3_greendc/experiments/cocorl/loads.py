@@ -1,4 +1,4 @@
-"""What CoCoRL's figures over the load share: the problems, the limits, the policies."""
+"""What CoCoRL's figures over the load share: the scenarios, the limits, the policies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pandas as pd
 
 from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.constrained import DELAY, pid_ppo
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
 LIMITS = {0.2: 0.1, 0.4: 0.8, 0.6: 4.0, 0.8: 20.0, 1.0: 55.0, 1.2: 110.0}
@@ -31,23 +31,23 @@ STEPS = 500
 """Steps of training and test episodes: a limit on the cost of an episode is a matter of its length."""
 
 
-def points(form: Form, workload: str = "synthetic") -> list[Point]:
+def points(budget: Budget, workload: str = "synthetic") -> list[Point]:
     """Return the loads on ten units with full power, each with the learners that keep its limit."""
-    hpc = workload == form.hpc_workload
-    name = f"HPC log ({form.hpc_name})" if hpc else workload
-    lessons = curricula.log(workload) if hpc else curricula.synthetic()
-    loads = form.pick(QUICK_HPC_LOADS, tuple(LIMITS)) if hpc else tuple(LIMITS)
+    hpc = workload == budget.hpc_workload
+    name = f"HPC log ({budget.hpc_name})" if hpc else workload
+    training_tasks = curricula.log(workload) if hpc else curricula.synthetic()
+    loads = budget.pick(QUICK_HPC_LOADS, tuple(LIMITS)) if hpc else tuple(LIMITS)
     limits = LOG_LIMITS if hpc else LIMITS
-    problems = {load: Problem("ResourcePool-10", _settings(load, workload)) for load in loads}
+    scenarios = {load: Scenario("ResourcePool-10", _settings(load, workload)) for load in loads}
     return [
-        Point(name, load, problem, _keepers(form, limits[load]), lessons)
-        for load, problem in problems.items()
+        Point(name, load, scenario, _keepers(budget, limits[load]), training_tasks)
+        for load, scenario in scenarios.items()
     ]
 
 
-def _keepers(form: Form, limit: float) -> list[Learner]:
-    """Return the learners that keep a limit, in the quick form that from a taught network alone."""
-    return [taught_pid_ppo(limit, form.quick), *form.pick([], [pid_ppo(limit)])]
+def _keepers(budget: Budget, limit: float) -> list[Learner]:
+    """Return the learners that keep a limit, in the quick budget that from a distilled policy alone."""
+    return [distilled_pid_ppo(limit, budget.quick), *budget.pick([], [pid_ppo(limit)])]
 
 
 def _settings(load: float, workload: str) -> dict[str, object]:
@@ -73,8 +73,8 @@ def levels_experiment(
     """
     sweep = dataclasses.replace(LOADS, shown=metric, ylabel=ylabel, metric=metric)
 
-    def analyze(results: Results, form: Form) -> Analysis:
-        analysis = sweep.analyze(results, form)
+    def analyze(results: Results, budget: Budget) -> Analysis:
+        analysis = sweep.analyze(results, budget)
         levels = printed_levels(analysis.tables["results"], metric, printed)
         return dataclasses.replace(analysis, tables={**analysis.tables, "levels": levels})
 

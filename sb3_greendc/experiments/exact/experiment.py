@@ -29,13 +29,13 @@ from sb3_greendc.experiments.exact.tasks import (
     Plays,
     Values,
 )
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.rollouts import DEPTH
 from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.training import Training
 
 FUTURES = ((32, 128, 512), (8, 32, 128, 512, 1024))
-"""Of the rollouts, in the quick form and in the full one."""
+"""Of the rollouts, in the quick budget and in the full one."""
 
 TAUGHT_BY = 32
 """Futures of the rollouts that a network learns from, and that a network guides."""
@@ -43,7 +43,7 @@ TAUGHT_BY = 32
 FULL_SEEDS = 5
 
 LEARN_IN = ("A",)
-"""Pools of the learners by trial and error, which take longest, in the quick form."""
+"""Pools of the learners by trial and error, which take longest, in the quick budget."""
 
 LEFT_OUT = ("random", RANDOM_RULES, CLAIRVOYANT, DIVISIBLE)
 """Of the figure, whose scale they would spoil."""
@@ -57,36 +57,38 @@ def rollouts(futures: int) -> Variant:
     return Variant("rollout", {"futures": futures, "depth": DEPTH})
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the tasks of every pool."""
-    return [item for pool in POOLS for item in labelled(_tasks(pool, form), series=f"pool {pool}", pool=pool)]
+    return [
+        item for pool in POOLS for item in labelled(_tasks(pool, budget), series=f"pool {pool}", pool=pool)
+    ]
 
 
-def _tasks(pool: str, form: Form) -> list[Task]:
-    episodes = form.pick(64, 1024)
-    plays = (OPTIMUM, "random", RANDOM_RULES, Variant(RULE), *map(rollouts, form.pick(*FUTURES)))
+def _tasks(pool: str, budget: Budget) -> list[Task]:
+    episodes = budget.pick(64, 1024)
+    plays = (OPTIMUM, "random", RANDOM_RULES, Variant(RULE), *map(rollouts, budget.pick(*FUTURES)))
     tasks: list[Task] = [
         Values(pool),
-        Lines(pool, form.pick(16, 64)),
+        Lines(pool, budget.pick(16, 64)),
         *(Plays(pool, one, episodes) for one in plays),
     ]
-    labels, epochs = form.pick(30_000, 200_000), 10
-    for seed in form.seeds_of("distilled", full=FULL_SEEDS):
+    labels, epochs = budget.pick(30_000, 200_000), 10
+    for seed in budget.seeds_of("distilled", full=FULL_SEEDS):
         learned = Distillation(pool, rollouts(TAUGHT_BY), labels, epochs, seed)
         tasks.append(Judged(learned, pool, f"distilled, {TAUGHT_BY} futures", episodes))
         guided = rollouts(TAUGHT_BY)
         tasks.append(Judged(learned, pool, f"guided, {TAUGHT_BY} futures", episodes, guided))
         exact = Distillation(pool, EXACT, labels, epochs, seed)
         tasks.append(Judged(exact, pool, "distilled, exact values", episodes))
-    for learner in learners(pool) if pool in form.pick(LEARN_IN, tuple(POOLS)) else ():
-        decisions = form.pick(learner.quick_decisions, learner.decisions)
-        for seed in form.seeds_of(learner.name, full=FULL_SEEDS):
-            run = Training(POOLS[pool].problem(), learner, decisions, seed, episodes=16)
+    for learner in learners(pool) if pool in budget.pick(LEARN_IN, tuple(POOLS)) else ():
+        decisions = budget.pick(learner.quick_decisions, learner.decisions)
+        for seed in budget.seeds_of(learner.name, full=FULL_SEEDS):
+            run = Training(POOLS[pool].scenario(), learner, decisions, seed, episodes=16)
             tasks.append(Judged(run, pool, learner.name, episodes))
     return tasks
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return each policy's share of the optimum, and the figure."""
     exact, played = results.table("exact"), results.table()
     found = [row for pool in POOLS for row in _of_pool(pool, exact, played)]

@@ -16,10 +16,10 @@ from greendc.simulator import Observation
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.episodes import run_episodes
-from sb3_greendc.evaluation.policy_sources import Contestant, Predictor
+from sb3_greendc.evaluation.policy_sources import PolicySource, Predictor
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.exact.pools import POOLS, solved
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 LOST = "lost_value"
 """Sum, over the decisions of an episode, of what the actions were worth less than the best ones."""
@@ -27,19 +27,19 @@ LOST = "lost_value"
 _AT_ONCE = 256
 
 
-def judge(contestant: Contestant, pool: str, episodes: int, **view: Any) -> list[dict[str, Any]]:
+def judge(source: PolicySource, pool: str, episodes: int, **view: Any) -> list[dict[str, Any]]:
     """Play the test episodes, and return what was earned and lost in each.
 
-    :param contestant: what plays
+    :param source: what plays
     :param pool: name of the tiny pool
     :param episodes: number of episodes
     :param view: keyword arguments of the environment that say what the policy chooses from, and sees
     """
     rows: list[dict[str, Any]] = []
     for first in range(0, episodes, _AT_ONCE):
-        env = contestant.enter(_make_env(POOLS[pool].problem(**view), min(_AT_ONCE, episodes - first)))
+        env = source.enter(_make_env(POOLS[pool].scenario(**view), min(_AT_ONCE, episodes - first)))
         ruler = Ruler(env, pool) if rules_are_exact(view) else env
-        policy = contestant.policy_for(env)
+        policy = source.policy_for(env)
         results = run_episodes(policy, ruler, TEST_SEED + first)
         rows += [{"episode": k, **result} for k, result in enumerate(results, first)]
         env.close()
@@ -51,8 +51,8 @@ def rules_are_exact(view: dict[str, Any]) -> bool:
     return not {"placement", "late_jobs"} & set(view)
 
 
-def _make_env(problem: Problem, n_envs: int) -> SimulatorVecEnv:
-    env = make_vec_env(problem.env_id, n_envs, **problem.env_kwargs)
+def _make_env(scenario: Scenario, n_envs: int) -> SimulatorVecEnv:
+    env = make_vec_env(scenario.env_id, n_envs, **scenario.env_kwargs)
     assert isinstance(env, SimulatorVecEnv)
     return env
 
@@ -90,7 +90,7 @@ class Ruler(VecEnvWrapper):
         return observations, rewards, dones, infos
 
 
-class ExactContestant(Contestant):
+class ExactContestant(PolicySource):
     """A policy of the exact model.
 
     :param name: what tables call it
@@ -104,13 +104,13 @@ class ExactContestant(Contestant):
         object.__setattr__(self, "_played", played)
 
     def policy_for(self, env: Any) -> Predictor:
-        """See :class:`~sb3_greendc.evaluation.policy_sources.Contestant`."""
+        """See :class:`~sb3_greendc.evaluation.policy_sources.PolicySource`."""
         model, optimum = solved(getattr(self, "_pool"))  # noqa: B009 - set past the frozen dataclass
         return ExactPolicy(env.unwrapped.simulator, model, getattr(self, "_played") or optimum)  # noqa: B009
 
     @property
     def source(self) -> str:
-        """See :class:`~sb3_greendc.evaluation.policy_sources.Contestant`."""
+        """See :class:`~sb3_greendc.evaluation.policy_sources.PolicySource`."""
         return f"exact:{self.name}"
 
 

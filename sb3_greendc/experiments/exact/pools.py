@@ -10,14 +10,14 @@ from greendc.baselines.resource_pool.exact import ExactPool, Played
 from greendc.baselines.resource_pool.job_classes import ClassWorkload, JobClass
 from greendc.resource_pool import ResourcePoolConfig
 from sb3_greendc.experiments.rollouts import DEPTH
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 ENV_ID = "ResourcePool-10"
 """Whose settings are all replaced but the reward's."""
 
 STEPS = 100
 
-VIEW: dict[str, Any] = {"skip_forced": True, "mask": "now_on_time", "outlook": DEPTH}
+VIEW: dict[str, Any] = {"skip_forced": True, "mask": "now_on_time", "lookahead": DEPTH}
 """How networks act in a pool. Under its rules the mask leaves out nothing that the ordinary one allows."""
 
 USUAL_RULES: dict[str, Any] = {"placement": "earliest", "late_jobs": "demote"}
@@ -43,7 +43,7 @@ class TinyPool:
             self.workload.probability * self.workload.shares @ (jobs.duration * jobs.units[:, 0]) / self.units
         )
 
-    def problem(self, **more: Any) -> Problem:
+    def scenario(self, **more: Any) -> Scenario:
         """Return the environment.
 
         :param more: further keyword arguments
@@ -58,7 +58,7 @@ class TinyPool:
             "placement": "now",
             "late_jobs": "leave",
         }
-        return Problem(ENV_ID, {**settings, **more})
+        return Scenario(ENV_ID, {**settings, **more})
 
 
 def _pool(units: int, probability: float, *classes: tuple[int, int, float]) -> TinyPool:
@@ -79,5 +79,5 @@ def solved(name: str) -> tuple[ExactPool, Played]:
 
     :param name: of one of :data:`POOLS`
     """
-    pool = ExactPool(ResourcePoolConfig(**POOLS[name].problem().env_kwargs))
+    pool = ExactPool(ResourcePoolConfig(**POOLS[name].scenario().env_kwargs))
     return pool, pool.optimum()

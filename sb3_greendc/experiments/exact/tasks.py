@@ -19,12 +19,12 @@ from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.evaluation.collection import Collection
-from sb3_greendc.evaluation.policy_sources import Contestant, ModelContestant, ObjectContestant, contestants
+from sb3_greendc.evaluation.policy_sources import ModelSource, ObjectSource, PolicySource, policy_sources
+from sb3_greendc.experiments.distillation import RECORDING_SEED, pack, unpacked
 from sb3_greendc.experiments.episodes import TEST_SEED, Variant
 from sb3_greendc.experiments.exact.judging import ExactContestant, UniformlyRandom, judge
 from sb3_greendc.experiments.exact.pools import POOLS, USUAL_RULES, VIEW, solved
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
-from sb3_greendc.experiments.teaching import RECORDING_SEED, pack, unpacked
 
 OPTIMUM, NO_CLOCK, RULE = "optimum", "optimum, no clock", "deadline_never"
 RANDOM_RULES = "random, usual rules"
@@ -112,7 +112,7 @@ class Lines(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        simulator = ResourcePoolSimulator(ResourcePoolConfig(**POOLS[self.pool].problem().env_kwargs))
+        simulator = ResourcePoolSimulator(ResourcePoolConfig(**POOLS[self.pool].scenario().env_kwargs))
         rows = []
         for k in range(self.episodes):
             simulator.reset_env(0, seeding.np_random(TEST_SEED + k)[0])
@@ -162,13 +162,13 @@ class Plays(Task):
         rows = judge(self._contestant(), self.pool, self.episodes, **view)
         return Outcome({"episodes": pd.DataFrame(rows).assign(policy=self.label)})
 
-    def _contestant(self) -> Contestant:
+    def _contestant(self) -> PolicySource:
         if isinstance(self.policy, Variant):
-            env_id = greendc.resolve_env_id(POOLS[self.pool].problem().env_id)
-            return contestants({self.label: self.policy.spec}, env_id)[0]
+            env_id = greendc.resolve_env_id(POOLS[self.pool].scenario().env_id)
+            return policy_sources({self.label: self.policy.spec}, env_id)[0]
         if self.policy == OPTIMUM:
             return ExactContestant(OPTIMUM, self.pool)
-        return ObjectContestant(self.policy, 0, UniformlyRandom())
+        return ObjectSource(self.policy, 0, UniformlyRandom())
 
 
 EXACT = "exact"
@@ -207,14 +207,14 @@ class Distillation(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
-        problem = POOLS[self.pool].problem(**VIEW)
+        scenario = POOLS[self.pool].scenario(**VIEW)
         source = self.teacher if isinstance(self.teacher, str) else self.teacher.spec
         data = _Labels(
             {"teacher": source},
-            problem.env_id,
+            scenario.env_id,
             self.labels,
             RECORDING_SEED + 100 * self.seed,
-            env_kwargs=problem.env_kwargs,
+            env_kwargs=scenario.env_kwargs,
             n_envs=32,
             labels=("advantages",),
             pool=self.pool,
@@ -249,7 +249,7 @@ class _Labels(Collection):
 
     pool: str = ""
 
-    def actors(self) -> list[Contestant]:
+    def actors(self) -> list[PolicySource]:
         """See the base class."""
         if dict(self.policies) == {"teacher": EXACT}:  # type: ignore[call-overload]
             return [ExactContestant("teacher", self.pool)]
@@ -302,12 +302,12 @@ class Judged(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         with unpacked(self.files or self.source.compute().files) as folder:
-            contestant: Contestant = ModelContestant(self.policy, 0, folder)
+            source: PolicySource = ModelSource(self.policy, 0, folder)
             if self.guided is not None:
                 spec = replace(self.guided, options={**self.guided.options, "prior": folder}).spec
-                env_id = greendc.resolve_env_id(POOLS[self.pool].problem().env_id)
-                contestant = contestants({self.policy: spec}, env_id)[0]
-            rows = judge(contestant, self.pool, self.episodes, **self._view())
+                env_id = greendc.resolve_env_id(POOLS[self.pool].scenario().env_id)
+                source = policy_sources({self.policy: spec}, env_id)[0]
+            rows = judge(source, self.pool, self.episodes, **self._view())
         return Outcome({"episodes": pd.DataFrame(rows).assign(policy=self.policy, train_seed=self.seed)})
 
     def _view(self) -> dict[str, Any]:

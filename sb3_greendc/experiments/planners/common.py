@@ -1,4 +1,4 @@
-"""What the studies share: how learned policies see the problem, estimates with intervals, Markdown."""
+"""What the studies share: how learned policies see the scenario, estimates with intervals, Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.policy_sources import Contestant, takes_masks
+from sb3_greendc.evaluation.policy_sources import PolicySource, takes_masks
 from sb3_greendc.evaluation.statistics import Interval, summarize
 from sb3_greendc.experiments.comparison import margin
 
@@ -48,10 +48,10 @@ def share_of(earned: pd.Series, bound: pd.Series) -> Interval:
     return Interval(100 + found.estimate, 100 + found.low, 100 + found.high)
 
 
-def decision_time(contestant: Contestant, problem: dict[str, Any], decisions: int = 60) -> float:
+def decision_time(source: PolicySource, scenario: dict[str, Any], decisions: int = 60) -> float:
     """Return the processor time in ms that a policy takes for a decision in which it has a choice."""
-    env = contestant.enter(make_vec_env(ENV_ID, 1, **problem, **STUDENT))
-    policy: Any = contestant.policy_for(env)
+    env = source.prepare_env(make_vec_env(ENV_ID, 1, **scenario, **STUDENT))
+    policy: Any = source.policy_for(env)
     masked = takes_masks(policy)
     env.seed(10_000)
     observations: Any = env.reset()

@@ -83,7 +83,7 @@ def study(out: Path, futures: int, episodes: int) -> pd.DataFrame:
     """Judge the networks of :func:`train` beside their teacher, on the pool they know and on a larger one.
 
     Columns: ``env_id``, ``load``, ``policy``, ``mean`` (value of jobs on time over that of all jobs),
-    ``low``, ``high``, ``gain`` over ``deadline_never`` and ``of_teacher`` over the rollouts that taught,
+    ``low``, ``high``, ``gain`` over ``deadline_never`` and ``of_teacher`` over the rollouts that distilled,
     each in per cent with ``_low`` and ``_high``. Intervals are over trainings and episodes.
 
     :param out: folder of the models
@@ -100,10 +100,10 @@ def study(out: Path, futures: int, episodes: int) -> pd.DataFrame:
         fitting = [resize(model, env.observation_space, env.action_space) for model in models]
         env.close()
         for load in TEST_LOADS:
-            problem: dict[str, Any] = {"offered_load": load}
-            results = evaluate([REFERENCE, teacher], env_id, played, TEST_SEED, env_kwargs=problem)
+            scenario: dict[str, Any] = {"offered_load": load}
+            results = evaluate([REFERENCE, teacher], env_id, played, TEST_SEED, env_kwargs=scenario)
             networks = {LEARNED: fitting}
-            student = evaluate(networks, env_id, played, TEST_SEED, env_kwargs={**problem, **STUDENT})
+            student = evaluate(networks, env_id, played, TEST_SEED, env_kwargs={**scenario, **STUDENT})
             results = pd.concat([results, student], ignore_index=True)
             table = estimates(results, RATIO, REFERENCE)
             against = estimates(results, RATIO, teacher)

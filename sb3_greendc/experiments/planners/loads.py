@@ -10,7 +10,7 @@ import pandas as pd
 
 from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.evaluation.policy_sources import contestants
+from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.experiments.planners.common import (
     ENV_ID,
     RATIO,
@@ -51,22 +51,22 @@ def study(
 def _of_load(
     load: float, policies: Sequence[str], episodes: int, model: str | None, trust: bool
 ) -> pd.DataFrame:
-    problem: dict[str, Any] = {"offered_load": load}
+    scenario: dict[str, Any] = {"offered_load": load}
     named = list(dict.fromkeys([*policies, REFERENCE]))
-    results = evaluate(named, ENV_ID, episodes, env_kwargs=problem, trust=trust)
-    acting = contestants(named, ENV_ID, trust)
+    results = evaluate(named, ENV_ID, episodes, env_kwargs=scenario, trust=trust)
+    acting = policy_sources(named, ENV_ID, trust)
     if model is not None:
-        view = {**problem, **STUDENT}
+        view = {**scenario, **STUDENT}
         student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
         results = pd.concat([results, student], ignore_index=True)
-        acting += contestants({LEARNED: model}, ENV_ID, trust)[:1]
-    results = add_share_of_bound(results, "lp", problem)
+        acting += policy_sources({LEARNED: model}, ENV_ID, trust)[:1]
+    results = add_share_of_bound(results, "lp", scenario)
     best = results[results["policy"] == REFERENCE].copy()
     best["policy"], best[RATIO], best[SHARE] = BOUND, best["bound"] * best[RATIO] / best[VALUE], 1.0
     results = pd.concat([results, best], ignore_index=True)
     table = estimates(results, RATIO, REFERENCE)
     table.insert(0, "load", load)
-    times = {one.name: decision_time(one, problem) for one in acting}
+    times = {one.name: decision_time(one, scenario) for one in acting}
     table["share"] = table["policy"].map(results.groupby("policy")[SHARE].mean())
     table["milliseconds"] = table["policy"].map(times)
     return table

@@ -48,15 +48,15 @@ def study(
     """
     parts = []
     for load in loads:
-        problem: dict[str, Any] = {"offered_load": load, "episode_steps": steps}
-        pool = ResourcePoolSimulator(ResourcePoolConfig(units=10, **problem))
+        scenario: dict[str, Any] = {"offered_load": load, "episode_steps": steps}
+        pool = ResourcePoolSimulator(ResourcePoolConfig(units=10, **scenario))
         rows = []
         for seed in tqdm(range(episodes), desc=f"optimum, load {load:g}"):
             pool.reset_env(0, seeding.np_random(seed)[0])
             rows.append({"load": load, "seed": seed, **_solve(pool, time_limit, workers)})
-        results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=problem)
+        results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=scenario)
         if model is not None:
-            view = {**problem, **STUDENT}
+            view = {**scenario, **STUDENT}
             student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
             results = pd.concat([results, student], ignore_index=True)
         values = results.pivot_table(VALUE, "seed", "policy", sort=False)  # the mean over runs

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.experiments.comparison import margin, matrix, mean_interval
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.offline import OfflineTraining
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 HEURISTICS = ("sjf", "qos", "hvf", "fcfs")
 VALUE = "total_job_value"
@@ -29,24 +29,24 @@ CRR_OPTIONS: dict[str, Any] = {
 """As in ``zoo_hparams/crr.yml``, where it says how they were found."""
 
 
-def trainings(form: Form, units: int, teachers: tuple[str, ...], seed: int) -> list[OfflineTraining]:
+def trainings(budget: Budget, units: int, teachers: tuple[str, ...], seed: int) -> list[OfflineTraining]:
     """Return the clone of some heuristics and CRR on the same data.
 
-    :param form: of the experiment
+    :param budget: of the experiment
     :param units: size of the pool
     :param teachers: what is recorded
     :param seed: number of the run
     """
-    problem = Problem(f"ResourcePool-{units}")
+    scenario = Scenario(f"ResourcePool-{units}")
     return [
         OfflineTraining(
             name,
-            problem,
+            scenario,
             teachers,
-            transitions=form.pick(100_000, 200_000),
-            steps=form.pick(1_500, 3_000),
+            transitions=budget.pick(100_000, 200_000),
+            steps=budget.pick(1_500, 3_000),
             seed=seed,
-            episodes=form.pick(32, 128),
+            episodes=budget.pick(32, 128),
             options=options,
             agreement=name == "BC",
         )

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.claims import RARE_SIZES
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import DISCRETE_SAC, pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
 SIZES = (10, 20, 50, 100, 300)
 
 
-def points(_form: Form) -> list[Point]:
+def points(_form: Budget) -> list[Point]:
     """Return the pools, at an offered load of 1."""
     return [
-        Point("synthetic", size, Problem(f"ResourcePool-{size}"), lessons=curricula.of_size(size))
+        Point("synthetic", size, Scenario(f"ResourcePool-{size}"), training_tasks=curricula.of_size(size))
         for size in SIZES
     ]
 
 
-def learners(form: Form) -> list[Learner]:
-    """Return the learners of most figures; the quick form has RARE's kind of them."""
-    return form.pick([DISCRETE_SAC], pool_learners(form))
+def learners(budget: Budget) -> list[Learner]:
+    """Return the learners of most figures; the quick budget has RARE's kind of them."""
+    return budget.pick([DISCRETE_SAC], pool_learners(budget))
 
 
 EXPERIMENT = Sweep(points, learners, "resources of each type", RARE_SIZES, rollouts=True).experiment(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from sb3_greendc.experiments.curricula import UNITS
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 SIZES = (10, 20, 30)
 GREEN = {"power": "trace", "site": {"grid": "off"}}
 """The GLEAMM-like site: 150 kW of photovoltaics, three turbines, a battery of 1 MWh, no grid."""
 
 
-def points(form: Form) -> list[Point]:
+def points(budget: Budget) -> list[Point]:
     """Return the pools, at an offered load of 1 (of a pool that always has power)."""
-    series = f"HPC log ({form.hpc_name}), sun, wind and battery"
-    site = Problem("ResourcePool", {"workload": form.hpc_workload, **GREEN})
-    lessons = (site.with_kwargs(units=UNITS),)
-    return [Point(series, size, site.with_kwargs(units=size), lessons=lessons) for size in SIZES]
+    series = f"HPC log ({budget.hpc_name}), sun, wind and battery"
+    site = Scenario("ResourcePool", {"workload": budget.hpc_workload, **GREEN})
+    training_tasks = (site.with_kwargs(units=UNITS),)
+    return [
+        Point(series, size, site.with_kwargs(units=size), training_tasks=training_tasks) for size in SIZES
+    ]
 
 
 EXPERIMENT = Sweep(points, pool_learners, "resources of each type").experiment(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from sb3_greendc.experiments import curricula
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
 
 HORIZONS = (36, 48, 60, 72)
@@ -17,22 +17,22 @@ DEFAULT_HORIZON = 48
 GAMMA = 0.99
 
 
-def points(form: Form) -> list[Point]:
+def points(budget: Budget) -> list[Point]:
     """Return each horizon on ten units with full power, for synthetic jobs and the HPC log."""
-    horizons = form.pick(QUICK_HORIZONS, HORIZONS)
-    return [_point(form, hpc, horizon) for hpc in (False, True) for horizon in horizons]
+    horizons = budget.pick(QUICK_HORIZONS, HORIZONS)
+    return [_point(budget, hpc, horizon) for hpc in (False, True) for horizon in horizons]
 
 
-def _point(form: Form, hpc: bool, horizon: int) -> Point:
-    series = f"HPC log ({form.hpc_name})" if hpc else "synthetic"
-    workload = form.hpc_workload if hpc else "synthetic"
+def _point(budget: Budget, hpc: bool, horizon: int) -> Point:
+    series = f"HPC log ({budget.hpc_name})" if hpc else "synthetic"
+    workload = budget.hpc_workload if hpc else "synthetic"
     settings = {} if horizon == DEFAULT_HORIZON else {"horizon": horizon}
-    lessons = curricula.log(workload, **settings) if hpc else curricula.synthetic(**settings)
-    problem = Problem("ResourcePool-10", {"workload": workload, "horizon": horizon})
-    return Point(series, horizon, problem, lessons=lessons)
+    training_tasks = curricula.log(workload, **settings) if hpc else curricula.synthetic(**settings)
+    scenario = Scenario("ResourcePool-10", {"workload": workload, "horizon": horizon})
+    return Point(series, horizon, scenario, training_tasks=training_tasks)
 
 
-def learners(form: Form) -> list[Learner]:
+def learners(budget: Budget) -> list[Learner]:
     """Return the learners with the figure's discount."""
     return [
         dataclasses.replace(
@@ -40,7 +40,7 @@ def learners(form: Form) -> list[Learner]:
             hyperparameters={**learner.hyperparameters, "gamma": GAMMA},
             choice={**learner.choice, "shaping_gamma": GAMMA},
         )
-        for learner in pool_learners(form)
+        for learner in pool_learners(budget)
     ]
 
 

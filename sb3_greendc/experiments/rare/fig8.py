@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from sb3_greendc.experiments import curricula
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 
 READY_POOLS = (5, 10, 15, 25, 35)
 QUICK_READY_POOLS = (5, 10, 35)
 
 
-def points(form: Form) -> list[Point]:
+def points(budget: Budget) -> list[Point]:
     """Return each ready pool on ten units with full power, for synthetic jobs and the HPC log."""
-    hpc = form.hpc_workload
+    hpc = budget.hpc_workload
     workloads = {
         "synthetic": ("synthetic", curricula.synthetic()),
-        f"HPC log ({form.hpc_name})": (hpc, curricula.log(hpc)),
+        f"HPC log ({budget.hpc_name})": (hpc, curricula.log(hpc)),
     }
     return [
-        Point(series, size, _problem(workload, size), lessons=lessons)
-        for series, (workload, lessons) in workloads.items()
-        for size in form.pick(QUICK_READY_POOLS, READY_POOLS)
+        Point(series, size, _scenario(workload, size), training_tasks=training_tasks)
+        for series, (workload, training_tasks) in workloads.items()
+        for size in budget.pick(QUICK_READY_POOLS, READY_POOLS)
     ]
 
 
-def _problem(workload: str, size: int) -> Problem:
-    return Problem("ResourcePool-10", {"workload": workload, "ready_pool_size": size})
+def _scenario(workload: str, size: int) -> Scenario:
+    return Scenario("ResourcePool-10", {"workload": workload, "ready_pool_size": size})
 
 
 EXPERIMENT = Sweep(points, pool_learners, "jobs in the ready pool").experiment(

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from sb3_greendc.experiments.comparison import summary
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import grouped_bars
 from sb3_greendc.experiments.rare.agreement import HEURISTICS, agreement_table, gain_table, trainings
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 
 UNITS = 50
 SERIES = "data of four heuristics, 50 units"
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return the heuristics, and clone and CRR from the data of all."""
     variants = tuple(Variant(name) for name in HEURISTICS)
-    themselves = Baselines(Problem(f"ResourcePool-{UNITS}"), variants, form.pick(32, 128))
+    themselves = Baselines(Scenario(f"ResourcePool-{UNITS}"), variants, budget.pick(32, 128))
     found = labelled([themselves], series=SERIES, x="")
-    for seed in form.seeds_of("CRR"):
-        found += labelled(trainings(form, UNITS, HEURISTICS, seed), series=SERIES, x="")
+    for seed in budget.seeds_of("CRR"):
+        found += labelled(trainings(budget, UNITS, HEURISTICS, seed), series=SERIES, x="")
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return CRR's gain over clone and heuristics, and the values as bars."""
     rows = results.table()
     table = summary(rows, ("total_job_value", "total_job_value_ratio"))

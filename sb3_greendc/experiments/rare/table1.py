@@ -7,26 +7,26 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.claims import RARE_AGREEMENT, RARE_OFFLINE_GAIN
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results, labelled
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.rare.agreement import HEURISTICS, agreement_table, gain_table, trainings
-from sb3_greendc.experiments.tasks import Item, Problem
+from sb3_greendc.experiments.tasks import Item, Scenario
 
 UNITS = 20
 
 
-def items(form: Form) -> list[Item]:
+def items(budget: Budget) -> list[Item]:
     """Return, for each heuristic, itself, its clones and CRR on its data."""
     found: list[Item] = []
     for heuristic in HEURISTICS:
-        themselves = Baselines(Problem(f"ResourcePool-{UNITS}"), (Variant(heuristic),), form.pick(32, 128))
+        themselves = Baselines(Scenario(f"ResourcePool-{UNITS}"), (Variant(heuristic),), budget.pick(32, 128))
         found += labelled([themselves], series=heuristic)
-        for seed in form.seeds_of("CRR"):
-            found += labelled(trainings(form, UNITS, (heuristic,), seed), series=heuristic)
+        for seed in budget.seeds_of("CRR"):
+            found += labelled(trainings(budget, UNITS, (heuristic,), seed), series=heuristic)
     return found
 
 
-def analyze(results: Results, form: Form) -> Analysis:
+def analyze(results: Results, budget: Budget) -> Analysis:
     """Return agreement and gain beside the printed ones, as table and bars."""
     agreement = agreement_table(results.table("agreement"))
     agreement["printed_percent"] = agreement["teacher"].map(RARE_AGREEMENT)

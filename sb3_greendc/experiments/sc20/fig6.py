@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sc20.training import (
     CHECKPOINTS,
@@ -14,7 +14,7 @@ from sb3_greendc.experiments.sc20.training import (
     LEARNERS,
     PAPER,
     QUICK_ARRIVALS,
-    problem,
+    scenario,
 )
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
@@ -22,18 +22,21 @@ from sb3_greendc.experiments.training import Learner
 ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-def points(form: Form) -> list[Point]:
+def points(budget: Budget) -> list[Point]:
     """Return the arrival rates at full power."""
-    rates = form.pick(QUICK_ARRIVALS, ARRIVALS)
-    lessons = [problem(rate) for rate in QUICK_ARRIVALS]
-    return [Point("full power, Bernoulli arrivals", rate, problem(rate), lessons=lessons) for rate in rates]
+    rates = budget.pick(QUICK_ARRIVALS, ARRIVALS)
+    training_tasks = [scenario(rate) for rate in QUICK_ARRIVALS]
+    return [
+        Point("full power, Bernoulli arrivals", rate, scenario(rate), training_tasks=training_tasks)
+        for rate in rates
+    ]
 
 
-def learners(form: Form) -> list[Learner]:
+def learners(budget: Budget) -> list[Learner]:
     """Return SC20's learners, and ours, which do without suspension and see their credit at once."""
     ours = [
         dataclasses.replace(learner, choice={**learner.choice, "suspend": False, "reward": "potential"})
-        for learner in pool_learners(form)
+        for learner in pool_learners(budget)
     ]
     return [*LEARNERS, *ours]
 

@@ -14,15 +14,15 @@ from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import (
     LONG_QUEUES,
     Analysis,
+    Budget,
     Experiment,
-    Form,
     Results,
     labelled,
 )
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
 from sb3_greendc.experiments.learners import SC20_A2C, SC20_A2C_JOBS
 from sb3_greendc.experiments.sweep import METRICS
-from sb3_greendc.experiments.tasks import Item, Problem, Task
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 
 ARRIVALS = (0.2, 0.4, 0.6, 0.8, 1.0)
 QUICK_ARRIVALS = (0.2, 0.6, 1.0)
@@ -45,28 +45,28 @@ TITLES = {
 }
 
 
-def arrivals_of(form: Form) -> tuple[float, ...]:
+def arrivals_of(budget: Budget) -> tuple[float, ...]:
     """Return the arrival rates, as probabilities of a job in a step."""
-    return form.pick(QUICK_ARRIVALS, ARRIVALS)
+    return budget.pick(QUICK_ARRIVALS, ARRIVALS)
 
 
-def problem(arrivals: float, power_level: float = 1.0) -> Problem:
-    """Return SC20's problem."""
+def scenario(arrivals: float, power_level: float = 1.0) -> Scenario:
+    """Return SC20's scenario."""
     settings = {"workload": "bernoulli", "offered_load": arrivals}
     if power_level != 1.0:
         settings["power_level"] = power_level
-    return Problem("ResourcePoolSuspend-10", settings)
+    return Scenario("ResourcePoolSuspend-10", settings)
 
 
-def items(form: Form, power_level: float = 1.0) -> list[Item]:
+def items(budget: Budget, power_level: float = 1.0) -> list[Item]:
     """Return the runs and the paper's heuristics at every arrival rate."""
     found: list[Item] = []
-    for rate in arrivals_of(form):
-        at = problem(rate, power_level)
-        tested = at.with_kwargs(episode_steps=form.test_steps)
-        tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), form.episodes)]
+    for rate in arrivals_of(budget):
+        at = scenario(rate, power_level)
+        tested = at.with_kwargs(episode_steps=budget.test_steps)
+        tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), budget.episodes)]
         for learner in LEARNERS:
-            tasks += form.trainings(at, learner, CHECKPOINTS, FULL_SEEDS)
+            tasks += budget.trainings(at, learner, CHECKPOINTS, FULL_SEEDS)
         found += labelled(tasks, series=f"power {power_level:.0%}", x=rate, arrivals=f"{rate:.0%} arrivals")
     return found
 
@@ -95,7 +95,7 @@ def share_height(axes: Sequence[Axes]) -> None:
 def over_training(name: str, title: str, metrics: Sequence[str], power_level: float = 1.0) -> Experiment:
     """Return an experiment that draws metrics over training, and compares its end with the heuristics."""
 
-    def analyze(results: Results, form: Form) -> Analysis:
+    def analyze(results: Results, budget: Budget) -> Analysis:
         rows = results.table()
         trained = rows[rows["baseline"].isna()]
         comparison = compare(rows, [learner.name for learner in LEARNERS], CLAIMS, papers=PAPER)
@@ -105,4 +105,4 @@ def over_training(name: str, title: str, metrics: Sequence[str], power_level: fl
         }
         return Analysis(tables, {"figure": figure_of(trained, metrics)}, [CHOOSES])
 
-    return Experiment(name, title, lambda form: items(form, power_level), analyze)
+    return Experiment(name, title, lambda budget: items(budget, power_level), analyze)

@@ -99,9 +99,9 @@ def test_bad_options_are_named(name, options):
     ("name", "options", "message"),
     [
         ("rollout", {"futures": 1.5}, "rollout: futures=1.5: must be a whole number"),
-        ("rollout", {"floor": "nan"}, "rollout: floor='nan': must be a number"),
-        ("rollout", {"floor": float("nan")}, "floor=nan: must be at least 0"),
-        ("rollout", {"floor": True}, "rollout: floor=True: must be a number"),
+        ("rollout", {"min_qos": "nan"}, "rollout: min_qos='nan': must be a number"),
+        ("rollout", {"min_qos": float("nan")}, "min_qos=nan: must be at least 0"),
+        ("rollout", {"min_qos": True}, "rollout: min_qos=True: must be a number"),
         ("rollout", {"base": 7}, "rollout: base=7: must be text"),
         ("rollout", {"prior": "a/path"}, "prior='a/path': must be a function of observations"),
         ("plan", {"threshold": "x"}, "plan: threshold='x': must be a number"),
@@ -113,5 +113,5 @@ def test_options_of_another_kind_are_named(name, options, message):
 
 
 def test_whole_numbers_of_numpy_and_whole_floors_are_numbers():
-    rollout = make_policy("rollout", ResourcePoolEnv(), futures=np.int64(4), floor=0)
-    assert (rollout.futures, rollout.floor) == (4, 0.0)
+    rollout = make_policy("rollout", ResourcePoolEnv(), futures=np.int64(4), min_qos=0)
+    assert (rollout.futures, rollout.min_qos) == (4, 0.0)

@@ -173,8 +173,8 @@ def test_actions_are_always_valid(name: str, dispatch: str) -> None:
             simulator.reset_env(i, np.random.default_rng(i))
         observations = simulator.empty_observations()
         simulator.observe(observations)
-        preempt = simulator.config.suspend
-        policy = make_policy(name, Holder(simulator), dispatch=dispatch, preempt=preempt)
+        suspend = simulator.config.suspend
+        policy = make_policy(name, Holder(simulator), dispatch=dispatch, suspend=suspend)
         while not simulator.truncated.any():
             actions, _ = policy.predict(observations)
             assert observations["action_mask"][np.arange(3), actions].all()
@@ -200,18 +200,18 @@ def test_jobs_give_way_to_those_worth_more(scope: str, qos: float, steps: int, s
     simulator.step(np.array([0]), observations)
     for _ in range(steps):
         simulator.step(np.array([11]), observations)
-    for preempt in (True, False):
-        policy = make_policy("deadline_never", Holder(simulator), scope=scope, preempt=preempt)
-        assert policy.reads_state == (preempt or scope == "queue")
-        assert policy.predict(observations)[0].tolist() == [10 if preempt and suspends else 11]
+    for suspend in (True, False):
+        policy = make_policy("deadline_never", Holder(simulator), scope=scope, suspend=suspend)
+        assert policy.reads_state == (suspend or scope == "queue")
+        assert policy.predict(observations)[0].tolist() == [10 if suspend and suspends else 11]
 
 
 def test_suspending_heuristics_earn_more() -> None:
     choice = {"suspend": True, "mask": "now_on_time", "ready_pool_size": 32}
     env = ResourcePoolEnv(**choice, workload="bernoulli", offered_load=0.8)
     earned = []
-    for preempt in (False, True):
-        policy, total = make_policy("deadline_never", env, dispatch="easy", preempt=preempt), 0.0
+    for suspend in (False, True):
+        policy, total = make_policy("deadline_never", env, dispatch="easy", suspend=suspend), 0.0
         for seed in range(4):
             observation, _ = env.reset(seed=seed)
             truncated = False
@@ -270,8 +270,8 @@ def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
 
 
 def test_jobs_that_cannot_be_suspended_do_not_give_way() -> None:
-    with pytest.raises(ValueError, match=r"preempt=True: .* suspend=True"):
-        make_policy("sjf", ResourcePoolEnv(), preempt=True)
+    with pytest.raises(ValueError, match=r"suspend=True: .* suspend=True"):
+        make_policy("sjf", ResourcePoolEnv(), suspend=True)
 
 
 def test_wrong_names_and_options_are_answered_with_the_nearest() -> None:

@@ -190,7 +190,7 @@ def test_it_holds_units_back_for_what_is_likely_to_come():
     assert Rollout(pool, futures=4, depth=int(rng.integers(30, 40))).predict(observations)[0] == 11
 
 
-def test_below_the_floor_the_heuristic_starts_no_job():
+def test_below_the_min_qos_the_heuristic_starts_no_job():
     rng = np.random.default_rng(1)
     compared = 0
     for _ in range(20):
@@ -200,22 +200,22 @@ def test_below_the_floor_the_heuristic_starts_no_job():
         if masks.sum() == 1:
             continue
         lowest = Rollout(simulator, futures=2, depth=DEPTH)._values(masks)
-        np.testing.assert_array_equal(Rollout(simulator, 2, DEPTH, floor=0.1)._values(masks), lowest)
-        highest = Rollout(simulator, futures=2, depth=DEPTH, floor=0.95)._values(masks)
+        np.testing.assert_array_equal(Rollout(simulator, 2, DEPTH, min_qos=0.1)._values(masks), lowest)
+        highest = Rollout(simulator, futures=2, depth=DEPTH, min_qos=0.95)._values(masks)
         assert highest[0, -1] == 0.0  # no job that waits or comes is started
         assert (highest <= lowest)[masks].all()
         compared += int(lowest[0, -1] > 0.0)
     assert compared > 5
 
 
-def test_units_are_held_back_only_for_jobs_above_the_floor():
+def test_units_are_held_back_only_for_jobs_above_the_min_qos():
     steady = JobArrays(
         np.arange(0, 60), np.full(60, 1, np.int64), np.full((60, 1), 4, np.int64), np.full(60, 0.95)
     )
     pool, observations = pool_with(
         (0, 20, (4,), 0.2), resource_types=1, horizon=24, workload=KnownJobs(steady), step_hours=0.1
     )
-    actions = [Rollout(pool, 4, floor=floor).predict(observations)[0] for floor in (0.0, 0.5, 0.96)]
+    actions = [Rollout(pool, 4, min_qos=min_qos).predict(observations)[0] for min_qos in (0.0, 0.5, 0.96)]
     assert actions == [11, 11, 0]
 
 
@@ -274,7 +274,7 @@ def test_it_beats_its_base():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("futures", 0), ("depth", 0), ("seed", -1), ("base", "deadline_never"), ("floor", -0.1), ("trust", 0)],
+    [("futures", 0), ("depth", 0), ("seed", -1), ("base", "deadline_never"), ("min_qos", -0.1), ("trust", 0)],
 )
 def test_bad_options_are_named(option, value):
     with pytest.raises(ValueError, match=option):

@@ -10,7 +10,7 @@ from vcc_small import fresh, play, random_trace, series_of, small_config, trace_
 
 from greendc.baselines.vcc import AlwaysOn, DayAhead, MoerThreshold, Rolling
 from greendc.baselines.vcc.arrivals import CLASSES, SHORTEST, ExpectedArrivals, duration_class
-from greendc.baselines.vcc.fluid import FluidModel, Outlook
+from greendc.baselines.vcc.fluid import FluidModel, Window
 from greendc.baselines.vcc.rolling import longest_best_prefix, usable_slack, value_of_running
 from greendc.vcc import VCCConfig, VCCSimulator
 from greendc.vcc.snapshot import UnfinishedJobs
@@ -67,7 +67,7 @@ def test_duration_classes_begin_where_they_say():
 # --- the fluid programme ---------------------------------------------------------------------------
 
 
-def test_outlook_of_known_jobs():
+def test_lookahead_of_known_jobs():
     model = model_without_arrivals()
     jobs = UnfinishedJobs(
         cpu=np.array([300_000, 500_000, 200_000]),
@@ -76,23 +76,23 @@ def test_outlook_of_known_jobs():
         flexible=np.array([False, True, True]),
         running=np.array([True, True, False]),
     )
-    outlook = model.outlook(jobs, 0, 4, np.array([2, 9]))
-    np.testing.assert_allclose(outlook.inflexible, [0.3, 0.3, 0, 0])
-    np.testing.assert_allclose(outlook.upper[1], [0.5, 1.0, 1.5, 1.5])  # 3 hours left: class of 2 to 3
-    np.testing.assert_allclose(outlook.lower[1], [0, 0, 0.5, 1.0])
-    np.testing.assert_allclose(outlook.upper[0], [0.2] * 4)
-    np.testing.assert_allclose(outlook.lower[0], [0] * 4)
-    np.testing.assert_allclose(outlook.rate[:2], [[0.2] * 4, [0.5] * 4])
+    window = model.window(jobs, 0, 4, np.array([2, 9]))
+    np.testing.assert_allclose(window.inflexible, [0.3, 0.3, 0, 0])
+    np.testing.assert_allclose(window.upper[1], [0.5, 1.0, 1.5, 1.5])  # 3 hours left: class of 2 to 3
+    np.testing.assert_allclose(window.lower[1], [0, 0, 0.5, 1.0])
+    np.testing.assert_allclose(window.upper[0], [0.2] * 4)
+    np.testing.assert_allclose(window.lower[0], [0] * 4)
+    np.testing.assert_allclose(window.rate[:2], [[0.2] * 4, [0.5] * 4])
 
 
 def test_work_goes_to_the_cheapest_hours_that_deadlines_allow():
     model = model_without_arrivals()
     jobs = jobs_of((0.5, 2, 0))
     price = np.array([3.0, 1.0, 4.0, 2.0])
-    free = model.solve(model.outlook(jobs, 0, 4, np.array([2])), price, 100.0, 100.0)
+    free = model.solve(model.window(jobs, 0, 4, np.array([2])), price, 100.0, 100.0)
     np.testing.assert_allclose(free.flexible, [0, 0.5, 0, 0.5], atol=1e-9)
     np.testing.assert_allclose(free.capacity_price, 0, atol=1e-9)
-    hurried = model.solve(model.outlook(jobs, 0, 4, np.array([1])), price, 100.0, 100.0)
+    hurried = model.solve(model.window(jobs, 0, 4, np.array([1])), price, 100.0, 100.0)
     np.testing.assert_allclose(hurried.flexible, [0.5, 0.5, 0, 0], atol=1e-9)
 
 
@@ -100,7 +100,7 @@ def test_the_price_of_capacity_is_what_one_more_unit_would_save():
     model = model_without_arrivals(capacity=0.5)
     jobs = jobs_of((0.5, 1, 0), (0.3, 1, 0))
     price = np.array([5.0, 1.0, 3.0, 4.0])
-    plan = model.solve(model.outlook(jobs, 0, 4, np.array([3, 3])), price, 100.0, 100.0)
+    plan = model.solve(model.window(jobs, 0, 4, np.array([3, 3])), price, 100.0, 100.0)
     np.testing.assert_allclose(plan.flexible, [0, 0.5, 0.3, 0], atol=1e-9)
     np.testing.assert_allclose(plan.capacity_price, [0, 3.0 - 1.0, 0, 0], atol=1e-9)
 
@@ -108,7 +108,7 @@ def test_the_price_of_capacity_is_what_one_more_unit_would_save():
 def test_overload_is_bought_where_deadlines_exceed_the_capacity():
     model = model_without_arrivals(capacity=0.4)
     jobs = jobs_of((0.5, 1, 30), (0.5, 1, 30))
-    plan = model.solve(model.outlook(jobs, 0, 4, np.array([0, 0])), np.ones(4), 7.0, 0.0)
+    plan = model.solve(model.window(jobs, 0, 4, np.array([0, 0])), np.ones(4), 7.0, 0.0)
     np.testing.assert_allclose(plan.flexible, [1.0, 0, 0, 0], atol=1e-9)
     assert plan.capacity_price[0] == pytest.approx(7.0)
 
@@ -116,9 +116,9 @@ def test_overload_is_bought_where_deadlines_exceed_the_capacity():
 def test_work_is_left_over_where_that_is_cheaper():
     model = model_without_arrivals()
     jobs = jobs_of((0.5, 1, 0))
-    outlook = model.outlook(jobs, 0, 4, np.array([4]))
-    assert model.solve(outlook, np.full(4, 2.0), 100.0, 1.0).flexible.sum() == pytest.approx(0)
-    assert model.solve(outlook, np.full(4, 2.0), 100.0, 3.0).flexible.sum() == pytest.approx(0.5)
+    window = model.window(jobs, 0, 4, np.array([4]))
+    assert model.solve(window, np.full(4, 2.0), 100.0, 1.0).flexible.sum() == pytest.approx(0)
+    assert model.solve(window, np.full(4, 2.0), 100.0, 3.0).flexible.sum() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -127,18 +127,18 @@ def test_solutions_keep_their_bounds_and_more_room_never_costs_more(seed):
     hours = 6
     model = model_without_arrivals(hours=hours)
     jobs = jobs_of(*[(rng.uniform(0.01, 0.3), int(rng.integers(1, 9)), 0) for _ in range(12)])
-    outlook = model.outlook(jobs, 0, hours, rng.integers(0, 9, 12))
-    outlook = outlook._replace(inflexible=rng.uniform(0, 0.5, hours))
+    window = model.window(jobs, 0, hours, rng.integers(0, 9, 12))
+    window = window._replace(inflexible=rng.uniform(0, 0.5, hours))
     price = rng.random(hours)
     costs = []
     for model.capacity in (0.5, 1.0, 4.0):
-        plan = model.solve(outlook, price, 10.0, 0.5)
+        plan = model.solve(window, price, 10.0, 0.5)
         done = plan.flexible.cumsum()
-        assert (done <= outlook.upper.sum(axis=0) + 1e-9).all()
-        assert (done >= outlook.lower.sum(axis=0) - 1e-9).all()
+        assert (done <= window.upper.sum(axis=0) + 1e-9).all()
+        assert (done >= window.lower.sum(axis=0) - 1e-9).all()
         assert (plan.capacity_price >= -1e-9).all()
         assert (plan.capacity_price <= 10 + 1e-9).all()
-        overload = np.maximum(0, plan.flexible - np.maximum(0, model.capacity - outlook.inflexible))
+        overload = np.maximum(0, plan.flexible - np.maximum(0, model.capacity - window.inflexible))
         costs.append(price @ plan.flexible + 10 * overload.sum() - 0.5 * done[-1])
     assert costs[0] >= costs[1] - 1e-9
     assert costs[1] >= costs[2] - 1e-9
@@ -278,9 +278,9 @@ def test_capacity_is_scarce_where_all_work_wants_to_be():
     assert metrics["carbon_kg"] == 0
 
 
-def test_outlook_fields_have_a_shape_each():
+def test_lookahead_fields_have_a_shape_each():
     simulator, _ = fresh(small_config())
     jobs = simulator.unfinished_jobs(0)
-    outlook = FluidModel(simulator, 24).outlook(jobs, 0, 24, np.zeros(jobs.flexible.sum(), dtype=int))
-    assert isinstance(outlook, Outlook)
-    assert [part.shape for part in outlook] == [(CLASSES, 24)] * 3 + [(24,)]
+    window = FluidModel(simulator, 24).window(jobs, 0, 24, np.zeros(jobs.flexible.sum(), dtype=int))
+    assert isinstance(window, Window)
+    assert [part.shape for part in window] == [(CLASSES, 24)] * 3 + [(24,)]

@@ -55,7 +55,7 @@ class Caller:
         self.rng = rng = np.random.default_rng(seed)
         fixed: dict[str, Any] = {"observation": str(rng.choice(["dict", "dict", "flat"]))}
         fixed["info_jobs"] = bool(rng.random() < 0.2)
-        fixed["outlook"] = int(rng.choice([0, 0, 4]))
+        fixed["lookahead"] = int(rng.choice([0, 0, 4]))
         self.config = random_config(rng, **fixed)
         self.kind = str(rng.choice(["single", "recorded", "vector", "bare"]))
         self.base: Any = None

@@ -106,7 +106,7 @@ def test_what_is_unclear_can_be_told_in_other_words_and_sent_between_processes(t
     error = pickle.loads(pickle.dumps(raised.value))
     assert str(error) == str(raised.value)
     assert error.options == ("solar", "wind")
-    assert error.told_with(["--sun"]).endswith("among 'time', 'a', 'b': say --sun")
+    assert error.with_options(["--sun"]).endswith("among 'time', 'a', 'b': say --sun")
 
 
 def test_columns_can_be_chosen(tmp_path):

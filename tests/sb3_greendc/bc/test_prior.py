@@ -1,4 +1,4 @@
-"""A distilled network as the prior of rollouts: its scale, sizes, mask, outlook, and rollouts that use it."""
+"""A distilled policy as the prior of rollouts: scale, sizes, mask, lookahead, and rollouts that use it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_ships_is_a_prior(name):
 
 def test_what_no_planner_has_taught_is_no_prior():
     env = make_vec_env("ResourcePool-10", 1)
-    with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner has taught it"):
+    with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner taught it"):
         read_prior("pretrained:DiscreteVCC", env.simulator)
 
 
@@ -82,9 +82,9 @@ def test_another_mask_than_in_training_is_refused(path):
         read_prior(path, env.simulator)
 
 
-def test_another_outlook_than_in_training_is_refused(path):
-    env = make_vec_env("ResourcePool-10", 1, **PROBLEM, outlook=12)
-    with pytest.raises(ValueError, match="trained with outlook=0; the environment has 12"):
+def test_another_lookahead_than_in_training_is_refused(path):
+    env = make_vec_env("ResourcePool-10", 1, **PROBLEM, lookahead=12)
+    with pytest.raises(ValueError, match="trained with lookahead=0; the environment has 12"):
         read_prior(path, env.simulator)
 
 

@@ -1,4 +1,4 @@
-"""Going on from a taught network: the same actor, critics first, and nothing that does not fit."""
+"""Going on from a distilled policy: the same actor, critics first, and nothing that does not fit."""
 
 from __future__ import annotations
 

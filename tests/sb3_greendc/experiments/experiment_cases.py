@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sb3_greendc.experiments.experiment import Analysis, Experiment, Form, Results
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.tasks import Files, Item, Outcome, Task
 
 
@@ -61,10 +61,10 @@ class Follower(Task):
 
 
 def toy_experiment(folder: Path, numbers: tuple[int, ...] = (1, 2, 3)) -> Experiment:
-    def items(form: Form) -> list[Item]:
+    def items(budget: Budget) -> list[Item]:
         return [Item(Toy(number, str(folder)), {"x": number}) for number in numbers]
 
-    def analyze(results: Results, form: Form) -> Analysis:
+    def analyze(results: Results, budget: Budget) -> Analysis:
         return Analysis({"results": results.table().assign(series="toys", policy="toy")}, notes=["a note"])
 
     return Experiment("toys", "toys", items, analyze)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from greendc.baselines.resource_pool.job_classes import ClassWorkload, JobClass
-from sb3_greendc.evaluation.policy_sources import ObjectContestant, contestants
+from sb3_greendc.evaluation.policy_sources import ObjectSource, policy_sources
 from sb3_greendc.experiments.episodes import Variant
 from sb3_greendc.experiments.exact import experiment, pools
 from sb3_greendc.experiments.exact.judging import LOST, ExactContestant, UniformlyRandom, judge
@@ -21,7 +21,7 @@ from sb3_greendc.experiments.exact.tasks import (
     Lines,
     Values,
 )
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 
 NAME = "test"
 CLASSES = (JobClass(3, 1, 0.6), JobClass(2, 3, 0.95), JobClass(1, 3, 0.55))
@@ -38,7 +38,7 @@ def test_the_optimum_loses_nothing_and_a_rule_what_is_computed():
     model, optimum = solved(NAME)
     rows = judge(ExactContestant("optimum", NAME), NAME, 20, skip_forced=True)
     assert [row[LOST] for row in rows] == pytest.approx([0.0] * 20, abs=1e-9)
-    (rule,) = contestants(["deadline_never"], "ResourcePool-10-v0")
+    (rule,) = policy_sources(["deadline_never"], "ResourcePool-10-v0")
     lost = np.array([row[LOST] for row in judge(rule, NAME, 300, skip_forced=True)])
     exact = model.first_value(optimum) - model.first_value(model.evaluate(model.deadline_never()))
     assert exact > 1.0
@@ -55,7 +55,7 @@ def test_episodes_are_the_same_for_all_and_do_not_depend_on_the_batch(monkeypatc
 
 
 def test_under_other_rules_nothing_is_said_of_losses():
-    (row,) = judge(ObjectContestant("random", 0, UniformlyRandom()), NAME, 1, **USUAL_RULES)
+    (row,) = judge(ObjectSource("random", 0, UniformlyRandom()), NAME, 1, **USUAL_RULES)
     assert LOST not in row
 
 
@@ -125,7 +125,7 @@ class Fixed:
 
 def test_shares_are_of_what_actions_lose(monkeypatch):
     monkeypatch.setattr(experiment, "POOLS", {"A": POOLS["A"]})
-    analysis = experiment.analyze(Fixed(), Form(quick=True))
+    analysis = experiment.analyze(Fixed(), Budget(quick=True))
     table = analysis.tables["results"].set_index("policy")
     share = table["share_percent"]
     assert share["optimum"] == share["optimum, played"] == 100.0
@@ -144,4 +144,4 @@ def test_shares_are_of_what_actions_lose(monkeypatch):
 def test_the_pools_are_what_the_page_says():
     for name, load in (("A", 0.98), ("B", 1.24), ("C", 1.0)):
         assert POOLS[name].load == pytest.approx(load, abs=0.01)
-        assert POOLS[name].problem().env_kwargs["episode_steps"] == STEPS
+        assert POOLS[name].scenario().env_kwargs["episode_steps"] == STEPS

@@ -76,7 +76,7 @@ def test_compare_names_every_rival():
     assert table.loc["sjf", "margin_percent"] == pytest.approx(100)
     assert table.loc["best of the papers'", "printed_percent"] == 18
     assert table.loc["best heuristic", "form"] == "sjf/easy/queue"
-    assert table.loc["best that does not learn", "margin_percent"] == pytest.approx(-45)
+    assert table.loc["best non-learning baseline", "margin_percent"] == pytest.approx(-45)
     assert (table["seeds"] == 2).all()
     assert (table["percent_of_bound"] == 50).all()
     assert table.loc["best heuristic", "bound_percent"] == pytest.approx(100 * (44 / 30 - 1))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments.experiment import Form, Results
+from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.offline import OfflineTraining
 from sb3_greendc.experiments.online import EXPERIMENT as ONLINE
 from sb3_greendc.experiments.online import Finetuning
 from sb3_greendc.experiments.rare.agreement import CRR_OPTIONS, agreement_table, gain_table, trainings
-from sb3_greendc.experiments.tasks import Problem
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.vcc_shift import EXPERIMENT as SHIFT
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
-SHORT = Problem("ResourcePool-10", {"episode_steps": 20})
+SHORT = Scenario("ResourcePool-10", {"episode_steps": 20})
 
 
 def test_a_clone_is_compared_with_its_teacher_while_the_teacher_drives():
@@ -52,7 +52,7 @@ def test_what_finetuning_keeps_is_a_share_of_each_runs_own_start():
     rows = pd.DataFrame(values, columns=["train_seed", "online_steps", "total_job_value"]).assign(
         series="hvf"
     )
-    tables = ONLINE.analyze(_Table(rows), Form()).tables
+    tables = ONLINE.analyze(_Table(rows), Budget()).tables
     assert tables["results"]["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
     assert tables["results"]["last_percent"].tolist() == pytest.approx([120.0, 110.0])
 
@@ -69,7 +69,7 @@ def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the
         for policy, found in episodes.items()
         for k, (carbon, overdue) in enumerate(found)
     ).assign(train_seed=0, mean_delay=0.0, **{"return": 0.0})
-    tables = SHIFT.analyze(_Table(rows), Form()).tables
+    tables = SHIFT.analyze(_Table(rows), Budget()).tables
     table = tables["comparison"].set_index("policy")
     assert (table["best_plan"] == "rolling").all()
     assert table["carbon_percent"].to_dict() == pytest.approx(
@@ -98,7 +98,7 @@ def test_gains_and_agreement_by_hand():
 
 
 def test_clone_and_crr_see_the_same_data_and_crr_has_the_zoos_hyperparameters():
-    clone, crr = trainings(Form(quick=True), 20, ("hvf",), 0)
+    clone, crr = trainings(Budget(quick=True), 20, ("hvf",), 0)
     assert (clone.seed, clone.transitions, clone.steps) == (crr.seed, crr.transitions, crr.steps)
     zoo = dict(load_hyperparameters("crr", "ResourcePool-20").settings)
     assert all(zoo[key] == value for key, value in crr.options.items())

@@ -9,20 +9,20 @@ from experiment_cases import Follower, Toy
 from rich.console import Console
 
 from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.distillation import Distillation
+from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import CHOICE, Form, unique_tasks
+from sb3_greendc.experiments.experiment import CHOICE, Budget, unique_tasks
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import in_waves, run_tasks
-from sb3_greendc.experiments.sc20.training import problem as sc20_problem
+from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.sweep import wider_choices
-from sb3_greendc.experiments.tasks import Item, Problem, compute
-from sb3_greendc.experiments.taught import NAME, Trial
-from sb3_greendc.experiments.teaching import Teaching
+from sb3_greendc.experiments.tasks import Item, Scenario, compute
 from sb3_greendc.experiments.training import Training
 
-TRAINING = Training(Problem("ResourcePool-10"), DISCRETE_SAC, 1000, 0, 4)
+TRAINING = Training(Scenario("ResourcePool-10"), DISCRETE_SAC, 1000, 0, 4)
 
 
 def test_the_key_is_that_of_the_settings():
@@ -31,7 +31,7 @@ def test_the_key_is_that_of_the_settings():
         {"decisions": 1001},
         {"seed": 1},
         {"episodes": 5},
-        {"problem": Problem("ResourcePool-10", {"offered_load": 0.9})},
+        {"scenario": Scenario("ResourcePool-10", {"offered_load": 0.9})},
         {"learner": dataclasses.replace(DISCRETE_SAC, choice={})},
         {"learner": dataclasses.replace(DISCRETE_SAC, hyperparameters={"gamma": 0.9})},
     ):
@@ -55,7 +55,7 @@ def test_the_key_follows_the_hyperparameter_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", experiment_names())
 def test_every_experiment_has_tasks_that_can_be_described(name, quick):
     experiment = load_experiment(name)
-    items = experiment.items(Form(quick))
+    items = experiment.items(Budget(quick))
     assert experiment.name == name
     assert items
     for item in items:
@@ -64,29 +64,29 @@ def test_every_experiment_has_tasks_that_can_be_described(name, quick):
 
 
 @pytest.mark.parametrize(
-    ("problem", "size", "long", "steps"),
+    ("scenario", "size", "long", "steps"),
     [
-        (Problem("ResourcePool-50"), 5.0, False, 500),
-        (Problem("ResourcePool-50", {"units": 20, "episode_steps": 7}), 2.0, False, 7),
-        (Problem("ResourcePoolHPC-10"), 1.0, True, 500),
-        (Problem("VCC-2021"), 1.0, False, 500),
+        (Scenario("ResourcePool-50"), 5.0, False, 500),
+        (Scenario("ResourcePool-50", {"units": 20, "episode_steps": 7}), 2.0, False, 7),
+        (Scenario("ResourcePoolHPC-10"), 1.0, True, 500),
+        (Scenario("VCC-2021"), 1.0, False, 500),
     ],
 )
-def test_a_problem_has_the_settings_of_its_preset(problem, size, long, steps):
-    assert (problem.size, problem.has_long_queues, problem.episode_steps) == (size, long, steps)
+def test_a_problem_has_the_settings_of_its_preset(scenario, size, long, steps):
+    assert (scenario.size, scenario.has_long_queues, scenario.episode_steps) == (size, long, steps)
 
 
 def test_more_work_is_expected_to_take_longer():
     def seconds(task, env_id, **env_kwargs):
-        return dataclasses.replace(task, problem=Problem(env_id, env_kwargs)).seconds()
+        return dataclasses.replace(task, scenario=Scenario(env_id, env_kwargs)).seconds()
 
-    heuristics = Baselines(TRAINING.problem, (Variant("hvf"), Variant("sjf")), 64)
-    trial = Trial(Teaching((TRAINING.problem,), 1000, 2, 1, 0), TRAINING.problem, 64)
+    heuristics = Baselines(TRAINING.scenario, (Variant("hvf"), Variant("sjf")), 64)
+    trial = Evaluation(Distillation((TRAINING.scenario,), 1000, 2, 1, 0), TRAINING.scenario, 64)
     for task in (heuristics, trial, TRAINING):
         small = seconds(task, "ResourcePool-10")
         assert seconds(task, "ResourcePool-50") > small
         assert seconds(task, "ResourcePool-10", workload="hpc") > small
-    for task in (heuristics, trial, Bounds(TRAINING.problem, 16)):
+    for task in (heuristics, trial, Bounds(TRAINING.scenario, 16)):
         assert seconds(task, "ResourcePool-10", episode_steps=1000) > seconds(task, "ResourcePool-10")
     searching = dataclasses.replace(trial, search=Variant("rollout", {"futures": 32}))
     assert searching.seconds() > trial.seconds()
@@ -95,44 +95,44 @@ def test_more_work_is_expected_to_take_longer():
 
 def test_seeds_replace_the_forms_own_number():
     experiment = load_experiment("rare-fig4")
-    tasks = [item.task for item in experiment.items(Form(quick=True, seeds=3))]
+    tasks = [item.task for item in experiment.items(Budget(quick=True, seeds=3))]
     seeds = {task.seed for task in tasks if isinstance(task, Training)}
     assert seeds == {0, 1, 2}
 
 
-def taught(name):
-    items = load_experiment(name).items(Form(quick=True))
-    return [item for item in items if isinstance(item.task, Trial)]
+def distilled(name):
+    items = load_experiment(name).items(Budget(quick=True))
+    return [item for item in items if isinstance(item.task, Evaluation)]
 
 
 def test_networks_see_more_jobs_where_queues_are_long():
     seen = {
-        item.labels["series"]: item.task.problem.env_kwargs.get("ready_pool_size")
-        for item in taught("rare-fig7")
+        item.labels["series"]: item.task.scenario.env_kwargs.get("ready_pool_size")
+        for item in distilled("rare-fig7")
     }
     assert seen == {"synthetic": None, "HPC log (modelled)": 32}
 
 
 def test_the_figure_about_the_ready_pool_keeps_its_sizes():
-    for item in taught("rare-fig8"):
-        assert item.task.problem.env_kwargs["ready_pool_size"] == item.labels["x"]
+    for item in distilled("rare-fig8"):
+        assert item.task.scenario.env_kwargs["ready_pool_size"] == item.labels["x"]
 
 
 def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes_of_one_horizon():
     def networks(items):
-        return {item.task.teaching.key for item in items}
+        return {item.task.distillation.key for item in items}
 
-    items = [item for name in ("rare-fig4", "rare-fig6", "cocorl-fig5") for item in taught(name)]
-    farther = [item for item in items if item.task.problem.settings.get("horizon") == 72]
+    items = [item for name in ("rare-fig4", "rare-fig6", "cocorl-fig5") for item in distilled(name)]
+    farther = [item for item in items if item.task.scenario.settings.get("horizon") == 72]
     assert {item.labels["x"] for item in farther} == {300}
     assert len(networks(items)) == 2
     assert len(networks(farther)) == 1
-    assert networks(farther) < networks(taught("rare-fig7"))
+    assert networks(farther) < networks(distilled("rare-fig7"))
 
 
 @pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
 def test_a_note_says_where_networks_see_more_jobs(name, series):
-    points = importlib.import_module(f"sb3_greendc.experiments.rare.{name[5:]}").points(Form(quick=True))
+    points = importlib.import_module(f"sb3_greendc.experiments.rare.{name[5:]}").points(Budget(quick=True))
     notes = wider_choices(points)
     assert [note.split(":")[0] for note in notes] == series
     assert all("first 32 jobs" in note for note in notes)
@@ -140,7 +140,7 @@ def test_a_note_says_where_networks_see_more_jobs(name, series):
 
 def test_figures_of_the_same_runs_share_their_tasks():
     keys = [
-        {item.task.key for item in load_experiment(name).items(Form(quick=True))}
+        {item.task.key for item in load_experiment(name).items(Budget(quick=True))}
         for name in ("cocorl-fig5", "cocorl-fig6", "cocorl-fig10")
     ]
     assert keys[0] == keys[1] == keys[2]
@@ -148,7 +148,7 @@ def test_figures_of_the_same_runs_share_their_tasks():
 
 def test_runs_of_one_key_under_two_names_are_two_tasks(tmp_path):
     names = ("cocorl-fig5", "cocorl-fig11", "cocorl-fig12")
-    items = [item for name in names for item in load_experiment(name).items(Form(quick=True))]
+    items = [item for name in names for item in load_experiment(name).items(Budget(quick=True))]
     store = Store(tmp_path)
     run = {store.folder(task) for task in unique_tasks(items)}
     assert run >= {store.folder(item.task) for item in items}
@@ -199,7 +199,7 @@ def test_a_task_without_its_record_is_not_finished(tmp_path):
 
 def test_baselines_play_the_same_episodes():
     variants = (Variant("sjf", {"dispatch": "skip", "scope": "ready"}), Variant("random"))
-    task = Baselines(Problem("ResourcePool-10", {"episode_steps": 40}), variants, 3)
+    task = Baselines(Scenario("ResourcePool-10", {"episode_steps": 40}), variants, 3)
     episodes = task.compute().tables["episodes"]
     assert set(episodes["policy"]) == {"sjf/skip/ready", "random"}
     arrived = episodes.pivot(index="episode", columns="policy", values="arrived_jobs")
@@ -208,17 +208,17 @@ def test_baselines_play_the_same_episodes():
 
 
 @pytest.mark.parametrize(
-    ("learner", "problem"),
+    ("learner", "scenario"),
     [
-        (DISCRETE_SAC, Problem("ResourcePool-10", {"episode_steps": 60})),
-        (DQN, Problem("ResourcePool-10", {"episode_steps": 60})),
-        (MASKABLE_PPO, Problem("ResourcePool-10", {"episode_steps": 60})),
-        (SC20_A2C, sc20_problem(0.6).with_kwargs(episode_steps=60)),
+        (DISCRETE_SAC, Scenario("ResourcePool-10", {"episode_steps": 60})),
+        (DQN, Scenario("ResourcePool-10", {"episode_steps": 60})),
+        (MASKABLE_PPO, Scenario("ResourcePool-10", {"episode_steps": 60})),
+        (SC20_A2C, sc20_scenario(0.6).with_kwargs(episode_steps=60)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_training_is_judged_at_its_checkpoints(learner, problem):
-    task = Training(problem, learner, 600, 0, 3, checkpoints=2, episodes_along=2)
+def test_a_training_is_judged_at_its_checkpoints(learner, scenario):
+    task = Training(scenario, learner, 600, 0, 3, checkpoints=2, episodes_along=2)
     outcome = task.compute()
     episodes = outcome.tables["episodes"]
     assert episodes.groupby("trained_decisions").size().tolist() == [2, 3]
@@ -228,20 +228,20 @@ def test_a_training_is_judged_at_its_checkpoints(learner, problem):
 
 
 def test_checkpoints_before_the_end_have_a_quarter_of_the_episodes():
-    form = Form(quick=True)
-    several, once = (form.trainings(TRAINING.problem, DISCRETE_SAC, n)[0] for n in (3, 1))
+    budget = Budget(quick=True)
+    several, once = (budget.trainings(TRAINING.scenario, DISCRETE_SAC, n)[0] for n in (3, 1))
     assert (several.episodes, several.episodes_along) == (64, 16)
     assert once.episodes_along is None
     assert several.key != dataclasses.replace(several, episodes_along=None).key
-    curves = [item.task for item in load_experiment("discrete-sac-curves").items(form)]
+    curves = [item.task for item in load_experiment("discrete-sac-curves").items(budget)]
     assert {task.episodes_along for task in curves if isinstance(task, Training)} == {None}
 
 
 def test_no_heuristic_exceeds_the_bound():
-    problem = Problem("ResourcePool-10", {"episode_steps": 60})
-    bounds = Bounds(problem, 3).compute().tables["episodes"].set_index("episode")["total_job_value"]
+    scenario = Scenario("ResourcePool-10", {"episode_steps": 60})
+    bounds = Bounds(scenario, 3).compute().tables["episodes"].set_index("episode")["total_job_value"]
     variants = (Variant("deadline_never"), Variant("hvf", {"scope": "queue"}))
-    for _, rows in Baselines(problem, variants, 3).compute().tables["episodes"].groupby("policy"):
+    for _, rows in Baselines(scenario, variants, 3).compute().tables["episodes"].groupby("policy"):
         values = rows.set_index("episode")["total_job_value"]
         assert (values <= bounds + 1e-6).all()
         assert (values > 0.3 * bounds).all()
@@ -249,47 +249,47 @@ def test_no_heuristic_exceeds_the_bound():
 
 def test_a_taught_network_does_not_put_off_what_can_start_now():
     # To rollouts, starting now and in the next step are worth the same on an idle pool.
-    problem = Problem("ResourcePool-10", {"offered_load": 0.2, "episode_steps": 100})
-    acting = problem.with_kwargs(**CHOICE)
-    task = Trial(Teaching((acting,), 3000, 4, 8, 0, (0.0,)), acting, 8)
-    rival = Baselines(problem, (Variant("deadline_never"),), 8)
+    scenario = Scenario("ResourcePool-10", {"offered_load": 0.2, "episode_steps": 100})
+    acting = scenario.with_kwargs(**CHOICE)
+    task = Evaluation(Distillation((acting,), 3000, 4, 8, 0, (0.0,)), acting, 8)
+    rival = Baselines(scenario, (Variant("deadline_never"),), 8)
     ours, theirs = (one.compute().tables["episodes"]["total_job_value"].mean() for one in (task, rival))
     assert ours > 0.95 * theirs
 
 
 def test_rollouts_compete_where_they_are_asked_for():
-    def planners(form):
-        tasks = unique_tasks(load_experiment("rare-fig5").items(form))
+    def planners(budget):
+        tasks = unique_tasks(load_experiment("rare-fig5").items(budget))
         return [task for task in tasks if isinstance(task, Baselines) and task.variants[0].name == "rollout"]
 
-    assert planners(Form(quick=True)) == []
-    found = planners(Form(quick=True, rollouts=True))
-    assert {task.problem.env_kwargs["units"] for task in found} == {10, 20, 30}
+    assert planners(Budget(quick=True)) == []
+    found = planners(Budget(quick=True, rollouts=True))
+    assert {task.scenario.env_kwargs["units"] for task in found} == {10, 20, 30}
     assert {variant.label for task in found for variant in task.variants} == {"rollout/32/0.25/24/easy"}
 
 
 def test_heuristics_suspend_where_jobs_may_be_suspended():
     def suspending(name):
-        tasks = unique_tasks(load_experiment(name).items(Form(quick=True)))
+        tasks = unique_tasks(load_experiment(name).items(Budget(quick=True)))
         return [
-            (task.problem.settings, {variant.label for variant in task.variants})
+            (task.scenario.settings, {variant.label for variant in task.variants})
             for task in tasks
-            if isinstance(task, Baselines) and any("preempt" in one.options for one in task.variants)
+            if isinstance(task, Baselines) and any("suspend" in one.options for one in task.variants)
         ]
 
     assert suspending("rare-fig4") == []
     found = suspending("sc20-fig6")
     assert {settings["offered_load"] for settings, _ in found} == {0.2, 0.6, 1.0}
     for settings, labels in found:
-        # As many jobs as the taught network chooses from, and no late ones in the way.
+        # As many jobs as the distilled policy chooses from, and no late ones in the way.
         assert settings["mask"] == "now_on_time"
         assert settings["ready_pool_size"] == 32
         assert not settings["skip_forced"]  # the whole queue's forms want to be asked in every step
-        assert {"density/easy/queue/preempt", "deadline_never/skip/ready/preempt"} <= labels
+        assert {"density/easy/queue/suspend", "deadline_never/skip/ready/suspend"} <= labels
 
 
 def test_single_learners_have_seeds_of_their_own():
-    form = Form(quick=True, seeds=2, seeds_by_learner={NAME: 5})
-    tasks = [item.task for item in load_experiment("rare-fig4").items(form)]
-    assert {task.teaching.seed for task in tasks if isinstance(task, Trial)} == set(range(5))
+    budget = Budget(quick=True, seeds=2, seeds_by_learner={NAME: 5})
+    tasks = [item.task for item in load_experiment("rare-fig4").items(budget)]
+    assert {task.distillation.seed for task in tasks if isinstance(task, Evaluation)} == set(range(5))
     assert {task.seed for task in tasks if isinstance(task, Training)} == {0, 1}

@@ -72,10 +72,10 @@ def inputs(tmp_path):
 
 def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
     tiny = dataclasses.replace(DISCRETE_SAC, quick_decisions=400)
-    monkeypatch.setattr(my_site, "pool_learners", lambda form: [tiny])
-    monkeypatch.setattr(my_site.Form, "episodes", 3)
-    monkeypatch.setattr(my_site.Form, "test_steps", 72)
-    monkeypatch.setattr(my_site.Form, "labels", lambda form, long_queues: 600)
+    monkeypatch.setattr(my_site, "pool_learners", lambda budget: [tiny])
+    monkeypatch.setattr(my_site.Budget, "episodes", 3)
+    monkeypatch.setattr(my_site.Budget, "test_steps", 72)
+    monkeypatch.setattr(my_site.Budget, "labels", lambda budget, long_queues: 600)
     out = tmp_path / "out"
     arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--set", "units=8"]
     assert reproduce.main(arguments) == 0

@@ -50,7 +50,7 @@ def test_only_new_settings_are_computed(run, tmp_path):
 def test_the_record_says_what_was_done(run, tmp_path):
     run("--quick", "--seeds", "2")
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
-    assert (record["form"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
+    assert (record["budget"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
     assert record["notes"] == ["a note"]
     assert (record["seeds_by_learner"], record["rollouts"]) == ({}, False)
     assert (tmp_path / "out" / "toys" / "results.csv").read_text().count("\n") == 7
@@ -59,7 +59,10 @@ def test_the_record_says_what_was_done(run, tmp_path):
 def test_seeds_are_given_to_all_or_to_single_learners():
     assert reproduce.parse_seeds([]) == (None, {})
     assert reproduce.parse_seeds(["3"]) == (3, {})
-    assert reproduce.parse_seeds(["taught network=10", "2", "PPO=1"]) == (2, {"taught network": 10, "PPO": 1})
+    assert reproduce.parse_seeds(["distilled policy=10", "2", "PPO=1"]) == (
+        2,
+        {"distilled policy": 10, "PPO": 1},
+    )
     for given, said in (
         (["many"], "--seeds many: 'many': must be a positive whole number"),
         (["PPO=0"], "--seeds PPO=0: '0': must be a positive whole number"),
@@ -80,12 +83,12 @@ def test_a_learner_that_is_not_there_is_named(run, capsys):
 def test_the_command_of_a_page_repeats_the_seeds():
     record = {
         "experiment": "rare-fig4",
-        "form": "quick",
+        "budget": "quick",
         "seeds": 2,
-        "seeds_by_learner": {"taught network": 10},
+        "seeds_by_learner": {"distilled policy": 10},
     }
     said = pages._command(record)
-    assert said == "python scripts/reproduce.py rare-fig4 --quick --seeds 2 'taught network=10'"
+    assert said == "python scripts/reproduce.py rare-fig4 --quick --seeds 2 'distilled policy=10'"
     assert pages._command({**record, "rollouts": True}) == f"{said} --rollouts"
 
 
@@ -113,7 +116,7 @@ def test_list_names_all(capsys, monkeypatch):
 
 
 def test_headlines_have_the_best_learner_of_each_point():
-    against = ("best of the papers'", "best heuristic", "best that does not learn")
+    against = ("best of the papers'", "best heuristic", "best non-learning baseline")
     learners = {"weak": (1.0, 10.0), "strong": (2.0, 30.0)}
     rows = [
         {
@@ -134,7 +137,7 @@ def test_headlines_have_the_best_learner_of_each_point():
     table = pages.headlines(pd.DataFrame(rows))
     assert table["best learner"].tolist() == ["strong (1)"] * 2
     assert table["over the papers' best, %"].tolist() == ["+30.0 [+0.0, +40.0]"] * 2
-    assert table["over the best that does not learn, %"].str.startswith("+20.0").all()
+    assert table["over the best non-learning baseline, %"].str.startswith("+20.0").all()
 
 
 def test_margins_show_a_form_once_at_each_point():

@@ -5,7 +5,7 @@ import dataclasses
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments.experiment import Form
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.vcc_shift import analyze
 
 # kg of CO2 and overdue machine-unit-hours of two months of jobs; the thrifty plan leaves most work overdue.
@@ -36,7 +36,7 @@ def analysis():
         for (policy, seed), (carbons, overdues) in MONTHS.items()
         for episode, (carbon, overdue) in enumerate(zip(carbons, overdues, strict=True))
     ]
-    return analyze(Fixed(pd.DataFrame(rows)), Form())
+    return analyze(Fixed(pd.DataFrame(rows)), Budget())
 
 
 def test_carbon_is_compared_with_no_shifting_and_the_objective_with_the_best_plan(analysis):

@@ -19,13 +19,13 @@ from greendc.resource_pool.kernel_plan import JOB
 class Foresight(Rollout):
     """``foresight``: :class:`~greendc.baselines.resource_pool.Rollout` that is told the next arrivals.
 
-    The jobs of the next ``told`` steps are the true ones in each of its futures, those of later steps are
-    sampled. So it is no policy to compare with: it shows what a perfect forecast of the arrivals of so many
+    The jobs of the next ``known_arrivals`` steps are the true ones in each of its futures, those of later
+    steps are sampled. So it is no policy to compare with: it shows what a perfect forecast of the arrivals of so many
     steps is worth, and how far ahead one has to know them to earn more than those who do not. With 0 it is
     ``rollout``.
 
     :param simulator: the simulator to act on
-    :param told: steps whose arrivals it knows; it looks no farther than ``depth``
+    :param known_arrivals: steps whose arrivals it knows; it looks no farther than ``depth``
     :param futures: as of ``rollout``, like all that follow
     :raises ValueError: for a number out of range, or another base
     """
@@ -33,22 +33,22 @@ class Foresight(Rollout):
     def __init__(
         self,
         simulator: ResourcePoolSimulator,
-        told: int = 12,
+        known_arrivals: int = 12,
         futures: int = 100,
         depth: int = 40,
         base: str = "qos",
         seed: int = 0,
         dispatch: str = "skip",
-        floor: float = 0.0,
+        min_qos: float = 0.0,
     ) -> None:
-        require(told >= 0, "told", told, "at least 0 steps")
-        super().__init__(simulator, futures, depth, base, seed, dispatch, floor)
-        self.told = told
+        require(known_arrivals >= 0, "known_arrivals", known_arrivals, "at least 0 steps")
+        super().__init__(simulator, futures, depth, base, seed, dispatch, min_qos)
+        self.known_arrivals = known_arrivals
 
     def _chosen_futures(self, candidates: NDArray[np.bool_], waiting: int) -> NDArray[np.int64]:
         """Return the futures of each decision, ``(B, F, 2)``, made for it; now is step 0 of each."""
         chosen = super()._chosen_futures(candidates, waiting)
-        if self.told >= self.depth - 1:
+        if self.known_arrivals >= self.depth - 1:
             chosen = chosen[:, :1].copy()  # nothing is left to sample
         parts = [JobRows.of_bank(self._bank, slice(0, 0), 0)]  # of those who have no choice
         sizes = [0]
@@ -56,13 +56,13 @@ class Foresight(Rollout):
             if not some:
                 chosen[b] = 0, 1
                 continue
-            true = JobRows.true_jobs(self.simulator, b, min(self.told, self.depth - 1))
+            true = JobRows.true_jobs(self.simulator, b, min(self.known_arrivals, self.depth - 1))
             for future in chosen[b]:
                 sampled = self._sampled_jobs(*future)
                 parts += true, sampled
                 future[:] = len(sizes), 1
                 sizes.append(len(true) + len(sampled))
-        made = MadeFutures(parts, sizes, self._order, self.floor)
+        made = MadeFutures(parts, sizes, self._order, self.min_qos)
         self._imagine(made, waiting)
         return chosen
 
@@ -71,7 +71,7 @@ class Foresight(Rollout):
         first, last = self._bank.first[future : future + 2]
         arrival = self._bank.table["arrival"][first:last]
         now = step - 1
-        ends = np.searchsorted(arrival, [now + self.told, now + self.depth - 1], side="right")
+        ends = np.searchsorted(arrival, [now + self.known_arrivals, now + self.depth - 1], side="right")
         return JobRows.of_bank(self._bank, slice(first + ends[0], first + max(ends)), now)
 
 
@@ -126,13 +126,13 @@ class MadeFutures(Futures):
     :param parts: jobs, future after future
     :param sizes: number of jobs of each future
     :param order: code of the order that sorts the jobs (:mod:`greendc.resource_pool.orders`)
-    :param floor: jobs of a lesser QoS value get an infinite key
+    :param min_qos: jobs of a lesser QoS value get an infinite key
     """
 
-    def __init__(self, parts: Sequence[JobRows], sizes: Sequence[int], order: int, floor: float) -> None:
+    def __init__(self, parts: Sequence[JobRows], sizes: Sequence[int], order: int, min_qos: float) -> None:
         self.first = np.cumsum([0, *sizes])
         self.table, self.needs, duration, qos = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("table", "needs", "duration", "qos")
         )
-        kernel_rollout.sort_jobs(order, floor, self.table, self.needs, duration, qos)
+        kernel_rollout.sort_jobs(order, min_qos, self.table, self.needs, duration, qos)

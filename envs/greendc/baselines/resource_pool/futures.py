@@ -36,7 +36,7 @@ class FutureBank(Futures):
     :param steps: how many steps a planner looks ahead
     :param order: code of the order that sorts the jobs (:mod:`greendc.resource_pool.orders`)
     :param rng: fixes the futures
-    :param floor: jobs of a lesser QoS value get an infinite key
+    :param min_qos: jobs of a lesser QoS value get an infinite key
     :raises ValueError: if the workload draws a job that can never fit
     """
 
@@ -52,7 +52,7 @@ class FutureBank(Futures):
         steps: int,
         order: int,
         rng: np.random.Generator,
-        floor: float = 0.0,
+        min_qos: float = 0.0,
     ) -> None:
         config = simulator.config
         self.day_steps = day_steps(config)
@@ -73,7 +73,7 @@ class FutureBank(Futures):
         self.table["length"] = self.duration + config.start_delay + config.end_delay
         self.table["is_brown"] = self.qos > brown_above
         self.table["value"] = np.concatenate([job_values(jobs, config.price_list) for jobs in drawn])
-        kr.sort_jobs(order, floor, self.table, self.needs, self.duration, self.qos)
+        kr.sort_jobs(order, min_qos, self.table, self.needs, self.duration, self.qos)
 
     def next_step(self, now: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the step of a future, within its first day, that follows each step of an episode."""

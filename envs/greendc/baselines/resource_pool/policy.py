@@ -55,16 +55,16 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
       is asked for an action; its action is always ``no_op``. Ask once for each step, and use it to compare
       with, not to record demonstrations.
 
-    With ``preempt``, when no job starts, the action ``suspend`` is taken as long as the ready job that it
+    With ``suspend``, when no job starts, the action ``suspend`` is taken as long as the ready job that it
     starts will be on time and is worth more per remaining unit-step than the running one that gives way. Who
     that would be is no part of an observation: such a policy reads the simulator's state, too.
 
     :param simulator: the simulator to act on
     :param dispatch: ``"skip"``, ``"block"``, ``"reserve"`` or ``"easy"``
     :param scope: ``"ready"`` or ``"queue"``
-    :param preempt: whether running jobs give way to ready ones that are worth more
+    :param suspend: whether running jobs give way to ready ones that are worth more
     :raises ValueError: for another dispatch or scope, for ``scope="queue"`` where ``skip_forced`` passes
-        over steps in which only jobs outside the ready pool could start, or for ``preempt`` where jobs
+        over steps in which only jobs outside the ready pool could start, or for ``suspend`` where jobs
         cannot be suspended
     :raises TypeError: for the simulator of another family
     """
@@ -77,7 +77,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         simulator: ResourcePoolSimulator,
         dispatch: str = "skip",
         scope: str = "ready",
-        preempt: bool = False,
+        suspend: bool = False,
     ) -> None:
         super().__init__(require_pool(simulator))
         require_one_of("dispatch", dispatch, orders.DISPATCHES)
@@ -85,10 +85,10 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         config = simulator.config
         if scope == "queue" and config.skip_forced:
             raise ValueError('skip_forced=True: must be False with scope="queue", which it would pass over')
-        if preempt and not config.suspend:
-            raise ValueError("preempt=True: jobs can be suspended only with suspend=True in the environment")
-        self.dispatch, self.scope, self.preempt = dispatch, scope, preempt
-        self.reads_state = scope == "queue" or preempt
+        if suspend and not config.suspend:
+            raise ValueError("suspend=True: jobs can be suspended only with suspend=True in the environment")
+        self.dispatch, self.scope, self.suspend = dispatch, scope, suspend
+        self.reads_state = scope == "queue" or suspend
         self._rules = Rules(self.order, self.late_rule, orders.DISPATCHES.index(dispatch))
         parts = dict_space(config)
         self._shapes = tuple(parts["resources"].shape or ()), tuple(parts["jobs"].shape or ())
@@ -116,7 +116,7 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         if self.reads_state:
             self.simulator.require_begun()
         actions = self._start_jobs(observations)
-        if self.preempt:
+        if self.suspend:
             self._choose_suspensions(actions, self.simulator.state)
         return actions
 

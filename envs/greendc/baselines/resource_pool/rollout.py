@@ -68,7 +68,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         as they fit, those that would be late not at all; ``"qos"`` is ``deadline_never``
     :param dispatch: what it does about a job that does not fit: ``"skip"`` passes over it; ``"easy"`` starts
         others only where they do not delay the first such job that can still be on time (backfilling)
-    :param floor: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
+    :param min_qos: nor does it start jobs of a lesser QoS value; under heavy load a heuristic that leaves
         them earns more, and rollouts with it
     :param seed: fixes the futures
     :param prior: a function of observations; ``sb3_greendc.evaluation.prior.read_prior`` makes one of a
@@ -87,7 +87,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         base: str = "qos",
         seed: int = 0,
         dispatch: str = "skip",
-        floor: float = 0.0,
+        min_qos: float = 0.0,
         prior: Prior | None = None,
         trust: int = 32,
     ) -> None:
@@ -95,19 +95,21 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
         require(seed >= 0, "seed", seed, "at least 0")
-        require(floor >= 0, "floor", floor, "at least 0")
+        require(min_qos >= 0, "min_qos", min_qos, "at least 0")
         require(trust >= 1, "trust", trust, "at least 1")
         require_one_of("base", base, BASES)
         require_one_of("dispatch", dispatch, DISPATCHES)
         require(prior is None or callable(prior), "prior", prior, "a function of observations")
         self.futures, self.depth, self.base, self.seed = futures, depth, base, seed
-        self.floor, self.trust = float(floor), trust
+        self.min_qos, self.trust = float(min_qos), trust
         self.prior = prior
         self._order = BASES[base]
         size = max(LEAST_BANK, 4 * futures)
-        self._bank = FutureBank(simulator, size, depth, self._order, np.random.default_rng(seed), self.floor)
+        self._bank = FutureBank(
+            simulator, size, depth, self._order, np.random.default_rng(seed), self.min_qos
+        )
         backfill = dispatch == "easy"
-        self._memory = make_memory(simulator.config, depth, self._order, self.floor, backfill)
+        self._memory = make_memory(simulator.config, depth, self._order, self.min_qos, backfill)
         self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
         self._value_actions = EntryPoint(kernel_rollout.value_actions)
         self._imagine(self._bank, 64)

@@ -48,9 +48,9 @@ class RandomOrder(Heuristic):
         dispatch: str = "skip",
         scope: str = "ready",
         seed: int = 0,
-        preempt: bool = False,
+        suspend: bool = False,
     ) -> None:
-        super().__init__(simulator, dispatch, scope, preempt)
+        super().__init__(simulator, dispatch, scope, suspend)
         require(seed >= 0, "seed", seed, "at least 0")
         self._generator = np.random.default_rng(seed)
 

@@ -60,9 +60,9 @@ class DayAhead(VCCPolicy):
         simulator, model = self.simulator, self._model
         config, hour = simulator.config, simulator.running_hour(index) % 24
         jobs, hours = simulator.unfinished_jobs(index), 24 - hour
-        outlook = model.outlook(jobs, hour, hours, np.full(int(jobs.flexible.sum()), hours))
-        outlook.lower[:, -1] = outlook.upper[:, -1]
+        window = model.window(jobs, hour, hours, np.full(int(jobs.flexible.sum()), hours))
+        window.lower[:, -1] = window.upper[:, -1]
         price = config.carbon_weight * config.kw_per_unit * forecast[:hours]
-        plan = model.solve(outlook, price, overload_price=1.0 + float(price.max()), left_price=0.0)
-        curve = (1 + self.reserve) * (outlook.inflexible + plan.flexible) / model.capacity
+        plan = model.solve(window, price, overload_price=1.0 + float(price.max()), left_price=0.0)
+        curve = (1 + self.reserve) * (window.inflexible + plan.flexible) / model.capacity
         return np.minimum(1.0, curve)

@@ -27,7 +27,7 @@ from greendc.vcc.snapshot import UnfinishedJobs
 Floats = NDArray[np.float64]
 
 
-class Outlook(NamedTuple):
+class Window(NamedTuple):
     """Bounds of the programme over T hours."""
 
     lower: Floats
@@ -63,9 +63,9 @@ class FluidModel:
         self._arrivals = ExpectedArrivals(simulator.trace, hours)
         self._programmes: dict[int, _Programme] = {}
 
-    def outlook(
+    def window(
         self, jobs: UnfinishedJobs, hour_of_day: int, hours: int, slack: NDArray[np.integer]
-    ) -> Outlook:
+    ) -> Window:
         """Return the bounds from known jobs and expected arrivals.
 
         :param jobs: all unfinished jobs
@@ -82,7 +82,7 @@ class FluidModel:
         upper = _work(np.zeros_like(left), left, cpu, classes, hours)
         lower = _work(slack, left, cpu, classes, hours)
         rate = np.bincount(classes, cpu, minlength=CLASSES)[:, None]
-        return Outlook(
+        return Window(
             lower=np.minimum(lower, upper),
             upper=upper + expected.work[hour_of_day, :, :hours],
             rate=rate + expected.cpu[hour_of_day, :, :hours],
@@ -94,10 +94,10 @@ class FluidModel:
         expected = self._arrivals
         return float(expected.inflexible[hour_of_day, 0]), expected.cpu[hour_of_day, :, 0]
 
-    def solve(self, outlook: Outlook, price: Floats, overload_price: float, left_price: float) -> Plan:
+    def solve(self, window: Window, price: Floats, overload_price: float, left_price: float) -> Plan:
         """Solve the programme.
 
-        :param outlook: its bounds
+        :param window: its bounds
         :param price: ``(T,)`` kg for a machine-unit-hour
         :param overload_price: kg for a machine-unit-hour beyond the capacity
         :param left_price: kg for a machine-unit-hour of work left at the end
@@ -105,8 +105,8 @@ class FluidModel:
         hours = len(price)
         if hours not in self._programmes:
             self._programmes[hours] = _Programme(hours)
-        room = np.maximum(0.0, self.capacity - outlook.inflexible)
-        return self._programmes[hours].solve(outlook, room, price, overload_price, left_price)
+        room = np.maximum(0.0, self.capacity - window.inflexible)
+        return self._programmes[hours].solve(window, room, price, overload_price, left_price)
 
 
 class _Programme:
@@ -131,14 +131,14 @@ class _Programme:
         self._zeros = np.zeros(self.size)
 
     def solve(
-        self, outlook: Outlook, room: Floats, price: Floats, overload_price: float, left_price: float
+        self, window: Window, room: Floats, price: Floats, overload_price: float, left_price: float
     ) -> Plan:
         hours, size = self.hours, self.size
         cost = np.concatenate([self._zeros, np.tile(price, CLASSES), np.full(hours, overload_price)])
         cost[hours - 1 : size : hours] = -left_price
         bounds = np.zeros((len(cost), 2))
-        bounds[:size, 0], bounds[:size, 1] = outlook.lower.ravel(), outlook.upper.ravel()
-        bounds[size : 2 * size, 1] = outlook.rate.ravel()
+        bounds[:size, 0], bounds[:size, 1] = window.lower.ravel(), window.upper.ravel()
+        bounds[size : 2 * size, 1] = window.rate.ravel()
         bounds[2 * size :, 1] = np.inf
         result = linprog(
             cost,

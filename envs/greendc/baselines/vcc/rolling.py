@@ -85,12 +85,12 @@ class Rolling(VCCPolicy):
     def _capacity_price(
         self, jobs: UnfinishedJobs, hour: int, price: Floats, slack: NDArray[np.int64]
     ) -> Floats:
-        outlook = self._model.outlook(jobs, hour % 24, len(price), np.maximum(slack, 0))
+        window = self._model.window(jobs, hour % 24, len(price), np.maximum(slack, 0))
         slo_weight = self.simulator.config.slo_weight
         left_price = float(np.median(price))
         if hour + len(price) == self.simulator.hours:  # work left at the end is charged
             left_price = max(slo_weight, float(price.max()))
-        return self._model.solve(outlook, price, slo_weight, left_price).capacity_price[: len(price)]
+        return self._model.solve(window, price, slo_weight, left_price).capacity_price[: len(price)]
 
     def _cap(self, jobs: UnfinishedJobs, value: Floats, hour_of_day: int) -> float:
         """Return the cap under which the jobs that run have the greatest value in sum."""

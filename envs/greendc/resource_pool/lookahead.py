@@ -1,4 +1,4 @@
-"""The outlook: what each action is worth if no more jobs came, as a part of the observation."""
+"""The lookahead: what each action is worth if no more jobs came, as a part of the observation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_FUTURE: Ints = np.array([[[0, 1]]])
 """The one future of a bank without jobs."""
 
 
-class Outlook:
+class Lookahead:
     """What each action is worth if no more jobs came, for the observations of one simulator.
 
     After each action the waiting jobs start in the order of their QoS values, as they fit, if they will be on
@@ -43,7 +43,7 @@ class Outlook:
 
     def __init__(self, config: ResourcePoolConfig) -> None:
         self.config = config
-        self._memory = make_memory(config, config.outlook, orders.QOS, 0.0, backfill=True)
+        self._memory = make_memory(config, config.lookahead, orders.QOS, 0.0, backfill=True)
         self._keep_candidates = EntryPoint(kernel_rollout.keep_candidates)
         self._value_actions = EntryPoint(kernel_rollout.value_actions)
         self._write_differences = EntryPoint(write_differences)
@@ -54,7 +54,7 @@ class Outlook:
         self._memory = with_jobs(empty, empty.bank, empty.table[:0], empty.needs[:0], waiting)
 
     def write(self, state: PoolState, first: int, last: int, jobs: Any, context: Any) -> None:
-        """Write the outlook of environments ``first .. last - 1`` into a batch of observations.
+        """Write the lookahead of environments ``first .. last - 1`` into a batch of observations.
 
         :param state: of the simulator
         :param jobs: ``(B, ready_pool_size, columns)``

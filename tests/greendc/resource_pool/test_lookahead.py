@@ -1,4 +1,4 @@
-"""The outlook in the observation: what actions are worth if no jobs came, whatever really comes."""
+"""The lookahead in the observation: what actions are worth if no jobs came, whatever really comes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wander(simulator, rng, decisions):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_it_is_what_rollouts_say_of_a_future_without_jobs(options):
-    simulator = simulator_of(3, outlook=20, **options)
+    simulator = simulator_of(3, lookahead=20, **options)
     config = simulator.config
     workload, simulator.workload = simulator.workload, NoJobs(simulator.workload, config.resource_types)
     rollout = Rollout(simulator, futures=1, depth=20, dispatch="easy")
@@ -84,7 +84,7 @@ def test_it_is_what_rollouts_say_of_a_future_without_jobs(options):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_all_else_in_the_observation_stays(options):
-    pools = [simulator_of(2, outlook=outlook, **options) for outlook in (0, 12)]
+    pools = [simulator_of(2, lookahead=lookahead, **options) for lookahead in (0, 12)]
     for _ in range(5):
         without, with_it = (wander(pool, np.random.default_rng(1), 20) for pool in pools)
         np.testing.assert_array_equal(with_it["resources"], without["resources"])
@@ -104,7 +104,7 @@ def test_it_tells_who_gives_way_and_who_starts():
     jobs = JobArrays(
         np.zeros(3, np.int64), np.array([6, 4, 3]), np.array([[4], [2], [3]]), np.array([0.55, 0.5, 0.25])
     )
-    env = ResourcePoolEnv(outlook=24, units=4, resource_types=1, horizon=20, suspend=True)
+    env = ResourcePoolEnv(lookahead=24, units=4, resource_types=1, horizon=20, suspend=True)
     names = context_features(env.simulator.config)
     observation, _ = env.reset(seed=0, options={"jobs": jobs})
 
@@ -135,7 +135,7 @@ def test_it_tells_who_gives_way_and_who_starts():
 
 
 def test_it_does_not_see_the_future():
-    simulator = simulator_of(outlook=24)
+    simulator = simulator_of(lookahead=24)
     rng = np.random.default_rng(2)
     for _ in range(10):
         before = wander(simulator, rng, 7)
@@ -150,22 +150,22 @@ def test_it_does_not_see_the_future():
 
 def test_a_start_that_keeps_a_better_job_out_looks_bad():
     # Half of the pool is free now, all of it in four steps; a long job of little worth would fill the half.
-    env = ResourcePoolEnv(outlook=24, units=4, resource_types=1, horizon=24, late_jobs="stay")
+    env = ResourcePoolEnv(lookahead=24, units=4, resource_types=1, horizon=24, late_jobs="stay")
     jobs = JobArrays(
         np.zeros(3, np.int64), np.array([4, 6, 12]), np.array([[2], [4], [2]]), np.array([0.95, 0.55, 0.1])
     )
     env.reset(seed=0, options={"jobs": jobs})
     observation, *_ = env.step(0)
-    outlook = observation["jobs"][:3, -1]
+    lookahead = observation["jobs"][:3, -1]
     starts_now = observation["jobs"][:3, JOB_FEATURES.index("starts_now")]
     long_job = np.flatnonzero(starts_now)
     assert len(long_job) == 1
-    assert outlook[long_job[0]] < -0.05
+    assert lookahead[long_job[0]] < -0.05
 
 
 @pytest.mark.parametrize("kind", ["dict", "flat"])
 def test_single_batch_and_reset_say_the_same(kind):
-    options = {"outlook": 16, "offered_load": 1.2, "observation": kind, "suspend": True}
+    options = {"lookahead": 16, "offered_load": 1.2, "observation": kind, "suspend": True}
     single = gym.make("ResourcePool-v0", **options)
     batch = ResourcePoolVectorEnv(2, **options)
     flat = (lambda x: x) if kind == "flat" else (lambda x: np.concatenate([v.ravel() for v in x.values()]))
@@ -182,7 +182,7 @@ def test_single_batch_and_reset_say_the_same(kind):
 
 
 def test_many_waiting_jobs():
-    env = ResourcePoolVectorEnv(2, outlook=24, workload="jobs_per_step", offered_load=3.0)
+    env = ResourcePoolVectorEnv(2, lookahead=24, workload="jobs_per_step", offered_load=3.0)
     env.reset(seed=0)
     for _ in range(300):
         env.step(np.full(2, env.action_space.nvec[0] - 1))
@@ -191,5 +191,5 @@ def test_many_waiting_jobs():
 
 @pytest.mark.parametrize("value", [-1, 2.5, "all"])
 def test_a_wrong_number_of_steps_is_refused(value):
-    with pytest.raises(ValueError, match="outlook="):
-        ResourcePoolEnv(outlook=value)
+    with pytest.raises(ValueError, match="lookahead="):
+        ResourcePoolEnv(lookahead=value)

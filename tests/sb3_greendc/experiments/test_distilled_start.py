@@ -1,4 +1,4 @@
-"""PID-PPO from a taught network: late jobs are started for their bonus, and the run is like any other."""
+"""PID-PPO from a distilled policy: late jobs are started for their bonus, and the run is like any other."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from greendc.resource_pool.observation import JOB_FEATURES
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.constrained import CHOICE, DELAY
-from sb3_greendc.experiments.tasks import Problem
-from sb3_greendc.experiments.taught_start import taught_pid_ppo
+from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Training
 from sb3_greendc.runs.models import RUN_FILE
 
-PROBLEM = Problem("ResourcePool-10", {"offered_load": 1.5, "episode_steps": 60, **DELAY})
-LEARNER = dataclasses.replace(taught_pid_ppo(5.0, True), labels=1000, futures=2, epochs=3)
+PROBLEM = Scenario("ResourcePool-10", {"offered_load": 1.5, "episode_steps": 60, **DELAY})
+LEARNER = dataclasses.replace(distilled_pid_ppo(5.0, True), labels=1000, futures=2, epochs=3)
 
 
 def share_of_late_starts(late_start):
-    """Return how often the taught network starts a late job where it can start nothing else."""
+    """Return how often the distilled policy starts a late job where it can start nothing else."""
     acting = PROBLEM.with_kwargs(**CHOICE)
     (start,) = dataclasses.replace(LEARNER, late_start=late_start).needs(acting, 0)
     model = start.teach().model
@@ -64,8 +64,8 @@ def test_the_run_is_judged_and_saved_and_the_same_from_a_start_that_is_given():
 
 def test_runs_under_other_limits_and_gains_share_their_start():
     def start_of(limit, load=1.0, seed=0, **settings):
-        problem = PROBLEM.with_kwargs(offered_load=load)
-        (start,) = Training(problem, taught_pid_ppo(limit, True, **settings), 1024, seed, 3).needs
+        scenario = PROBLEM.with_kwargs(offered_load=load)
+        (start,) = Training(scenario, distilled_pid_ppo(limit, True, **settings), 1024, seed, 3).needs
         return start.key
 
     assert start_of(5.0) == start_of(20.0, kp=1.0)

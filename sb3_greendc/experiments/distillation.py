@@ -19,18 +19,18 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.rollouts import DEPTH, FLOOR, strong
-from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
+from sb3_greendc.experiments.rollouts import DEPTH, MIN_QOS, strong
+from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE
 
 RECORDING_SEED = 20_000
 
-FLOORS = (FLOOR,)
+MIN_QOS_CHOICES = (MIN_QOS,)
 """Of the rollouts that teach; with several, the best one is found by trial."""
 
-FLOOR_SEED, FLOOR_FUTURES = 10_000, 4
-FLOOR_EPISODES, FLOOR_EPISODES_LONG = 64, 12
-"""How floors are tried; the fewer episodes where long queues make each decision slow."""
+MIN_QOS_SEED, MIN_QOS_FUTURES = 10_000, 4
+MIN_QOS_EPISODES, MIN_QOS_EPISODES_LONG = 64, 12
+"""How the choices are tried; the fewer episodes where long queues make each decision slow."""
 
 RESERVE = 0.02
 """By how much, in mean job values, waiting has to be better than it is worth to the planner. Where a start
@@ -43,46 +43,52 @@ advantages: less on logs, where few jobs are worth a hundred others and would be
 
 
 @dataclass(frozen=True)
-class Teaching(Task):
+class Distillation(Task):
     """Record rollouts with their valuation of every action, and distill it into a network.
 
-    :param lessons: what it is taught on, as the network acts in it: equal shares of the decisions
+    :param training_tasks: what it is taught on, as the network acts in it: equal shares of the decisions
     :param labels: decisions recorded in all
     :param futures: of each rollout
     :param epochs: passes over the data
     :param seed: number of the run: another one has other data, too
-    :param floors: of the rollouts; of several the best one is found by trial in each lesson
+    :param min_qos_choices: of the rollouts; of several the best one is found by trial in each training task
     :param depth: steps that they look ahead
     """
 
-    lessons: tuple[Problem, ...]
+    training_tasks: tuple[Scenario, ...]
     labels: int
     futures: int
     epochs: int
     seed: int
-    floors: tuple[float, ...] = FLOORS
+    min_qos_choices: tuple[float, ...] = MIN_QOS_CHOICES
     depth: int = DEPTH
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"teaching {self.lessons[0].env_id} seed {self.seed}"
+        return f"distillation {self.training_tasks[0].env_id} seed {self.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        each = self.labels / len(self.lessons)
-        return 4.0 + sum(self._seconds(lesson, each) for lesson in self.lessons)
+        each = self.labels / len(self.training_tasks)
+        return 4.0 + sum(self._seconds(training_task, each) for training_task in self.training_tasks)
 
-    def _seconds(self, lesson: Problem, labels: float) -> float:
-        longer, wider, trial = (10.0, 2.3, 8.0) if lesson.has_long_queues else (1.0, 1.0, 1.5)
-        trials = trial * len(self.floors) if len(self.floors) > 1 else 0.0
+    def _seconds(self, training_task: Scenario, labels: float) -> float:
+        longer, wider, trial = (10.0, 2.3, 8.0) if training_task.has_long_queues else (1.0, 1.0, 1.5)
+        trials = trial * len(self.min_qos_choices) if len(self.min_qos_choices) > 1 else 0.0
         return trials + labels * (8e-6 * longer * self.futures + 3.5e-5 * wider * self.epochs)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
         clone = teach(
-            self.lessons, self.labels, self.futures, self.epochs, self.seed, self.floors, self.depth
+            self.training_tasks,
+            self.labels,
+            self.futures,
+            self.epochs,
+            self.seed,
+            self.min_qos_choices,
+            self.depth,
         )
         seconds = round(time.perf_counter() - started, 2)
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
@@ -112,73 +118,79 @@ def unpacked(files: Files) -> Iterator[str]:
 
 
 def teach(
-    lessons: Sequence[Problem],
+    training_tasks: Sequence[Scenario],
     labels: int,
     futures: int,
     epochs: int,
     seed: int = 0,
-    floors: Sequence[float] = FLOORS,
+    min_qos_choices: Sequence[float] = MIN_QOS_CHOICES,
     depth: int = DEPTH,
 ) -> Clone:
     """Return a network that has learned what rollouts think of every action.
 
-    :param lessons: problems as the network acts in them, with the same spaces: equal shares of the decisions
-    :param labels: decisions of the rollouts, recorded in 32 environments
+    :param training_tasks: scenarios as the network acts in them, with the same spaces: equal shares of the
+    decisions; :param labels: decisions of the rollouts, recorded in 32 environments
     :param futures: of each rollout
     :param epochs: passes over the data
     :param seed: of the data and of the network
-    :param floors: of the rollouts; of several the best one is found by trial in each lesson
-        (:func:`best_floor`)
+    :param min_qos_choices: of the rollouts; of several the best one is found by trial in each training task
+        (:func:`best_min_qos`)
     :param depth: steps that they look ahead
-    :raises ValueError: for lessons whose spaces differ
+    :raises ValueError: for training tasks whose spaces differ
     """
-    require_same_spaces(lessons)
-    teachers = [strong(futures, best_floor(lesson, floors, seed, depth), depth).spec for lesson in lessons]
+    require_same_spaces(training_tasks)
+    teachers = [
+        strong(futures, best_min_qos(training_task, min_qos_choices, seed, depth), depth).spec
+        for training_task in training_tasks
+    ]
     parts = [
-        record(lesson, teacher, labels // len(lessons), seed)
-        for lesson, teacher in zip(lessons, teachers, strict=True)
+        record(training_task, teacher, labels // len(training_tasks), seed)
+        for training_task, teacher in zip(training_tasks, teachers, strict=True)
     ]
     data = concatenate(parts)
     spread = max(float(np.sqrt(np.nanmean(np.square(part.labels["advantages"])))) for part in parts)
     clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=min(SCALE, SPREAD / spread))
-    taught = f"by {' and '.join(dict.fromkeys(teachers))} on {len(data):,} decisions, in {epochs} passes"
-    more = {"taught": taught, "lessons": [lesson.env_kwargs for lesson in lessons]}
+    distilled = f"by {' and '.join(dict.fromkeys(teachers))} on {len(data):,} decisions, in {epochs} passes"
+    more = {
+        "distilled": distilled,
+        "training_tasks": [training_task.env_kwargs for training_task in training_tasks],
+    }
     return replace(clone, record={**clone.record, **more})
 
 
-def require_same_spaces(lessons: Sequence[Problem]) -> None:
-    """Refuse lessons that are not seen alike, before hours of recording.
+def require_same_spaces(training_tasks: Sequence[Scenario]) -> None:
+    """Refuse training tasks that are not seen alike, before hours of recording.
 
-    :param lessons: problems as the network acts in them
+    :param training_tasks: scenarios as the network acts in them
     :raises ValueError: naming the first that is seen otherwise
     """
     spaces = []
-    for lesson in lessons:
-        env = make_vec_env(lesson.env_id, 1, **lesson.env_kwargs)
+    for training_task in training_tasks:
+        env = make_vec_env(training_task.env_id, 1, **training_task.env_kwargs)
         spaces.append((env.observation_space, env.action_space))
         env.close()
     for k, found in enumerate(spaces):
         if found != spaces[0]:
             raise ValueError(
-                f"lessons[{k}] = {dict(lessons[k].env_kwargs)}: its observations or actions have other "
-                "shapes than the first lesson's"
+                f"training_tasks[{k}] = {dict(training_tasks[k].env_kwargs)}: its observations or actions "
+                "have other shapes than the first training task's"
             )
 
 
-def record(lesson: Problem, teacher: str, labels: int, seed: int) -> OfflineDataset:
+def record(training_task: Scenario, teacher: str, labels: int, seed: int) -> OfflineDataset:
     """Return decisions of rollouts with their valuation of every action, waiting worth less by the reserve.
 
-    :param lesson: that they act in
+    :param training_task: that they act in
     :param teacher: the rollouts
     :param labels: decisions
     :param seed: number of the run
     """
     data = collect(
         {"rollout": teacher},
-        lesson.env_id,
+        training_task.env_id,
         labels,
         RECORDING_SEED + 100 * seed,
-        env_kwargs=lesson.env_kwargs,
+        env_kwargs=training_task.env_kwargs,
         n_envs=32,
         labels=("advantages",),
     )
@@ -186,22 +198,24 @@ def record(lesson: Problem, teacher: str, labels: int, seed: int) -> OfflineData
     return data
 
 
-def best_floor(problem: Problem, floors: Sequence[float], seed: int = 0, depth: int = DEPTH) -> float:
-    """Return the floor with which rollouts over few futures earn most in training episodes.
+def best_min_qos(
+    scenario: Scenario, min_qos_choices: Sequence[float], seed: int = 0, depth: int = DEPTH
+) -> float:
+    """Return the min_qos with which rollouts over few futures earn most in training episodes.
 
-    :param problem: that they act in
-    :param floors: to choose from; the first of equals
+    :param scenario: that they act in
+    :param min_qos_choices: to choose from; the first of equals
     :param seed: of the episodes
     :param depth: steps that the rollouts look ahead
     """
-    if len(floors) == 1:
-        return floors[0]
+    if len(min_qos_choices) == 1:
+        return min_qos_choices[0]
     results = evaluate(
-        {f"{floor:g}": strong(FLOOR_FUTURES, floor, depth).spec for floor in floors},
-        problem.env_id,
-        FLOOR_EPISODES_LONG if problem.has_long_queues else FLOOR_EPISODES,
-        FLOOR_SEED + 100 * seed,
-        env_kwargs=problem.env_kwargs,
+        {f"{min_qos:g}": strong(MIN_QOS_FUTURES, min_qos, depth).spec for min_qos in min_qos_choices},
+        scenario.env_id,
+        MIN_QOS_EPISODES_LONG if scenario.has_long_queues else MIN_QOS_EPISODES,
+        MIN_QOS_SEED + 100 * seed,
+        env_kwargs=scenario.env_kwargs,
     )
     earned = results.groupby("policy")["total_job_value_ratio"].mean()
-    return max(floors, key=lambda floor: earned[f"{floor:g}"])
+    return max(min_qos_choices, key=lambda min_qos: earned[f"{min_qos:g}"])

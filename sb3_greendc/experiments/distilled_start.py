@@ -15,26 +15,26 @@ from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.experiments.constrained import CHOICE
-from sb3_greendc.experiments.tasks import Files, Outcome, Problem, Task
-from sb3_greendc.experiments.teaching import SCALE, SPREAD, pack, record, unpacked
+from sb3_greendc.experiments.distillation import SCALE, SPREAD, pack, record, unpacked
+from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.experiments.training import Learner
 from sb3_greendc.runs.models import load_model
 
 NAME = "PID-PPO, taught start"
 
 LATE_START = 0.3
-"""What the end of a job's delay is worth in the teaching, in mean job values: to the planner, which pays for
-jobs on time alone, it is worth nothing. At a load of 1 the network then earns .63 of the value at a cost of
+"""What the end of a job's delay is worth in the distillation, in mean job values: to the planner, which pays
+for jobs on time alone, it is worth nothing. At a load of 1 the network then earns .63 of the value at a cost of
 57 (validation episodes; at 0.1: .65 at 83, at 1.0: .54 at 54)."""
 
 
 @dataclass(frozen=True)
-class TaughtStart(Task):
+class DistilledStart(Task):
     """Teach a network what rollouts, and a bonus for late starts, say of every action.
 
-    It depends on the problem alone: runs under other limits and gains start from the same network.
+    It depends on the scenario alone: runs under other limits and gains start from the same network.
 
-    :param problem: as the network acts in it: late jobs may be run
+    :param scenario: as the network acts in it: late jobs may be run
     :param labels: decisions of the rollouts
     :param futures: of each rollout
     :param epochs: passes over the data
@@ -42,7 +42,7 @@ class TaughtStart(Task):
     :param seed: of the data and of the network
     """
 
-    problem: Problem
+    scenario: Scenario
     labels: int
     futures: int
     epochs: int
@@ -52,11 +52,11 @@ class TaughtStart(Task):
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"taught start {self.problem.env_id} seed {self.seed}"
+        return f"taught start {self.scenario.env_id} seed {self.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        longer = 12.0 if self.problem.has_long_queues else 2.0
+        longer = 12.0 if self.scenario.has_long_queues else 2.0
         return 3.0 + self.labels * (7e-6 * longer * self.futures + 3e-5 * self.epochs)
 
     def compute(self) -> Outcome:
@@ -68,7 +68,7 @@ class TaughtStart(Task):
 
     def teach(self) -> Clone:
         """Return the network."""
-        data = record(self.problem, f"rollout:futures={self.futures}", self.labels, self.seed)
+        data = record(self.scenario, f"rollout:futures={self.futures}", self.labels, self.seed)
         advantages = data.labels["advantages"]
         jobs = data.observations["jobs"]
         n_jobs = jobs.shape[1]
@@ -79,8 +79,8 @@ class TaughtStart(Task):
 
 
 @dataclass(frozen=True)
-class TaughtLearner(Learner):
-    """A learner whose actor starts as a network that rollouts teach (:class:`TaughtStart`).
+class DistilledLearner(Learner):
+    """A learner whose actor starts as a network that rollouts teach (:class:`DistilledStart`).
 
     :param labels: decisions of the rollouts
     :param futures: of each rollout
@@ -97,9 +97,9 @@ class TaughtLearner(Learner):
     sharpness: float = 8.0
     critic_rollouts: int = 2
 
-    def needs(self, problem: Problem, seed: int) -> tuple[Task, ...]:
+    def needs(self, scenario: Scenario, seed: int) -> tuple[Task, ...]:
         """See :class:`~sb3_greendc.experiments.training.Learner`."""
-        return (TaughtStart(problem, self.labels, self.futures, self.epochs, self.late_start, seed),)
+        return (DistilledStart(scenario, self.labels, self.futures, self.epochs, self.late_start, seed),)
 
     def start(self, model: BaseAlgorithm, *files: Files) -> list[BaseCallback]:
         """See :class:`~sb3_greendc.experiments.training.Learner`."""
@@ -108,8 +108,8 @@ class TaughtLearner(Learner):
         return [CriticsFirst(self.critic_rollouts)]
 
 
-def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> TaughtLearner:
-    """Return PIDLagrangianPPO with a limit on the cost of an episode, from a taught network.
+def distilled_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any) -> DistilledLearner:
+    """Return PIDLagrangianPPO with a limit on the cost of an episode, from a distilled policy.
 
     What the network learned of jobs says which action is better, not how much delay there will be, so that
     the cost critic has an extractor of its own; ``docs/pid_ppo.md`` says what each of the settings is for.
@@ -119,7 +119,7 @@ def taught_pid_ppo(limit: float, quick: bool, name: str = NAME, **settings: Any)
     :param name: name in tables and figures
     :param settings: further hyperparameters, such as gains
     """
-    return TaughtLearner(
+    return DistilledLearner(
         name,
         "pid_ppo",
         hyperparameters={
