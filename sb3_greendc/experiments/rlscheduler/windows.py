@@ -47,8 +47,8 @@ SEARCHES: Mapping[str, Mapping[str, Any]] = {
     ROLLOUT: {},
     PREDICTED: {"futures": 1, "horizon": 0, "predicted": True},
 }
-"""Options of each search, the same on all traces: those of the class, and the waiting jobs alone with run times
-that are expected from the users' jobs so far."""
+"""Options of each search, the same on all traces: those of the class, and the waiting jobs alone with run
+times that are expected from the users' jobs so far."""
 
 METRICS = (
     "mean_bounded_slowdown",
