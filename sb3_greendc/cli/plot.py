@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,9 +87,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
-    with one_line_errors("plot"):
+    with one_line_errors("plot"), ExitStack() as undo:
         if not options.results and not options.progress:
             raise ValueError("nothing to draw: give RESULTS, --progress, or both")
+        if not options.out.exists():
+            undo.callback(_remove_if_empty, options.out)
         require_room(options.out)
         if options.html is not None:
             require_room(options.html.parent, "--html")
@@ -108,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sources += [Source(run.path, run.record) for runs in groups.values() for run in runs]
             figures = [(one.figure, one.caption) for one in of_training]
             sections.append(Section("Training", figures=figures))
+        undo.pop_all()
     for one in drawn:
         for suffix in dict.fromkeys(options.formats):
             path = options.out / f"{one.name}.{suffix}"
@@ -118,6 +122,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_report(options.html, options.title, sections, sources, provenance(), better)
         print(f"wrote {options.html}")
     return 0
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def read_all(paths: Sequence[Path]) -> tuple[pd.DataFrame, list[Source]]:

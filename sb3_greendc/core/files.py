@@ -36,11 +36,10 @@ def is_output_error(error: OSError) -> bool:
 def require_room(folder: Path, name: str = "--out") -> None:
     """Check, before the work, that files can be written to a folder: a megabyte is, and removed again.
 
-    :param folder: created if missing, and removed again then
+    :param folder: created if missing
     :param name: of the argument, for the message
     :raises OSError: if it cannot be made or written, or its disk is full
     """
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, path = tempfile.mkstemp(dir=folder, prefix=".room.", suffix=PART)
@@ -53,10 +52,6 @@ def require_room(folder: Path, name: str = "--out") -> None:
         problem = OSError(f"{name} {folder}: cannot be written: {error.strerror or error}")
         problem.errno = error.errno
         raise problem from error
-    finally:
-        for one in made:
-            with contextlib.suppress(OSError):  # it was never made
-                one.rmdir()
 
 
 def write_or_rescue(write: Callable[[Path], object], path: Path, what: str) -> None:
