@@ -31,11 +31,11 @@ TESTS = "from package import double\n\n\ndef test_double():\n    assert double(2
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "package.py").write_text(SOURCE)
-    (tmp_path / "test_package.py").write_text(TESTS)
+    (tmp_path / "test_of_a_mutated_package.py").write_text(TESTS)
     return tmp_path
 
 
-def mutation(old: str, new: str, test: str = "test_package.py::test_double") -> Mutation:
+def mutation(old: str, new: str, test: str = "test_of_a_mutated_package.py::test_double") -> Mutation:
     return Mutation("name", "package.py", old, new, (test,))
 
 
@@ -45,8 +45,8 @@ def test_text_that_is_not_there_once_is_refused(tree: Path) -> None:
             mutation(old, "nothing").apply(tree)
     with pytest.raises(MutationError, match="no Python any more"):
         mutation("2 * x", "2 *").check(tree)
-    with pytest.raises(MutationError, match=r"no test test_package.py::test_half"):
-        mutation("2 * x", "3 * x", "test_package.py::test_half").check(tree)
+    with pytest.raises(MutationError, match=r"no test test_of_a_mutated_package.py::test_half"):
+        mutation("2 * x", "3 * x", "test_of_a_mutated_package.py::test_half").check(tree)
     with pytest.raises(MutationError, match=r"other.py: no such file"):
         Mutation("name", "other.py", "a", "b", ()).check(tree)
     assert (tree / "package.py").read_text() == SOURCE
@@ -54,9 +54,9 @@ def test_text_that_is_not_there_once_is_refused(tree: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_run_tells_the_killed_from_the_survivors(tree: Path) -> None:
-    assert run_tests(tree, ["test_package.py"]).outcome == "survived"
+    assert run_tests(tree, ["test_of_a_mutated_package.py"]).outcome == "survived"
     killed = try_mutation(mutation("2 * x", "3 * x"), tree)
-    assert (killed.outcome, killed.noticed_by) == ("killed", "test_package.py::test_double")
+    assert (killed.outcome, killed.noticed_by) == ("killed", "test_of_a_mutated_package.py::test_double")
     assert try_mutation(mutation("x / 2", "x / 3"), tree).outcome == "survived"
     assert try_mutation(mutation("def double", "def triple"), tree).outcome == "invalid"
     assert (tree / "package.py").read_text() == SOURCE
@@ -64,8 +64,8 @@ def test_a_run_tells_the_killed_from_the_survivors(tree: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_tests_that_never_end_have_noticed(tree: Path) -> None:
-    (tree / "test_package.py").write_text("def test_double():\n    while True:\n        pass\n")
-    outcome = run_tests(tree, ["test_package.py"], limit=2.0)
+    (tree / "test_of_a_mutated_package.py").write_text("def test_double():\n    while True:\n        pass\n")
+    outcome = run_tests(tree, ["test_of_a_mutated_package.py"], limit=2.0)
     assert (outcome.outcome, outcome.noticed_by) == ("killed", "no end after 2 s")
 
 
@@ -74,11 +74,11 @@ def test_the_command_writes_a_table_and_fails_where_one_survives(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [
-        Mutation("a", "package.py", "2 * x", "3 * x", ("test_package.py",)),
-        Mutation("b", "package.py", "x / 2", "x / 3", ("test_package.py",)),
+        Mutation("a", "package.py", "2 * x", "3 * x", ("test_of_a_mutated_package.py",)),
+        Mutation("b", "package.py", "x / 2", "x / 3", ("test_of_a_mutated_package.py",)),
     ]
     monkeypatch.setattr(mutants, "ROOT", tree)
-    monkeypatch.setattr(mutants, "COPIED", ("package.py", "test_package.py"))
+    monkeypatch.setattr(mutants, "COPIED", ("package.py", "test_of_a_mutated_package.py"))
     monkeypatch.setattr(mutants, "LIBRARIES", ("pytest", "there_is_no_such_library"))
     monkeypatch.setattr("mutants_list.MUTATIONS", found)
     assert mutants.main(["--out", str(tmp_path / "out")]) == 1
@@ -86,9 +86,9 @@ def test_the_command_writes_a_table_and_fails_where_one_survives(
     assert "2 mutations: 1 killed, 1 survived, 0 invalid" in told and "without there_is_no_such_lib" in told
     rows = (tmp_path / "out" / "mutants.csv").read_text().splitlines()
     assert rows[0] == "mutation,file,outcome,noticed_by,seconds"
-    assert rows[1].startswith("a,package.py,killed,test_package.py::test_double,")
+    assert rows[1].startswith("a,package.py,killed,test_of_a_mutated_package.py::test_double,")
     assert rows[2].startswith("b,package.py,survived,,")
     assert mutants.main(["a", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
-    (tree / "test_package.py").write_text("def test_double():\n    raise ValueError\n")
-    with pytest.raises(MutationError, match=r"do not pass before any mutation: test_package.py::test_double"):
+    (tree / "test_of_a_mutated_package.py").write_text("def test_double():\n    raise ValueError\n")
+    with pytest.raises(MutationError, match=r"do not pass before any mutation: test_of_a_mutated_package.py::test_double"):
         mutants.main(["a", "--out", str(tmp_path / "out")])

@@ -155,7 +155,7 @@ def _figure(comparison: pd.DataFrame) -> Figure:
             places = [place + 0.2 * (k - 1.5) for place in range(len(rows))]
             panel.bar(places, rows[column].fillna(0.0), 0.2, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
-        panel.set_xticks(range(len(rows)), list(names), fontsize="small")
+        panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
         panel.set_yscale("log")
         panel.set_ylabel("mean bounded slowdown")
     outer_legend(figure, axes[0])
