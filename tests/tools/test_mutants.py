@@ -90,5 +90,7 @@ def test_the_command_writes_a_table_and_fails_where_one_survives(
     assert rows[2].startswith("b,package.py,survived,,")
     assert mutants.main(["a", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
     (tree / "test_of_a_mutated_package.py").write_text("def test_double():\n    raise ValueError\n")
-    with pytest.raises(MutationError, match=r"do not pass before any mutation: test_of_a_mutated_package.py::test_double"):
+    with pytest.raises(
+        MutationError, match=r"do not pass before any mutation: test_of_a_mutated_package.py::test_double"
+    ):
         mutants.main(["a", "--out", str(tmp_path / "out")])
