@@ -29,6 +29,7 @@ def run(*command: str) -> tuple[int, dict[str, int]]:
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow  # instants differ from run to run; every point of change is in runs/test_crash_points.py
 def test_killed_trainings_end_as_others() -> None:
     code, result = run(str(TOOL))
     assert (code, result["failures"]) == (0, 0)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("pyarrow", reason="the readers of Parquet files are among those that are tried")
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import fuzz_readers
