@@ -58,11 +58,17 @@ def test_conservative_delays_nobody_who_came_before():
     assert starts(cluster_of(jobs, backfill="conservative")) == [0, 10, 20, 30]
 
 
-def test_rlscheduler_takes_an_arrival_before_an_end_of_the_same_instant_and_one_at_a_time():
-    jobs = [(0, 10, 10, 4), (5, 3, 3, 4), (10, 1, 1, 4), (10, 2, 2, 4)]
-    # At 10 the first arrival of that instant comes before the end; sjf has chosen the job of 5 by then.
-    assert starts(cluster_of(jobs, profile="rlscheduler"), "sjf") == [0, 10, 13, 14]
-    assert starts(cluster_of(jobs), "sjf") == [0, 12 + 1, 10, 11]
+def test_rlscheduler_takes_arrivals_before_an_end_of_the_same_instant():
+    jobs = [(0, 10, 10, 4), (5, 3, 3, 4), (10, 2, 2, 4), (10, 1, 1, 4)]
+    # Both jobs of 10 wait before the first one ends, so that the shorter is next after the job chosen at 5.
+    assert starts(cluster_of(jobs, profile="rlscheduler"), "sjf") == [0, 10, 14, 13]
+    assert starts(cluster_of(jobs), "sjf") == [0, 13, 11, 10]
+
+
+def test_rlscheduler_takes_arrivals_of_one_instant_one_at_a_time():
+    jobs = [(0, 1, 1, 4), (10, 2, 2, 4), (10, 1, 1, 4)]
+    assert starts(cluster_of(jobs, profile="rlscheduler"), "sjf") == [0, 10, 12]
+    assert starts(cluster_of(jobs), "sjf") == [0, 11, 10]
 
 
 def test_jobs_are_killed_at_their_limit_in_easy_and_not_in_rlscheduler():
