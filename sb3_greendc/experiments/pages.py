@@ -147,9 +147,10 @@ def _command(record: dict[str, Any]) -> str:
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
     rollouts = " --rollouts" if record.get("rollouts") else ""
+    job_log = " --job-log PATH" if record.get("job_log") else ""
     google = " --google FOLDER" if record.get("google") else ""
     weather = " --weather FILE FILE" if record.get("weather") else ""
-    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}{weather}{google}"
+    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}{job_log}{weather}{google}"
 
 
 def _not_in_full(target: Path, done: Sequence[str]) -> str:
