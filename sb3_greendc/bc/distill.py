@@ -19,6 +19,7 @@ from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
 from sb3_greendc.bc.supervised import Supervised
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.datasets import OfflineDataset
 
 LABEL = "advantages"
@@ -107,7 +108,7 @@ class Distillation(Supervised):
             found = ", ".join(data.labels) or "none"
             raise ValueError(
                 f"the data have no label {LABEL!r} (labels: {found}); "
-                "record it with scripts/collect.py --policies rollout --label advantages"
+                f"record it with {how_to_start('collect')} --policies rollout --label advantages"
             )
         advantages = data.labels[LABEL]
         n_actions = getattr(data.action_space, "n", None)

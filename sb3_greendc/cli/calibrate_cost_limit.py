@@ -13,9 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 import greendc
+import sys
 from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation
@@ -30,7 +32,7 @@ _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="calibrate_cost_limit",
+        prog=how_to_start("calibrate"),
         description="Run policies that know no limit, show the distribution of an episode's cost, and "
         "propose values of --cost-limit (CoCoRL, section V-H).",
     )
@@ -64,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
-    with one_line_errors("calibrate_cost_limit"):
+    with one_line_errors("calibrate"):
         for fraction in options.fractions:
             if not 0.0 < fraction < 1.0:
                 raise ValueError(f"--fractions {fraction}: must be between 0 and 1")
@@ -76,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.policies, env_id, options.episodes, options.seed, env_kwargs, trust=options.trust
         )
     episodes = evaluation.run(not options.no_progress)
-    with one_line_errors("calibrate_cost_limit"):
+    with one_line_errors("calibrate"):
         distribution = cost_distribution(episodes)
     limits = propose_limits(episodes, options.fractions)
     console = Console()
@@ -193,3 +195,7 @@ def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
         share, within = f"{row['fraction']:.0%}", f"{row['episodes_within']:.0%}"
         table.add_row(share, number(row["cost_limit"]), within, reached)
     return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

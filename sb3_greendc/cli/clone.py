@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sb3_greendc.bc.models import ALGORITHMS, POLICIES
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.datasets import OfflineDataset
@@ -33,9 +35,10 @@ _SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="clone", description="Behavioral cloning: a policy that does what was done in a data set."
+        prog=how_to_start("clone"),
+        description="Behavioral cloning: a policy that does what was done in a data set.",
     )
-    parser.add_argument("--data", required=True, type=Path, help="a file of scripts/collect.py")
+    parser.add_argument("--data", required=True, type=Path, help=f"a file of {how_to_start('collect')}")
     parser.add_argument("--out", required=True, type=Path, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
     parser.add_argument("--policy", choices=POLICIES, default="auto")
@@ -150,3 +153,7 @@ def _describe(clone: Clone) -> str:
 def _write_csv(table: pd.DataFrame, path: Path) -> None:
     with atomic_write(path) as file:
         table.to_csv(file, index=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

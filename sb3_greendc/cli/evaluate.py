@@ -11,10 +11,12 @@ import pandas as pd
 from rich.console import Console
 
 import greendc
+import sys
 from greendc.config import nearest
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES
 from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
@@ -41,7 +43,7 @@ _EPILOG = """examples of POLICY:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="evaluate",
+        prog=how_to_start("evaluate"),
         description="Evaluate baselines and trained models on the same episodes.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -193,3 +195,7 @@ def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:
         title = f"{env_id}: {options.statistic} of {options.episodes} episodes, 95 % interval"
         for table in summary_tables(of_env, title, console.width):
             console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

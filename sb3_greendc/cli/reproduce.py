@@ -16,6 +16,7 @@ from rich.table import Table
 
 from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError, processors
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
@@ -44,21 +45,28 @@ class _Parser(argparse.ArgumentParser):
         arguments = list(sys.argv[1:] if args is None else args)
         if arguments[:1] != [my_site.NAME]:
             return super().parse_known_args(arguments, namespace)
-        parser = argparse.ArgumentParser(
-            prog=f"reproduce {my_site.NAME}",
-            description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
-            "policies and a report.",
-        )
-        parser.set_defaults(experiment=[my_site.NAME], arguments=arguments)
-        my_site.add_options(parser)
-        _add_common_options(parser, "--workers")
+        parser = build_site_parser()
+        parser.set_defaults(arguments=arguments)
         return parser.parse_known_args(arguments[1:], namespace)
+
+
+def build_site_parser() -> argparse.ArgumentParser:
+    """Return the options of ``my-site``."""
+    parser = argparse.ArgumentParser(
+        prog=how_to_start(my_site.NAME),
+        description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
+        "policies and a report.",
+    )
+    parser.set_defaults(experiment=[my_site.NAME])
+    my_site.add_options(parser)
+    _add_common_options(parser, "--workers")
+    return parser
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = _Parser(
-        prog="reproduce",
+        prog=how_to_start("reproduce"),
         description="Repeat an experiment of the papers. Finished tasks are kept: the same command goes on "
         "after an interruption, and experiments share what they have in common.",
     )
@@ -197,7 +205,8 @@ def _my_site(options: argparse.Namespace) -> int:
     judged = [item.task for item in items if isinstance(item.task, Training | Evaluation)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.distillation if isinstance(best, Evaluation) else best
-    command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
+    given = shlex.join(arguments_without_secrets(options.arguments[1:]))
+    command = f"{how_to_start(my_site.NAME)} {given}"
     console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
     return 0
 
@@ -265,3 +274,7 @@ def _listing(workers: int, out: Path) -> Table:
             name, experiment.title, *times, *(was_run(folder / name) for folder in (out, PUBLISHED))
         )
     return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,6 +14,7 @@ from sb3_greendc.cli.common import FAILED, INTERRUPTED, add_environment_options,
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
 from sb3_greendc.core.files import RescuedError
 from sb3_greendc.runs.checkpoints import CheckpointError
@@ -26,7 +27,7 @@ from sb3_greendc.runs.training import DivergedError, Run, train
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="train",
+        prog=how_to_start("train"),
         description="Train an algorithm on an environment, or on data; hyperparameters come from "
         "zoo_hparams/ALGO.yml.",
     )
@@ -72,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_data_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("data, for crr")
     group.add_argument(
-        "--data", type=Path, metavar="FILE", help="learn from this file of scripts/collect.py, x.npz"
+        "--data", type=Path, metavar="FILE", help=f"learn from this file of {how_to_start('collect')}, x.npz"
     )
     group.add_argument(
         "--mmap", action="store_true", help="leave the data on disk, if memory does not hold them"
@@ -268,3 +269,7 @@ def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = 
         said = ", ".join(f"{key}={value}" for key, value in split.items())
         lines.append(f"training split: {said} (--set month=... or split=... chooses others)")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,6 +17,7 @@ from rich.console import Console
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
@@ -51,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = _Parser(
-        prog="tune",
+        prog=how_to_start("tune"),
         description="Search for hyperparameters. Killed at any time, the same command goes on where it was.",
     )
     parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2021")
