@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,6 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
-import sys
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.core.arguments import whole_number
@@ -144,7 +144,9 @@ def ppo_share(env_id: str, rollouts: int = 4, plain: bool = False) -> float:
 
 def new_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
     """Return the command without options, and where its parts go."""
-    parser = argparse.ArgumentParser(prog=how_to_start("benchmark"), description="Measure how fast things are.")
+    parser = argparse.ArgumentParser(
+        prog=how_to_start("benchmark"), description="Measure how fast things are."
+    )
     return parser, parser.add_subparsers(dest="what", required=True)
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import NoReturn
 
 from sb3_greendc.core.secrets import without_secrets
 
@@ -17,6 +18,14 @@ FAILED = 1
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command; see :class:`argparse.ArgumentParser`."""
+        super().error(without_secrets(message))
 
 
 class BadInput(SystemExit):

@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=how_to_start("completion"),
         description="Print a script that completes commands, options, ids, algorithms and baselines. "
-        "In bash: eval \"$(greendc completion bash)\", in ~/.bashrc for every session.",
+        'In bash: eval "$(greendc completion bash)", in ~/.bashrc for every session.',
     )
     parser.add_argument("shell", choices=SHELLS)
     return parser

@@ -67,7 +67,8 @@ def usage() -> str:
             "commands:",
             *lines,
             "",
-            f"{PROGRAM} COMMAND --help shows the options of a command, {PROGRAM} --version the version.",
+            f"{PROGRAM} COMMAND --help  the options of a command",
+            f"{PROGRAM} --version       the version",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""``greendc my-site``: from a job log, power and carbon data of one's own to a report and a trained policy."""
+"""``greendc my-site``: from a job log, power and carbon data to a report and a policy."""
 
 from __future__ import annotations
 

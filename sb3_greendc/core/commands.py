@@ -49,7 +49,7 @@ def how_to_start(command: str, file: str | None = None) -> str:
 
 
 def _starter(file: str) -> list[str]:
-    """Return the words that start a file: a program by its name, a module by its own, a script by its path."""
+    """Return the words that start a file: a program and a module by name, a script by path."""
     path = Path(file)
     if path.stem == PROGRAM:
         return [PROGRAM]

@@ -168,10 +168,7 @@ def test_jobs_without_a_network(
     assert main(["jobs"]) == 2
     captured = capsys.readouterr()
     assert captured.out == f"{INTREPID}\n"
-    assert (
-        captured.err
-        == f"fetch: error: {INTREPID} cannot be reached (no route): this needs a network\n"
-    )
+    assert captured.err == f"fetch: error: {INTREPID} cannot be reached (no route): this needs a network\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -65,7 +65,8 @@ def test_every_command_has_its_script(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "hint"), [("trian", "; did you mean 'train'?"), ("mysite", "; did you mean 'my-site'?"), ("", "")]
+    ("wrong", "hint"),
+    [("trian", "; did you mean 'train'?"), ("mysite", "; did you mean 'my-site'?"), ("", "")],
 )
 def test_unknown_commands(wrong: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([wrong, "--env", "VCC-2021"]) == 2
@@ -96,9 +97,7 @@ def test_the_package_can_be_started_and_the_list_needs_no_torch() -> None:
 
 @pytest.mark.skipif(find_spec("shtab") is None, reason="the extra 'completion' is not installed")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_knows_commands_options_and_names(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_knows_commands_options_and_names(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     for word in (*COMMANDS, "--from-study", "VCC-2021", "maskable_ppo", "rolling", "rare-fig4"):
@@ -126,7 +125,9 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert completed("greendc", "train", "--env", "VCC-20") == {"VCC-2019", "VCC-2020", "VCC-2021"}
 
 
-def test_completion_without_shtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_without_shtab(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     with pytest.raises(SystemExit) as stop:
         main(["completion", "bash"])

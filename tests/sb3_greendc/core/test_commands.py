@@ -9,7 +9,11 @@ from sb3_greendc.core.commands import how_to_start, started_as
 CALLS = [
     ("/home/x/venv/bin/greendc", "greendc {}", ["greendc"]),
     ("scripts/train.py", "python scripts/{}.py", ["python", "scripts/train.py"]),
-    ("../a clone/scripts/tune.py", "python ../a clone/scripts/{}.py", ["python", "../a clone/scripts/tune.py"]),
+    (
+        "../a clone/scripts/tune.py",
+        "python ../a clone/scripts/{}.py",
+        ["python", "../a clone/scripts/tune.py"],
+    ),
     (
         "/x/site-packages/sb3_greendc/__main__.py",
         "python -m sb3_greendc {}",
