@@ -12,7 +12,6 @@ import torch as th
 from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
-from tqdm.auto import tqdm
 
 from greendc.config import require
 from sb3_greendc.bc.cloning import Clone
@@ -20,6 +19,7 @@ from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
 from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.progress import progress_bar
 from sb3_greendc.datasets import OfflineDataset
 
 LABEL = "advantages"
@@ -135,7 +135,7 @@ class Distillation(Supervised):
         per_epoch = len(self.rows) // self.batch_size
         total, done = self.n_epochs * per_epoch, 0
         history = []
-        with tqdm(total=total, disable=not progress, unit="batch") as bar:
+        with progress_bar(total, "batch", disable=not progress) as bar:
             for epoch in range(1, self.n_epochs + 1):
                 order = self.rng.permutation(self.rows)
                 loss_sum = 0.0

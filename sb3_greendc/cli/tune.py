@@ -10,14 +10,21 @@ from pathlib import Path
 
 from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
-from rich.console import Console
 
-from sb3_greendc.cli.common import INTERRUPTED, Parser, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import (
+    INTERRUPTED,
+    Parser,
+    add_environment_options,
+    add_wide_option,
+    one_line_errors,
+    tables_console,
+)
 from sb3_greendc.cli.from_study import command_for, hyperparameter_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file
@@ -37,6 +44,8 @@ FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
 """Errors of a trial that are the storage's: a full disk, a server that is gone."""
 DEFAULT_TRIALS = 30
+_MEASURED = 2
+"""Trials of each process, beyond the first, that must have ended before a time is told."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,6 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="trials of a worker that is silent for so long are queued again (default: %(default)g)",
     )
     parser.add_argument("--out", type=Path, help=f"folder of report and figures; default: {FOLDER}/STUDY")
+    add_wide_option(parser)
     parser.add_argument(
         "--write-zoo",
         action="store_true",
@@ -178,8 +188,8 @@ class _Progress:
 
     def __init__(self, search: Search, total: int, jobs: int) -> None:
         self.search, self.total, self.jobs = search, total, jobs
-        self.started = time.perf_counter()
         self.seen = 0
+        self.first: tuple[float, int] | None = None
 
     def __call__(self, outcome: Outcome) -> None:
         done = len(self.search.finished())
@@ -190,14 +200,20 @@ class _Progress:
             state += f" at {100 * outcome.share:.0f} %"
         best = self.search.best()
         so_far = f"best {best.value:.6g} (trial {best.number})" if best else "none completed yet"
-        left = (time.perf_counter() - self.started) / self.seen * max(0, self.total - done)
+        left = self._left(max(0, self.total - done))
         this = f"trial {outcome.number}: {value}, {state}, {outcome.seconds:.1f} s"
-        to_go = f"; about {_duration(left)} left" if left else ""
+        to_go = f"; about {duration(left)} left" if left else ""
         print(f"[{done}/{self.total}] {this}; {so_far}{to_go}", flush=True)
 
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    def _left(self, trials: int) -> float | None:
+        """Return the seconds that trials will take, by the pace since the first one ended: it compiles."""
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = (now, self.seen)
+        since, seen = self.first
+        return (
+            (now - since) / (self.seen - seen) * trials if self.seen >= seen + _MEASURED * self.jobs else None
+        )
 
 
 def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
@@ -219,7 +235,7 @@ def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
     )
     for name, value in made.settings.items():
         print(f"  {name}: {value}")
-    console = Console()
+    console = tables_console(options.wide)
     title = f"Test: {search.objective.env_id}, {search.objective.episodes} episodes, 95 % interval"
     for table in summary_tables(made.table(), title, console.width):
         console.print(table)
