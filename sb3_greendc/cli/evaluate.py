@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not completed:
         print(f"interrupted; {len(results):,} episodes had been run")
     with one_line_errors("evaluate"):
-        metrics = options.metrics or (*main_metrics(results.columns), *({SHARE} & {*results.columns}))
+        metrics = options.metrics or (*main_metrics(results), *({SHARE} & {*results.columns}))
         reference = options.reference if options.reference in set(results["policy"]) else None
         try:
             summary = summarize(results, metrics, options.statistic, reference)

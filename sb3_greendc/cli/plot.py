@@ -160,8 +160,8 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     """
     results = _choose_policies(results, options.policies)
     policies = [str(policy) for policy in results["policy"].unique()]
-    metrics = list(options.metrics or _present(main_metrics(results.columns), results))
-    pair = list(options.trade_off or _present(trade_off(results.columns), results))
+    metrics = list(options.metrics or _present(main_metrics(results), results))
+    pair = list(options.trade_off or _present(trade_off(results), results))
     _check_metrics([*metrics, *pair], results)
     reference = options.reference or policies[0]
     if reference not in policies:
