@@ -78,7 +78,7 @@ def read_house() -> House:
 
 def room_of(module: str) -> str:
     """Return the room of a module; ``sb3_greendc`` itself is the door, which names what is behind it."""
-    package, _, rest = module.partition(".")
+    package, _, rest = module.removesuffix(".__main__").partition(".")
     return rest.partition(".")[0] or package if package == "sb3_greendc" else package
 
 

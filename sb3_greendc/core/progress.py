@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar, cast
 
 from tqdm.auto import tqdm
 
@@ -77,7 +77,8 @@ class Lines:
         file: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.total, self.n = total, initial
+        self.total = total
+        self.n: float = initial
         self.units = f"{unit}es" if unit.endswith("ch") else f"{unit}s"
         self._file = sys.stderr if file is None else file
         self._clock = clock
@@ -151,16 +152,17 @@ def progress_bar(
     :param desc: what is being done
     """
     if disable or sys.stderr.isatty() or "ipykernel" in sys.modules:
-        bar: Bar = tqdm(
+        scale = total >= 1_000
+        bar = tqdm(
             total=total,
             unit=unit,
             initial=initial,
             disable=disable,
             desc=desc,
-            unit_scale=total >= 1_000,
+            unit_scale=scale,
             mininterval=0.5,
         )
-        return bar
+        return cast("Bar", bar)
     lines = Lines(total, unit, initial)
     lines.set_description(desc)
     return lines
