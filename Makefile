@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs rooms fuzz soak mutants crashes clean
+.PHONY: venv demo test test-all lint bench docs rooms dist fuzz soak mutants crashes clean
 
 venv: $(VENV)/.installed
 
@@ -31,6 +31,12 @@ lint: venv
 
 bench: venv
 	$(BIN)/python scripts/benchmark.py envs
+
+# The wheel and the source archive, built and checked; publishing them, and the tag, is up to a person.
+dist: venv
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t wheel -t sdist -d dist
+	PYTHONPATH=envs:. $(BIN)/python tools/check_dist.py dist
 
 # Damaged files for every reader; COUNT=100000 takes an hour and a half.
 fuzz: venv

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sb3_greendc.cli.main import COMMANDS
+from sb3_greendc.core.commands import how_to_start, module_of
 from sb3_greendc.experiments import pages
 
 pytestmark = pytest.mark.default_row
@@ -19,7 +21,10 @@ pytestmark = pytest.mark.default_row
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SCRIPT = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\S*/)?python scripts/(\w+)\.py ?(.*)$")
+_SCRIPT = re.compile(
+    r"^(?:\$ )?(?:\w+=\S+ )*(?:(?:\S*/)?python scripts/(?P<script>\w+)\.py|greendc (?P<command>[\w-]+))"
+    r"(?: (?P<arguments>.*))?$"
+)
 
 # Training that a reader would wait for is cut short here; nothing else of a block is changed.
 _LEARN = re.compile(r"learn\(((?:\w+, )?)([\d_]+)")
@@ -45,7 +50,8 @@ def commands() -> list[tuple[str, str, str]]:
             for line in block.replace("\\\n", " ").splitlines():
                 match = _SCRIPT.match(line.strip())
                 if match:
-                    found.append((page.name, *match.groups()))
+                    name = match["script"] or module_of(match["command"]).rpartition(".")[2]
+                    found.append((page.name, name, match["arguments"] or ""))
     return found
 
 
@@ -67,7 +73,8 @@ def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
 
 @pytest.mark.parametrize(("page", "script", "arguments"), commands())
 def test_commands_of_the_pages_have_these_options(page, script, arguments):
-    assert (ROOT / "scripts" / f"{script}.py").exists(), f"{page}: scripts/{script}.py does not exist"
+    there = [ROOT / "scripts" / f"{script}.py", ROOT / "sb3_greendc" / "cli" / f"{script}.py"]
+    assert any(path.exists() for path in there), f"{page}: there is no command or script {script}"
     module = {"benchmark": "benchmarks.command", "release": "make_release"}.get(
         script, f"sb3_greendc.cli.{script}"
     )
@@ -76,7 +83,15 @@ def test_commands_of_the_pages_have_these_options(page, script, arguments):
         parser.parse_args(shlex.split(arguments, comments=True))
     except SystemExit as stop:
         if stop.code:  # other than the 0 of --help: an option is unknown
-            pytest.fail(f"{page}: python scripts/{script}.py {arguments}")
+            pytest.fail(f"{page}: {script} {arguments}")
+
+
+def test_the_page_on_commands_has_them_all():
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `greendc ([\w-]+)` \| (?:`(\w+)\.py[^|]*`)? ?\|", page, re.MULTILINE)
+    assert sorted(name for name, _ in named) == sorted(COMMANDS)
+    for name, script in named:
+        assert (script or name) in (name, Path(how_to_start(name, "scripts/x.py").split()[1]).stem)
 
 
 def test_the_pages_build_without_a_warning(tmp_path):

@@ -40,14 +40,27 @@ def test_hooks_are_what_make_lint_runs() -> None:
     assert not any(hook["pass_filenames"] for hook in repository["hooks"])
 
 
-def test_the_citation_is_of_this_package_and_version() -> None:
+def test_the_citation_is_of_this_package() -> None:
     citation = read("CITATION.cff")
-    assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]
     assert PROJECT["name"] in citation["title"]
     assert [author["name"] for author in citation["authors"]] == [
         author["name"] for author in PROJECT["authors"]
     ]
+
+
+def test_the_version_stands_in_one_place_and_heads_the_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", changelog, re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == PROJECT["version"]
+    pinned = re.compile(rf"""(?:version|release)\W+{re.escape(PROJECT["version"])}\b""", re.IGNORECASE)
+    sources = [*ROOT.glob("*.cff"), *(ROOT / "docs").glob("*.py")]
+    sources += [
+        path for room in ("sb3_greendc", "envs/greendc", "tools") for path in (ROOT / room).rglob("*.py")
+    ]
+    assert len(sources) > 300
+    assert [path for path in sources if pinned.search(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize(("workflow", "command"), [("ci", ".ci/run"), ("weekly", "make test-all")])

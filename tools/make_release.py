@@ -332,7 +332,7 @@ def _training(run: Mapping[str, Any]) -> str:
 
 
 def _summary(results: pd.DataFrame) -> pd.DataFrame:
-    metrics = [*main_metrics(results.columns), SHARE]
+    metrics = [*main_metrics(results), SHARE]
     return summarize(results, [metric for metric in metrics if metric in results])
 
 

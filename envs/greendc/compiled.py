@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numba
 
+from greendc.compile_notice import before_compiling
+
 F = TypeVar("F", bound=Callable[..., object])
 
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
@@ -53,6 +55,8 @@ def _warn_that_nothing_is_kept() -> None:
 def _stamped(dispatcher: Any) -> Any:
     """Let the cached code of a function be used only while no file of the package has changed.
 
+    Where there is none, users are told before it is compiled.
+
     Numba compares the function's own file alone, but what it compiles holds the functions and constants of
     other files too: after an update of the package it would run old code on new layouts. Nor does it tell
     code with bounds checks (``NUMBA_BOUNDSCHECK=1``) from code without: each has files of its own.
@@ -61,6 +65,15 @@ def _stamped(dispatcher: Any) -> Any:
     checked = numba.config.BOUNDSCHECK  # type: ignore[attr-defined]
     name = cache._impl.filename_base + ("-checked" if checked else "")
     cache._cache_file = type(cache._cache_file)(cache.cache_path, name, _source_stamp())
+    load = cache.load_overload
+
+    def load_or_tell(*arguments: Any) -> Any:
+        code = load(*arguments)
+        if code is None:
+            before_compiling(dispatcher.py_func)
+        return code
+
+    cache.load_overload = load_or_tell
     return dispatcher
 
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
-from tqdm.auto import tqdm
 
 from sb3_greendc.bc.batches import Batches
 from sb3_greendc.bc.loss import MaskedLoss, log_prob_and_entropy, most_likely_actions
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
 from sb3_greendc.bc.supervised import Supervised
+from sb3_greendc.core.progress import progress_bar
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.runs.models import save_model
 
@@ -162,7 +162,7 @@ class Cloning(Supervised):
         total = self.n_epochs * len(self.batches)
         keeper = _BestEpoch(self.model.policy, self.data, self.held_out)
         done = 0
-        with tqdm(total=total, disable=not progress, unit="batch") as bar:
+        with progress_bar(total, "batch", disable=not progress) as bar:
 
             def after_batch() -> None:
                 nonlocal done

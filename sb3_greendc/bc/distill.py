@@ -12,13 +12,14 @@ import torch as th
 from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
-from tqdm.auto import tqdm
 
 from greendc.config import require
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
 from sb3_greendc.bc.supervised import Supervised
+from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.progress import progress_bar
 from sb3_greendc.datasets import OfflineDataset
 
 LABEL = "advantages"
@@ -107,7 +108,7 @@ class Distillation(Supervised):
             found = ", ".join(data.labels) or "none"
             raise ValueError(
                 f"the data have no label {LABEL!r} (labels: {found}); "
-                "record it with scripts/collect.py --policies rollout --label advantages"
+                f"record it with {how_to_start('collect')} --policies rollout --label advantages"
             )
         advantages = data.labels[LABEL]
         n_actions = getattr(data.action_space, "n", None)
@@ -134,7 +135,7 @@ class Distillation(Supervised):
         per_epoch = len(self.rows) // self.batch_size
         total, done = self.n_epochs * per_epoch, 0
         history = []
-        with tqdm(total=total, disable=not progress, unit="batch") as bar:
+        with progress_bar(total, "batch", disable=not progress) as bar:
             for epoch in range(1, self.n_epochs + 1):
                 order = self.rng.permutation(self.rows)
                 loss_sum = 0.0

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ import greendc
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import make_vec_env
@@ -142,7 +144,9 @@ def ppo_share(env_id: str, rollouts: int = 4, plain: bool = False) -> float:
 
 def new_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
     """Return the command without options, and where its parts go."""
-    parser = argparse.ArgumentParser(prog="benchmark", description="Measure how fast things are.")
+    parser = argparse.ArgumentParser(
+        prog=how_to_start("benchmark"), description="Measure how fast things are."
+    )
     return parser, parser.add_subparsers(dest="what", required=True)
 
 
@@ -216,3 +220,7 @@ def _print(
     console.print(table)
     for case, share in shares.items():
         console.print(f"environment's share of PPO's training time, {case}: {share:.1%}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import greendc
-from sb3_greendc.cli.common import add_environment_options, add_trust_option, one_line_errors
+from sb3_greendc.cli.common import (
+    add_environment_options,
+    add_trust_option,
+    add_wide_option,
+    one_line_errors,
+    print_table,
+    tables_console,
+)
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation
@@ -30,7 +37,7 @@ _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="calibrate_cost_limit",
+        prog=how_to_start("calibrate"),
         description="Run policies that know no limit, show the distribution of an episode's cost, and "
         "propose values of --cost-limit (CoCoRL, section V-H).",
     )
@@ -57,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, help="folder for episodes.csv, limits.csv, calibration.png and run.json"
     )
+    add_wide_option(parser)
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
 
@@ -64,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
-    with one_line_errors("calibrate_cost_limit"):
+    with one_line_errors("calibrate"):
         for fraction in options.fractions:
             if not 0.0 < fraction < 1.0:
                 raise ValueError(f"--fractions {fraction}: must be between 0 and 1")
@@ -76,12 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.policies, env_id, options.episodes, options.seed, env_kwargs, trust=options.trust
         )
     episodes = evaluation.run(not options.no_progress)
-    with one_line_errors("calibrate_cost_limit"):
+    with one_line_errors("calibrate"):
         distribution = cost_distribution(episodes)
     limits = propose_limits(episodes, options.fractions)
-    console = Console()
-    console.print(_distribution_table(distribution, env_id))
-    console.print(_limits_table(limits, str(distribution.index[0])))
+    console = tables_console(options.wide)
+    _print(console, *_distribution(distribution, env_id))
+    _print(console, *_proposals(limits, str(distribution.index[0])))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         for name, frame in (("episodes", episodes), ("limits", limits)):
@@ -174,22 +182,31 @@ def draw(episodes: pd.DataFrame, limits: pd.DataFrame) -> Figure:
     return figure
 
 
-def _distribution_table(distribution: pd.DataFrame, env_id: str) -> Table:
-    table = Table(title=f"{env_id}: cost of an episode", title_justify="left")
-    table.add_column("policy")
-    for column in distribution.columns:
-        table.add_column(str(column), justify="right")
-    for policy, row in zip(distribution.index, distribution.to_numpy(), strict=True):
-        table.add_row(escape(str(policy)), *(number(float(value)) for value in row))
-    return table
+def _distribution(distribution: pd.DataFrame, env_id: str) -> tuple[str, list[str], list[list[str]]]:
+    """Return title, heads and rows of the table of costs; what matters most comes first."""
+    first = ["mean", "p10", "median", "p90", "return"]
+    columns = [*first, *(name for name in distribution.columns if name not in first)]
+    rows = [
+        [str(policy), *(number(float(value)) for value in row)]
+        for policy, row in zip(distribution.index, distribution[columns].to_numpy(), strict=True)
+    ]
+    return f"{env_id}: cost of an episode", ["policy", *columns], rows
 
 
-def _limits_table(limits: pd.DataFrame, policy: str) -> Table:
-    table = Table(title=f"limits, as shares of the mean cost of {escape(policy)}", title_justify="left")
-    for column in ("share", "--cost-limit", "episodes within it", "a policy above reaches it"):
-        table.add_column(column, justify="right")
+def _proposals(limits: pd.DataFrame, policy: str) -> tuple[str, list[str], list[list[str]]]:
+    """Return title, heads and rows of the table of limits."""
+    rows = []
     for row in limits.to_dict("records"):
         reached = "yes" if row["reached"] else "no: may be out of reach"
         share, within = f"{row['fraction']:.0%}", f"{row['episodes_within']:.0%}"
-        table.add_row(share, number(row["cost_limit"]), within, reached)
-    return table
+        rows.append([share, number(row["cost_limit"]), within, reached])
+    heads = ["share", "--cost-limit", "episodes within it", "a policy above reaches it"]
+    return f"limits, as shares of the mean cost of {policy}", heads, rows
+
+
+def _print(console: Console, title: str, heads: list[str], rows: list[list[str]]) -> None:
+    print_table(console, title, heads, rows, right=heads[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from gymnasium import spaces
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from greendc import baselines, family
 from sb3_greendc.bc import Clone, Cloning
 from sb3_greendc.bc.models import ALGORITHMS, POLICIES
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import add_wide_option, one_line_errors, print_table, tables_console
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.agreement import agreement
-from sb3_greendc.evaluation.tables import number
 from sb3_greendc.runs.models import MODEL_FILE
 
 CLONE = "clone"
@@ -33,9 +31,10 @@ _SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="clone", description="Behavioral cloning: a policy that does what was done in a data set."
+        prog=how_to_start("clone"),
+        description="Behavioral cloning: a policy that does what was done in a data set.",
     )
-    parser.add_argument("--data", required=True, type=Path, help="a file of scripts/collect.py")
+    parser.add_argument("--data", required=True, type=Path, help=f"a file of {how_to_start('collect')}")
     parser.add_argument("--out", required=True, type=Path, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
     parser.add_argument("--policy", choices=POLICIES, default="auto")
@@ -55,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--mmap", action="store_true", help="leave the data on disk: for more than memory holds"
     )
     parser.add_argument("--episodes", type=int, default=20, help="of the agreement, for each source; 0: none")
+    add_wide_option(parser)
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
 
@@ -113,26 +113,22 @@ def _show_agreement(
         progress=not options.no_progress,
     )
     _write_csv(table, options.out / "agreement.csv")
-    Console().print(
-        agreement_table(table, f"agreement on {options.episodes} fresh episodes of each heuristic")
-    )
+    title = f"agreement on {options.episodes} fresh episodes of each heuristic"
+    heads = ["heuristic drives", "policy", *_SHOWN]
+    print_table(tables_console(options.wide), title, heads, agreement_rows(table), right=_SHOWN)
     print(f"wrote {options.out / 'agreement.csv'}")
 
 
-def agreement_table(table: pd.DataFrame, title: str) -> Table:
-    """Lay out the table of agreement: a row for each heuristic and policy."""
-    shown = Table(title=title, title_justify="left")
-    shown.add_column("heuristic drives")
-    shown.add_column("policy")
-    for measure in _SHOWN:
-        shown.add_column(measure, justify="right", no_wrap=True)
-    for (heuristic, policy), rows in table.groupby(["heuristic", "policy"], sort=False):
+def agreement_rows(table: pd.DataFrame) -> list[list[str]]:
+    """Return the cells of the table of agreement: a row for each heuristic and policy."""
+    rows = []
+    for (heuristic, policy), measured in table.groupby(["heuristic", "policy"], sort=False):
         cells = {
-            row["measure"]: f"{number(row['estimate'])} [dim]{number(row['low'])}…{number(row['high'])}[/dim]"
-            for row in rows.to_dict("records")
+            row["measure"]: f"{row['estimate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+            for row in measured.to_dict("records")
         }
-        shown.add_row(escape(str(heuristic)), escape(str(policy)), *(cells[measure] for measure in _SHOWN))
-    return shown
+        rows.append([str(heuristic), str(policy), *(cells[measure] for measure in _SHOWN)])
+    return rows
 
 
 def _describe(clone: Clone) -> str:
@@ -150,3 +146,7 @@ def _describe(clone: Clone) -> str:
 def _write_csv(table: pd.DataFrame, path: Path) -> None:
     with atomic_write(path) as file:
         table.to_csv(file, index=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

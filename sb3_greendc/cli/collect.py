@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import greendc
 from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import require_room, sweep, write_or_rescue
 from sb3_greendc.datasets import OfflineDataset, to_minari
 from sb3_greendc.datasets.minari_format import import_minari
@@ -25,7 +27,7 @@ FORMATS = ("npz", "minari")
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="collect", description="Record what policies do, as data for offline learning."
+        prog=how_to_start("collect"), description="Record what policies do, as data for offline learning."
     )
     parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2019")
     parser.add_argument(
@@ -122,3 +124,7 @@ def _describe(data: OfflineDataset, seconds: float) -> str:
         mean = float(np.mean(data.rewards[rows]))
         lines.append(f"  {name}: {int(rows.sum()):,} transitions, mean reward {mean:.4g}")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

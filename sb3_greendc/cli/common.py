@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import NoReturn
+
+from rich.console import Console
 
 from sb3_greendc.core.secrets import without_secrets
+from sb3_greendc.evaluation.tables import fitted_table
+
+_WIDE = 1_000
 
 BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
@@ -17,6 +23,14 @@ FAILED = 1
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the command; see :class:`argparse.ArgumentParser`."""
+        super().error(without_secrets(message))
 
 
 class BadInput(SystemExit):
@@ -50,6 +64,34 @@ def add_trust_option(parser: argparse.ArgumentParser) -> None:
         help="load models in SB3's own form, too: they hold pickled code, which is run. Only for files that "
         "you made yourself",
     )
+
+
+def add_wide_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--wide``; see :func:`tables_console`."""
+    parser.add_argument(
+        "--wide", action="store_true", help="do not fit tables to the terminal: all columns side by side"
+    )
+
+
+def tables_console(wide: bool) -> Console:
+    """Return where tables go: as wide as the terminal (80 columns in files), or as wide as they need."""
+    return Console(width=_WIDE) if wide else Console()
+
+
+def print_table(
+    console: Console,
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str] = (),
+) -> None:
+    """Print a table that fits, and say which columns ``--wide`` would add; see :func:`fitted_table`."""
+    table, left_out = fitted_table(title, heads, rows, console.width, right)
+    console.print(table)
+    if left_out:
+        console.print(
+            f"--wide shows {', '.join(left_out)}, too\n", style="dim", markup=False, highlight=False
+        )
 
 
 def add_environment_options(parser: argparse.ArgumentParser) -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 import greendc
 from greendc.config import nearest
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
+from sb3_greendc.cli.common import (
+    INTERRUPTED,
+    add_environment_options,
+    add_trust_option,
+    add_wide_option,
+    one_line_errors,
+    tables_console,
+)
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES
 from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
@@ -41,7 +49,7 @@ _EPILOG = """examples of POLICY:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="evaluate",
+        prog=how_to_start("evaluate"),
         description="Evaluate baselines and trained models on the same episodes.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,6 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, help="every episode, as .csv (its record beside it as .json) or .parquet"
     )
+    add_wide_option(parser)
     parser.add_argument("--plot", action="store_true", help="draw the table beside --out, as PNG and PDF")
     parser.add_argument("--engine", choices=ENGINES, default="serial", help="where episodes run")
     parser.add_argument("--jobs", type=whole_number, help="batches of episodes at once (default: processors)")
@@ -105,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not completed:
         print(f"interrupted; {len(results):,} episodes had been run")
     with one_line_errors("evaluate"):
-        metrics = options.metrics or (*main_metrics(results.columns), *({SHARE} & {*results.columns}))
+        metrics = options.metrics or (*main_metrics(results), *({SHARE} & {*results.columns}))
         reference = options.reference if options.reference in set(results["policy"]) else None
         try:
             summary = summarize(results, metrics, options.statistic, reference)
@@ -188,8 +197,12 @@ def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> d
 
 
 def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:
-    console = Console()
+    console = tables_console(options.wide)
     for env_id, of_env in summary.groupby("env_id", sort=False):
         title = f"{env_id}: {options.statistic} of {options.episodes} episodes, 95 % interval"
         for table in summary_tables(of_env, title, console.width):
             console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,6 +23,7 @@ from sb3_greendc.cli import fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _ARCHIVE_NAME = re.compile(r"(SGIP_CAISO_[A-Z]+)_\d{4}-\d{2}\.csv(\.gz)?")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(prog="fetch_traces", description="Make or fetch data files.")
+    parser = argparse.ArgumentParser(prog=how_to_start("fetch"), description="Make or fetch data files.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add_command in COMMANDS:
         add_command(subparsers)
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(args)
     except (OSError, ValueError) as error:
-        print(f"fetch_traces: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"fetch: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
 
@@ -215,3 +216,7 @@ def _moer_entry(region: str, signal: str, data: bytes) -> Entry:
         units="moer, f1, f2, f3: kg CO2 per kWh; time: the hour's beginning",
         time_zone="UTC",
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,8 +29,10 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     before = signal.signal(signal.SIGINT, leave)
     command = importlib.import_module(module or f"sb3_greendc.cli.{name}")
     signal.signal(signal.SIGINT, before)
+    from greendc.compile_notice import tell
     from sb3_greendc.core.files import is_output_error
 
+    tell(lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True))
     try:
         code: int = command.main(argv)
     except KeyboardInterrupt:
@@ -43,4 +45,6 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: error: {where}{' '.join(said.split())}", file=sys.stderr)
         return _FAILED
+    finally:
+        tell(None)
     return code

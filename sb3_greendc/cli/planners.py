@@ -14,6 +14,7 @@ from greendc.baselines.linear import NoBoundError
 from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.plots import save_figure
@@ -35,7 +36,7 @@ from sb3_greendc.runs.models import load_model
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="planners",
+        prog=how_to_start("planners"),
         description="How far policies are from the best possible, and what the gap is made of.",
     )
     studies = parser.add_subparsers(dest="study", required=True, metavar="STUDY")
@@ -207,3 +208,7 @@ def _keep(table: pd.DataFrame, path: Path, describe: Callable[[Any], str]) -> st
     with atomic_write(path) as file:
         file.write(table.to_csv(index=False, float_format="%.6g").encode())
     return describe(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 
 from greendc.config import nearest
 from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import require_room
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.comparisons import improvements, profiles, relative_to
@@ -41,7 +43,8 @@ class Drawn:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="plot", description="Draw results of scripts/evaluate.py, and logs of scripts/train.py."
+        prog=how_to_start("plot"),
+        description="Draw results of `evaluate`, and logs of `train`.",
     )
     parser.add_argument(
         "results", nargs="*", type=Path, metavar="RESULTS", help="results.csv or .parquet ..."
@@ -157,8 +160,8 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     """
     results = _choose_policies(results, options.policies)
     policies = [str(policy) for policy in results["policy"].unique()]
-    metrics = list(options.metrics or _present(main_metrics(results.columns), results))
-    pair = list(options.trade_off or _present(trade_off(results.columns), results))
+    metrics = list(options.metrics or _present(main_metrics(results), results))
+    pair = list(options.trade_off or _present(trade_off(results), results))
     _check_metrics([*metrics, *pair], results)
     reference = options.reference or policies[0]
     if reference not in policies:
@@ -287,3 +290,7 @@ def _episodes_said(results: pd.DataFrame) -> str:
     counts = results.groupby(["env_id", "policy", "run"]).size()
     least, most = int(counts.min()), int(counts.max())
     return f"{most} episodes a run" if least == most else f"{least} to {most} episodes a run"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,25 +12,29 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
-from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
+from sb3_greendc.cli.common import INTERRUPTED, add_wide_option, one_line_errors, print_table, tables_console
 from sb3_greendc.core.arguments import whole_number
-from sb3_greendc.core.engine import ENGINES, TaskError, processors
+from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
 from sb3_greendc.experiments.distilled import Evaluation
-from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, unique_tasks
-from sb3_greendc.experiments.pages import margins
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment
+from sb3_greendc.experiments.pages import PRINTED, margins
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
-from sb3_greendc.experiments.runner import duration, estimate, run_tasks, write_analysis
+from sb3_greendc.experiments.runner import run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.training import Training
 
 TASKS = "tasks"
 """Folder of finished tasks below ``--out``, shared by all experiments."""
+
+_LAST = ("ours, %", "of the bound, %", PRINTED, "verdict", "bound, %")
+"""Columns that narrow terminals show last, if at all."""
 
 PUBLISHED = Path("docs/results")
 """Where a clone of the repository has the results that were published."""
@@ -44,21 +48,28 @@ class _Parser(argparse.ArgumentParser):
         arguments = list(sys.argv[1:] if args is None else args)
         if arguments[:1] != [my_site.NAME]:
             return super().parse_known_args(arguments, namespace)
-        parser = argparse.ArgumentParser(
-            prog=f"reproduce {my_site.NAME}",
-            description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
-            "policies and a report.",
-        )
-        parser.set_defaults(experiment=[my_site.NAME], arguments=arguments)
-        my_site.add_options(parser)
-        _add_common_options(parser, "--workers")
+        parser = build_site_parser()
+        parser.set_defaults(arguments=arguments)
         return parser.parse_known_args(arguments[1:], namespace)
+
+
+def build_site_parser() -> argparse.ArgumentParser:
+    """Return the options of ``my-site``."""
+    parser = argparse.ArgumentParser(
+        prog=how_to_start(my_site.NAME),
+        description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
+        "policies and a report.",
+    )
+    parser.set_defaults(experiment=[my_site.NAME])
+    my_site.add_options(parser)
+    _add_common_options(parser, "--workers")
+    return parser
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = _Parser(
-        prog="reproduce",
+        prog=how_to_start("reproduce"),
         description="Repeat an experiment of the papers. Finished tasks are kept: the same command goes on "
         "after an interruption, and experiments share what they have in common.",
     )
@@ -100,6 +111,7 @@ def _add_common_options(parser: argparse.ArgumentParser, *workers: str) -> None:
         action="store_true",
         help="let rollouts compete wherever heuristics of pools do, also on job logs (minutes a point)",
     )
+    add_wide_option(parser)
     parser.add_argument("--engine", choices=ENGINES, default="process")
     parser.add_argument(
         *workers, dest="workers", type=whole_number, help="tasks at once (default: all processors)"
@@ -112,9 +124,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     if options.experiment == [my_site.NAME]:
         return _my_site(options)
-    console = Console()
+    console = tables_console(options.wide)
     if options.experiment == ["list"]:
-        console.print(_listing(options.workers or processors(), options.out))
+        _list(options.out, console)
         return 0
     with one_line_errors("reproduce"):
         seeds, by_learner = parse_seeds(options.seeds)
@@ -180,7 +192,10 @@ def check_learners(names: Collection[str], items: Sequence[Item]) -> None:
 
 def _my_site(options: argparse.Namespace) -> int:
     """Run ``reproduce my-site``, whose inputs are the user's."""
-    budget, console = Budget(options.quick, options.seeds, rollouts=options.rollouts), Console()
+    budget, console = (
+        Budget(options.quick, options.seeds, rollouts=options.rollouts),
+        tables_console(options.wide),
+    )
     folder = options.out / my_site.NAME
     with one_line_errors("reproduce"):
         site = my_site.prepare_site(options, folder / "inputs")
@@ -197,7 +212,8 @@ def _my_site(options: argparse.Namespace) -> int:
     judged = [item.task for item in items if isinstance(item.task, Training | Evaluation)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.distillation if isinstance(best, Evaluation) else best
-    command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
+    given = shlex.join(arguments_without_secrets(options.arguments[1:]))
+    command = f"{how_to_start(my_site.NAME)} {given}"
     console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
     return 0
 
@@ -218,22 +234,23 @@ def _run(items: Sequence[Item], store: Store, options: argparse.Namespace, conso
 def _show(experiment: Experiment, budget: Budget, store: Store, folder: Path, console: Console) -> Analysis:
     analysis = write_analysis(experiment, budget, store, folder)
     if "comparison" in analysis.tables:
-        console.print(
-            _table(margins(analysis.tables["comparison"]), f"{experiment.name}: {experiment.title}")
-        )
+        title = f"{experiment.name}: {experiment.title}"
+        print_margins(margins(analysis.tables["comparison"]), title, console)
     for note in analysis.notes:
         console.print(f"- {note}")
     console.print(f"wrote {folder}")
     return analysis
 
 
-def _table(frame: pd.DataFrame, title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in frame.columns:
-        table.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(_cell(value) for value in row))
-    return table
+def print_margins(frame: pd.DataFrame, title: str, console: Console) -> None:
+    """Print the table of margins; a series that all rows have goes into the title."""
+    if "series" in frame and frame["series"].nunique() == 1:
+        title = f"{title}; {frame['series'].iloc[0]}"
+        frame = frame.drop(columns="series")
+    heads = sorted(map(str, frame.columns), key=lambda head: _LAST.index(head) if head in _LAST else -1)
+    rows = [[_cell(value) for value in row] for row in frame[heads].itertuples(index=False)]
+    right = [head for head in heads if frame[head].dtype.kind in "fi"]
+    print_table(console, title, heads, rows, right)
 
 
 def _cell(value: object) -> str:
@@ -251,17 +268,24 @@ def was_run(folder: Path) -> str:
     return f"{record['budget']}, {record['seeds']} seed(s)" if record["seeds"] else str(record["budget"])
 
 
-def _listing(workers: int, out: Path) -> Table:
-    table = Table(title=f"experiments, and about how long they take with {workers} processes")
-    for column in ("name", "what it shows", "quick", "full", "run here", "published"):
-        table.add_column(column)
+def core_time(folder: Path) -> str:
+    """Return the processor time that the results in a folder took, in words; empty if there are none."""
+    path = folder / "run.json"
+    if not path.is_file():
+        return ""
+    return duration(json.loads(path.read_text(encoding="utf-8"))["core_seconds"])
+
+
+def _list(out: Path, console: Console) -> None:
+    """Print the experiments: which were run here, which results are published, and what those took."""
+    rows = []
     for name in experiment_names():
-        experiment = load_experiment(name)
-        times = [
-            duration(estimate(unique_tasks(experiment.items(Budget(quick))), workers))
-            for quick in (True, False)
-        ]
-        table.add_row(
-            name, experiment.title, *times, *(was_run(folder / name) for folder in (out, PUBLISHED))
-        )
-    return table
+        here, published = out / name, PUBLISHED / name
+        times = [f"{was_run(folder)} {core_time(folder)}".strip() for folder in (here, published)]
+        rows.append([name, load_experiment(name).title, *times])
+    heads = ["name", "what it shows", "run here", "published"]
+    print_table(console, "experiments, and the processor time of their runs", heads, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import FAILED, INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import FAILED, INTERRUPTED, Parser, add_environment_options, one_line_errors
+from sb3_greendc.cli.from_study import TRAINED, add_study_options, describe, take_over
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
 from sb3_greendc.core.files import RescuedError
 from sb3_greendc.runs.checkpoints import CheckpointError
@@ -21,16 +23,17 @@ from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.jobs import Job
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import DivergedError, Run, train
+from sb3_greendc.tuning.storage import FOLDER
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
-        prog="train",
+    parser = Parser(
+        prog=how_to_start("train"),
         description="Train an algorithm on an environment, or on data; hyperparameters come from "
         "zoo_hparams/ALGO.yml.",
     )
-    parser.add_argument("--algo", required=True, help=f"one of {', '.join(ALGORITHMS)}")
+    parser.add_argument("--algo", help=f"one of {', '.join(ALGORITHMS)}")
     parser.add_argument(
         "--env",
         help="environment id, with or without a version: VCC-2019; with --data: whose hyperparameters to "
@@ -41,7 +44,9 @@ def build_parser() -> argparse.ArgumentParser:
         type=whole_number,
         help="environment steps, with --data gradient steps; default: n_timesteps of the hyperparameters",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for the model and its record")
+    parser.add_argument(
+        "--out", type=Path, help=f"folder for the model and its record; of a study: {FOLDER}/NAME/{TRAINED}"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
     parser.add_argument("--n-envs", type=whole_number, help="environments side by side")
     add_environment_options(parser)
@@ -54,12 +59,19 @@ def build_parser() -> argparse.ArgumentParser:
         help="hyperparameters in place of the file's (gamma=0.985 policy_kwargs='{net_arch: [64]}')",
     )
     parser.add_argument(
+        "--hparams-file",
+        type=Path,
+        metavar="FILE",
+        help="hyperparameters in place of zoo_hparams/ALGO.yml, such as the hparams.yml of `tune`",
+    )
+    parser.add_argument(
         "--cost-limit",
         type=float,
         metavar="D",
         help="cost allowed per episode, in the units of info['cost']; for pid_ppo and recurrent_pid_ppo",
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
+    add_study_options(parser)
     _add_data_options(parser)
     _add_seed_options(parser)
     _add_checkpoint_options(parser)
@@ -72,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_data_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("data, for crr")
     group.add_argument(
-        "--data", type=Path, metavar="FILE", help="learn from this file of scripts/collect.py, x.npz"
+        "--data", type=Path, metavar="FILE", help=f"learn from this file of {how_to_start('collect')}, x.npz"
     )
     group.add_argument(
         "--mmap", action="store_true", help="leave the data on disk, if memory does not hold them"
@@ -81,7 +93,7 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_seed_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("seeds")
-    group.add_argument("--seed", type=int, default=0)
+    group.add_argument("--seed", type=int, help="default: 0, or the study's")
     group.add_argument(
         "--seeds", type=int, nargs="+", metavar="S", help="train once for each, into OUT/seed_S"
     )
@@ -181,6 +193,14 @@ def _job(options: argparse.Namespace) -> Job:
 
     :raises ValueError: for options that contradict each other, or malformed ones
     """
+    env_kwargs = yaml.parse_assignments(options.set, "--set")
+    base: Any = options.hparams_file
+    if options.from_study is not None:
+        if base is not None:
+            raise ValueError(f"--hparams-file {base}: the hyperparameters come from --from-study")
+        found, env_kwargs = take_over(options, env_kwargs)
+        base = dict(found.settings)
+        print(describe(found))
     _check_options(options)
     hyperparameters = yaml.parse_assignments(options.hparams, "--hparams")
     if options.n_envs is not None:
@@ -196,12 +216,13 @@ def _job(options: argparse.Namespace) -> Job:
         "algorithm": options.algo,
         "env_id": options.env,
         "timesteps": options.timesteps,
-        "seed": options.seed,
-        "env_kwargs": yaml.parse_assignments(options.set, "--set"),
+        "seed": options.seed or 0,
+        "env_kwargs": env_kwargs,
         "hyperparameters": hyperparameters,
         "device": options.device,
         "data": None if options.data is None else options.data.absolute(),
         "mmap": options.mmap,
+        "base": base,
     }
     return Job(
         options.out,
@@ -219,6 +240,12 @@ def _check_options(options: argparse.Namespace) -> None:
 
     :raises ValueError: naming them
     """
+    if options.algo is None:
+        raise ValueError("--algo NAME, or --from-study NAME, is required: what to train")
+    if options.out is None:
+        raise ValueError("--out FOLDER is required: where the model and its record go")
+    if options.storage is not None and options.from_study is None:
+        raise ValueError(f"--storage {options.storage}: needs --from-study NAME")
     if options.data is None:
         if options.env is None:
             raise ValueError("--env ID, or --data FILE, is required: what to learn from")
@@ -268,3 +295,7 @@ def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = 
         said = ", ".join(f"{key}={value}" for key, value in split.items())
         lines.append(f"training split: {said} (--set month=... or split=... chooses others)")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

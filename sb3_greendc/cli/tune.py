@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
-from rich.console import Console
 
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import (
+    INTERRUPTED,
+    Parser,
+    add_environment_options,
+    add_wide_option,
+    one_line_errors,
+    tables_console,
+)
+from sb3_greendc.cli.from_study import command_for, hyperparameter_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.runs.hyperparameters import zoo_file
@@ -25,33 +32,26 @@ from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.asking import make_objective
 from sb3_greendc.tuning.objective import PRUNERS, Objective
 from sb3_greendc.tuning.plots import draw
-from sb3_greendc.tuning.report import provenance_comments, report
+from sb3_greendc.tuning.report import Report, provenance_comments, report
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES
-from sb3_greendc.tuning.storage import JOURNAL, absolute
+from sb3_greendc.tuning.storage import FOLDER, absolute, journal_of
 from sb3_greendc.tuning.study import Search, create_or_load
 from sb3_greendc.tuning.worker import Order, Outcome
-from sb3_greendc.tuning.zoo_block import write_block
+from sb3_greendc.tuning.zoo_block import write_block, write_file
 
 FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
 """Errors of a trial that are the storage's: a full disk, a server that is gone."""
 DEFAULT_TRIALS = 30
-_FOLDER = Path("runs") / "tuning"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
-
-    def error(self, message: str) -> NoReturn:
-        """End the command; see :class:`argparse.ArgumentParser`."""
-        super().error(without_secrets(message))
+_MEASURED = 2
+"""Trials of each process, beyond the first, that must have ended before a time is told."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = _Parser(
-        prog="tune",
+    parser = Parser(
+        prog=how_to_start("tune"),
         description="Search for hyperparameters. Killed at any time, the same command goes on where it was.",
     )
     parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2021")
@@ -68,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--storage",
         metavar="URL",
         help="journal:///PATH, sqlite:///PATH, postgresql://USER@HOST/DATABASE, grpc://HOST:PORT; "
-        f"default: a journal file under {_FOLDER}",
+        f"default: a journal file under {FOLDER}",
     )
     parser.add_argument("--jobs", type=whole_number, default=1, help="trials at once (default: 1)")
     parser.add_argument("--engine", choices=ENGINES, help="default: process with several jobs, else serial")
@@ -93,7 +93,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="trials of a worker that is silent for so long are queued again (default: %(default)g)",
     )
-    parser.add_argument("--out", type=Path, help=f"folder of report and figures; default: {_FOLDER}/STUDY")
+    parser.add_argument("--out", type=Path, help=f"folder of report and figures; default: {FOLDER}/STUDY")
+    add_wide_option(parser)
     parser.add_argument(
         "--write-zoo",
         action="store_true",
@@ -112,8 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError(f"--lease {options.lease:g}: must be 1 second or more")
         objective = _objective(options)
         name = options.study or f"{objective.env_id}_{objective.algorithm}"
-        out = options.out or _FOLDER / name
-        shown = options.storage or f"{JOURNAL}{_FOLDER / name / 'journal.log'}"
+        out = options.out or FOLDER / name
+        shown = options.storage or journal_of(name)
         url = absolute(shown)
         if options.write_zoo:
             zoo_file(objective.algorithm)
@@ -132,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _Progress(search, options.trials, options.jobs),
             lambda n: print(f"waiting for {n} trials that run elsewhere", flush=True),
         )
-        _finish(search, out, options.write_zoo)
+        _finish(search, out, options)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on")
         return INTERRUPTED
@@ -187,8 +188,8 @@ class _Progress:
 
     def __init__(self, search: Search, total: int, jobs: int) -> None:
         self.search, self.total, self.jobs = search, total, jobs
-        self.started = time.perf_counter()
         self.seen = 0
+        self.first: tuple[float, int] | None = None
 
     def __call__(self, outcome: Outcome) -> None:
         done = len(self.search.finished())
@@ -199,17 +200,23 @@ class _Progress:
             state += f" at {100 * outcome.share:.0f} %"
         best = self.search.best()
         so_far = f"best {best.value:.6g} (trial {best.number})" if best else "none completed yet"
-        left = (time.perf_counter() - self.started) / self.seen * max(0, self.total - done)
+        left = self._left(max(0, self.total - done))
         this = f"trial {outcome.number}: {value}, {state}, {outcome.seconds:.1f} s"
-        to_go = f"; about {_duration(left)} left" if left else ""
+        to_go = f"; about {duration(left)} left" if left else ""
         print(f"[{done}/{self.total}] {this}; {so_far}{to_go}", flush=True)
 
+    def _left(self, trials: int) -> float | None:
+        """Return the seconds that trials will take, by the pace since the first one ended: it compiles."""
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = (now, self.seen)
+        since, seen = self.first
+        return (
+            (now - since) / (self.seen - seen) * trials if self.seen >= seen + _MEASURED * self.jobs else None
+        )
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
-
-def _finish(search: Search, out: Path, write_zoo: bool) -> None:
+def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
     files, missing = draw(search.study, search.space, out)
     for reason in missing:
         print(reason)
@@ -228,17 +235,32 @@ def _finish(search: Search, out: Path, write_zoo: bool) -> None:
     )
     for name, value in made.settings.items():
         print(f"  {name}: {value}")
-    console = Console(width=max(80, shutil.get_terminal_size((110, 20)).columns))
+    console = tables_console(options.wide)
     title = f"Test: {search.objective.env_id}, {search.objective.episodes} episodes, 95 % interval"
     for table in summary_tables(made.table(), title, console.width):
         console.print(table)
     print(f"model and record: {out / 'best'}")
-    if write_zoo and made.base is not None and made.base.rank >= made.score.rank:
+    _hand_over(search, made, out, options.storage)
+    if options.write_zoo and made.base is not None and made.base.rank >= made.score.rank:
         print("wrote no block: the settings of the file are better")
-    elif write_zoo:
+    elif options.write_zoo:
         path = zoo_file(search.objective.algorithm)
         write_block(path, search.objective.env_id, made.settings, provenance_comments(search, made))
         print(f"wrote block {search.objective.env_id} into {path}")
+
+
+def _hand_over(search: Search, made: Report, out: Path, storage: str | None) -> None:
+    """Write the best trial's hyperparameters beside the study, and say how it is trained again."""
+    objective = search.objective
+    command = command_for(search.study.study_name, storage)
+    path = hyperparameter_file(out)
+    comments = [*provenance_comments(search, made), f"Train it: {command}"]
+    write_file(path, objective.env_id, made.settings, comments)
+    print(f"hyperparameters: {path}")
+    print(f"train it: {command}")
+    steps = made.settings.get("n_timesteps")
+    if steps not in (None, objective.timesteps):
+        print(f"with the {objective.timesteps:,} steps of a trial; --timesteps {steps} for a full training")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import safe_mean
-from tqdm import tqdm
+
+from sb3_greendc.core.progress import Bar, progress_bar
 
 
 class EpisodeMetricsCallback(BaseCallback):
@@ -39,10 +38,10 @@ class ProgressBarCallback(BaseCallback):
     def __init__(self, total_timesteps: int) -> None:
         super().__init__()
         self.total_timesteps = total_timesteps
-        self._bar: tqdm[Any] | None = None
+        self._bar: Bar | None = None
 
     def _on_training_start(self) -> None:
-        self._bar = tqdm(total=self.total_timesteps, unit="step", unit_scale=True, mininterval=0.5)
+        self._bar = progress_bar(self.total_timesteps)
 
     def _on_step(self) -> bool:
         assert self._bar is not None

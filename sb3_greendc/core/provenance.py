@@ -6,11 +6,11 @@ import datetime
 import platform
 import shlex
 import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sb3_greendc.core.commands import started_as
 from sb3_greendc.core.secrets import arguments_without_secrets
 
 _PACKAGES = (
@@ -31,7 +31,7 @@ def provenance() -> dict[str, Any]:
     Passwords in the command are left out.
     """
     return {
-        "command": shlex.join(arguments_without_secrets(sys.argv)),
+        "command": shlex.join(arguments_without_secrets(started_as())),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "python": platform.python_version(),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback, EvalCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
-from tqdm import tqdm
+
+from sb3_greendc.core.progress import Bar, progress_bar
 
 
 class OfflineEvalCallback(EvalCallback):
@@ -37,10 +37,10 @@ class GradientStepBar(BaseCallback):
     def __init__(self, total: int) -> None:
         super().__init__()
         self.total = total
-        self._bar: tqdm[Any] | None = None
+        self._bar: Bar | None = None
 
     def _on_training_start(self) -> None:
-        self._bar = tqdm(total=self.total, initial=self.num_timesteps, unit="step", mininterval=0.5)
+        self._bar = progress_bar(self.total, initial=self.num_timesteps)
 
     def _on_step(self) -> bool:
         assert self._bar is not None

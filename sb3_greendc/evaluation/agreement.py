@@ -11,13 +11,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
-from tqdm.auto import tqdm
 
 import greendc
 from greendc.baselines import BaselinePolicy
 from greendc.config import require
 from sb3_greendc.bc.scores import JOBS, state_scores, tie_sets
 from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.progress import progress_over
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, policy_sources, takes_masks
 
@@ -72,7 +72,8 @@ def agreement(
     kwargs = dict(env_kwargs or {})
     actors = {_label(actor): actor for actor in policy_sources(policies, env_id)}
     rows: list[dict[str, Any]] = []
-    for driver in tqdm(policy_sources(heuristics, env_id), disable=not progress, unit="heuristic"):
+    drivers = policy_sources(heuristics, env_id)
+    for driver in progress_over(drivers, len(drivers), "heuristic", disable=not progress):
         env = make_vec_env(env_id, n_episodes, **kwargs)
         try:
             by_policy = _drive(driver, actors, env, seed)

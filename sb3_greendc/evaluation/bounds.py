@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from gymnasium.utils import seeding
-from tqdm.auto import tqdm
 
 import greendc
 from greendc.baselines.linear import NoBoundError
@@ -30,6 +29,7 @@ from greendc.resource_pool import ResourcePoolSimulator
 from greendc.simulator import Simulator
 from greendc.vcc import VCCSimulator
 from sb3_greendc.core.files import write_json
+from sb3_greendc.core.progress import progress_over
 
 METHODS = ("lp", "cpsat", "none")
 """A linear programme, for every policy; the clairvoyant optimum (resource pool only); nothing."""
@@ -71,7 +71,8 @@ def episode_bounds(
         simulator = greendc.make_simulator(env_id, 1, **(env_kwargs or {}))
         folder = cache_folder() if cache is None else cache
         reasons: dict[str, None] = {}
-        for i, seed in enumerate(tqdm(seeds, desc=f"{method} bound", disable=not progress)):
+        shown = progress_over(seeds, len(seeds), "episode", disable=not progress, desc=f"{method} bound")
+        for i, seed in enumerate(shown):
             simulator.reset_env(0, seeding.np_random(seed)[0])
             try:
                 bounds[i] = _bound(simulator, method, time_limit, folder)

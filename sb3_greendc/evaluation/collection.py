@@ -11,10 +11,10 @@ import numpy as np
 import torch as th
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
-from tqdm.auto import tqdm
 
 import greendc
 from greendc.config import require, require_one_of
+from sb3_greendc.core.progress import Bar, progress_bar
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.datasets.dataset import OfflineDataset
@@ -107,7 +107,7 @@ class Collection:
         env.close()
         shares = _shares(self.transitions, len(actors))
         interrupted = False
-        with tqdm(total=self.transitions, disable=not progress, unit="transition", unit_scale=True) as bar:
+        with progress_bar(self.transitions, "transition", disable=not progress) as bar:
             try:
                 for k, (actor, share) in enumerate(zip(actors, shares, strict=True)):
                     bar.set_description(actor.name)
@@ -128,9 +128,7 @@ class Collection:
         }
         return recorder.finish([actor.name for actor in actors], metadata)
 
-    def _run_policy(
-        self, k: int, actor: PolicySource, share: int, recorder: Recorder, bar: tqdm[Any]
-    ) -> None:
+    def _run_policy(self, k: int, actor: PolicySource, share: int, recorder: Recorder, bar: Bar) -> None:
         n_envs = min(self.n_envs, share)
         raw = self._make_env(n_envs)
         seen = actor.prepare_env(raw)
@@ -145,7 +143,7 @@ class Collection:
         raw.close()
 
     def _act(
-        self, policy: Any, raw: VecEnv, normalizer: VecNormalize | None, recorder: Recorder, bar: tqdm[Any]
+        self, policy: Any, raw: VecEnv, normalizer: VecNormalize | None, recorder: Recorder, bar: Bar
     ) -> None:
         masked = is_masking_supported(raw) and takes_masks(policy)
         observations: Any = raw.reset()

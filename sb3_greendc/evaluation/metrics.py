@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pandas as pd
+
 MAIN_METRICS = {
     "vcc": ("return", "carbon_kg", "carbon_per_work", "overdue_work", "mean_delay", "p97_delay"),
     "resource_pool": (
@@ -67,16 +69,38 @@ UNITS = {
 }
 
 
-def main_metrics(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics that are shown by default of a table with these columns."""
-    family = _family(columns)
-    return OTHER_METRICS if family is None else MAIN_METRICS[family]
+CARBON = ("carbon_kg", "brown_kwh")
+"""What is shown besides, where power from the grid was used or carbon was emitted."""
 
 
-def trade_off(columns: Iterable[str]) -> tuple[str, str]:
-    """Return the objective and the constraint that policies of a table trade against each other."""
-    family = _family(columns)
-    return ("return", "cost") if family is None else TRADE_OFFS[family]
+def main_metrics(results: pd.DataFrame) -> tuple[str, ...]:
+    """Return the metrics that are shown by default of a table of episodes: carbon, too, if there is any.
+
+    :param results: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
+    """
+    family = _family(results.columns)
+    if family is None:
+        return OTHER_METRICS
+    emitted = [metric for metric in CARBON if _has(results, metric)]
+    usual = [metric for metric in MAIN_METRICS[family] if metric not in CARBON or metric in emitted]
+    return (*usual, *(metric for metric in emitted if metric not in usual))
+
+
+def trade_off(results: pd.DataFrame) -> tuple[str, str]:
+    """Return the objective and what policies trade against it: a cost, or else carbon.
+
+    :param results: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
+    """
+    family = _family(results.columns)
+    objective, cost = ("return", "cost") if family is None else TRADE_OFFS[family]
+    if family is not None and not _has(results, cost) and _has(results, CARBON[0]):
+        return objective, CARBON[0]
+    return objective, cost
+
+
+def _has(results: pd.DataFrame, metric: str) -> bool:
+    """Tell whether any episode has a value other than 0 of a metric."""
+    return metric in results and bool((results[metric].fillna(0) != 0).any())
 
 
 def label(metric: str) -> str:

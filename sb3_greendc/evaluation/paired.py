@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 from stable_baselines3.common.vec_env import VecEnv
-from tqdm.auto import tqdm
 
 import greendc
 from greendc.config import require
 from sb3_greendc.core.engine import map_tasks
+from sb3_greendc.core.progress import Bar, progress_bar
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.episodes import Batch, BatchResult, Recording, run_batch, run_episodes
 from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, ReadsOthers, policy_sources
@@ -181,7 +181,8 @@ def run_evaluations(
     if engine != "serial":
         _check_that_they_travel(batches)
     results: dict[int, BatchResult] = {}
-    with tqdm(total=sum(batch.n_episodes for batch in batches), disable=not progress, unit="episode") as bar:
+    n_episodes = sum(batch.n_episodes for batch in batches)
+    with progress_bar(n_episodes, "episode", disable=not progress) as bar:
         for now in (False, True):
             chosen = [index for index, waits in enumerate(last) if waits is now]
             tasks = [
@@ -200,7 +201,7 @@ def _keep(results: dict[int, BatchResult], chosen: Sequence[int], index: int, re
 
 def _run(
     batches: list[Batch],
-    bar: tqdm[Any],
+    bar: Bar,
     keep: Callable[[int, BatchResult], object],
     engine: str,
     jobs: int | None,
@@ -268,7 +269,7 @@ def _check_that_they_travel(batches: Sequence[Batch]) -> None:
             ) from error
 
 
-def _show_steps(bar: tqdm[Any]) -> Callable[[int], None]:
+def _show_steps(bar: Bar) -> Callable[[int], None]:
     def show(steps: int) -> None:
         if steps % 24 == 0:
             bar.set_postfix(step=steps, refresh=False)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, label
@@ -48,6 +48,7 @@ FORMATS = ("png", "pdf", "svg")
 
 _COLUMNS = 3
 _LINE = 30  # characters above a panel
+_NAME = 28  # characters beside it
 _METADATA: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
 
 Parameters = ParamSpec("Parameters")
@@ -111,7 +112,7 @@ def by_policy(summary: pd.DataFrame, draw: Draw, title: Callable[[str], str]) ->
             unused.set_axis_off()
         for panel, metric in zip(panels, metrics, strict=False):
             chosen = summary[(summary["env_id"] == env_id) & (summary["metric"] == metric)]
-            panel.xaxis.set_major_locator(MaxNLocator(4))
+            readable_ticks(panel)
             draw(panel, chosen.set_index("policy").reindex(policies), policies)
             panel.set_ylim(len(policies) - 0.4, -0.6)  # the first policy on top
             panel.set_title(title(str(metric)))
@@ -138,6 +139,53 @@ def colors_of(names: Sequence[str]) -> dict[str, str]:
 def dashes_of(names: Sequence[str]) -> dict[str, Dash]:
     """Return a line style for each name, a different one for each pass through the colors."""
     return {name: DASHES[i // len(PALETTE) % len(DASHES)] for i, name in enumerate(names)}
+
+
+def short_names(policies: Sequence[str]) -> dict[str, str]:
+    """Return names that fit beside a panel; tables have the full ones.
+
+    A saved model is called by its last folder, a baseline by the options that only it has of its kind;
+    other long names lose their middle. Names that would no longer differ stay as they are.
+
+    :param policies: names as they were given to ``evaluate``
+    """
+    short = {policy: _short(policy, policies) for policy in policies}
+    taken = list(short.values())
+    return {policy: name if taken.count(name) == 1 else policy for policy, name in short.items()}
+
+
+def _short(policy: str, policies: Sequence[str]) -> str:
+    if len(policy) <= _NAME:
+        return policy
+    baseline, separator, given = policy.partition(":")
+    if separator and "/" not in baseline and "=" in given:
+        options = given.split(",")
+        rivals = [
+            other.partition(":")[2].split(",")
+            for other in policies
+            if other != policy and other.startswith(baseline)
+        ]
+        own = [option for option in options if not rivals or any(option not in rival for rival in rivals)]
+        policy = f"{baseline}: {', '.join(own)}" if rivals and own else baseline
+        if len(policy) + 2 <= _NAME and (len(own) < len(options) or not rivals):
+            policy += " …"
+    elif "/" in policy:
+        parts = [part for part in policy.split("/") if part]
+        named = [part for part in parts if not part.endswith(".zip") and not set("*?[") & set(part)]
+        policy = (named or parts)[-1]
+    return policy if len(policy) <= _NAME else f"{policy[: _NAME - 10]}…{policy[-9:]}"
+
+
+def ticks_of(policies: Sequence[str]) -> list[str]:
+    """Return what stands beside the rows of policies."""
+    names = short_names(policies)
+    return [plain(names[policy]) for policy in policies]
+
+
+def readable_ticks(panel: Axes) -> None:
+    """Give the horizontal axis few ticks, written out: ``12,000`` rather than ``1.2`` times ``1e4``."""
+    panel.xaxis.set_major_locator(MaxNLocator(4))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def plain(text: object) -> str:
@@ -170,7 +218,7 @@ def _draw_bars(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> None
     spread = np.abs(rows[["low", "high"]].to_numpy().T - estimates)
     places = np.arange(len(policies))
     panel.barh(places, estimates, xerr=spread, color="#4c9f70", capsize=2, error_kw={"elinewidth": 1})
-    panel.set_yticks(places, [plain(policy) for policy in policies])
+    panel.set_yticks(places, ticks_of(policies))
     panel.axvline(0.0, color="#333333", linewidth=0.6)
 
 
@@ -178,4 +226,4 @@ def _draw_points(panel: Axes, rows: pd.DataFrame, policies: Sequence[str]) -> No
     places = np.arange(len(policies))
     panel.hlines(places, rows["low"], rows["high"], color="#9bb8cc", linewidth=3.5)
     panel.plot(rows["estimate"], places, "o", color="#0072B2", markersize=3.5)
-    panel.set_yticks(places, [plain(policy) for policy in policies])
+    panel.set_yticks(places, ticks_of(policies))

@@ -20,7 +20,10 @@ from sb3_greendc.evaluation.plots import (
     heading,
     panels_of,
     plain,
+    readable_ticks,
+    short_names,
     styled,
+    ticks_of,
 )
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -53,15 +56,20 @@ def draw_profiles(profiles: pd.DataFrame, lower_is_better: frozenset[str] = LOWE
             panel.fill_between(
                 line["threshold"], line["low"], line["high"], color=colors[name], alpha=0.15, lw=0
             )
-        better = "<" if metric in lower_is_better else ">"
-        panel.set_xlabel(f"τ: {plain(label(str(metric)))}")
-        panel.set_title(f"{plain(env_id)}: {better} τ" if several_envs else f"share of episodes {better} τ")
+        of_env = f"{plain(env_id)}\n" if several_envs else ""
+        panel.set_title(of_env + heading(str(metric), lower_is_better))
+        panel.set_xlabel(f"τ{_unit(str(metric))}")
         panel.set_ylim(-0.02, 1.02)
+        readable_ticks(panel)
         panel.grid()
         if metric in lower_is_better:
             panel.invert_xaxis()  # better is to the right in every panel
+    for row in grid:
+        row[0].set_ylabel("share of episodes\nbetter than τ")
+    names = short_names(policies)
     handles = [
-        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(name)) for name in policies
+        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(names[name]))
+        for name in policies
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
@@ -82,7 +90,7 @@ def draw_improvements(
         panel.axvline(0.5, color="#333333", linewidth=0.6, linestyle="--")
         panel.hlines(places, rows["low"], rows["high"], color="#e0b394", linewidth=3.5)
         panel.plot(rows["estimate"], places, "o", color="#D55E00", markersize=3.5)
-        panel.set_yticks(places, [plain(policy) for policy in policies])
+        panel.set_yticks(places, ticks_of(policies))
         panel.set_xlim(-0.03, 1.03)
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
 
@@ -110,6 +118,7 @@ def draw_trade_off(
     )
     policies = [str(policy) for policy in summary["policy"].unique()]
     curves = curves_of(policies)
+    names = short_names(list(curves))
     colors = colors_of(list(curves))
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(curves)}
     columns = min(2, len(env_ids))
@@ -133,13 +142,19 @@ def draw_trade_off(
             color=colors[name],
             marker=markers[name],
             markersize=4,
-            label=plain(name),
+            label=plain(names[name]),
             lw=1.2 * (len(members) > 1),
         )
         for name, members in curves.items()
     ]
     figure.legend(handles=handles, loc="outside right center")
     return figure
+
+
+def _unit(metric: str) -> str:
+    """Return the unit of a metric in brackets, empty if it has none."""
+    name, bracket, unit = label(metric).rpartition(" (")
+    return f"{bracket}{unit}" if name else ""
 
 
 def curves_of(policies: Sequence[str]) -> dict[str, list[tuple[float | None, str]]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 from rich import box
@@ -12,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 _POLICY_WIDTH = 24
+_WHOLE_WIDTH = 20  # of texts that are not wrapped, at most
+_TEXT_WIDTH = 14  # of texts that are wrapped, at least
+_WORD_WIDTH = 22  # of words that are not broken, at most
 _GAP = 3  # characters between columns
 _EDGE = 2  # at each side
 _MOST_DECIMALS = 6
@@ -64,6 +68,48 @@ def _tables(summary: pd.DataFrame, columns: Sequence[str], title: str, width: in
             table.add_row(Text(policy), *(f"{estimate}\n[dim]{ends}[/dim]" for estimate, ends in estimates))
         tables.append(table)
     return tables
+
+
+def fitted_table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, right: Collection[str] = ()
+) -> tuple[Table, list[str]]:
+    """Lay out cells as wide as there is room for, and return the table and the columns that had none.
+
+    Long texts are wrapped; columns without any text are left out, and then those at the end that do not fit.
+
+    :param title: of the table
+    :param heads: of the columns, the most important first
+    :param rows: their cells
+    :param width: characters in a line of the terminal
+    :param right: heads of the columns that are aligned to the right
+    """
+    cells = {head: column for head, column in zip(heads, zip(*rows, strict=True), strict=True) if any(column)}
+    natural = {head: max(len(head), *map(len, column)) for head, column in cells.items()}
+    least = {head: _least_width([head, *column]) for head, column in cells.items()}
+    shown, used = list[str](), _EDGE
+    for head in cells:
+        if shown and used + least[head] + _GAP > width:
+            break
+        shown.append(head)
+        used += least[head] + _GAP
+    sizes = {head: least[head] for head in shown}
+    for _ in range(width - used):  # what is left goes to the column that lacks most
+        sizes[max(shown, key=lambda head: natural[head] - sizes[head])] += 1
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for head in shown:
+        size = min(sizes[head], natural[head])
+        justify: Literal["left", "right"] = "right" if head in right else "left"
+        table.add_column(Text(head), justify=justify, min_width=size, max_width=size, overflow="fold")
+    for row in zip(*(cells[head] for head in shown), strict=True):
+        table.add_row(*map(Text, row))
+    return table, [head for head in cells if head not in shown]
+
+
+def _least_width(texts: Sequence[str]) -> int:
+    """Return how narrow a column may be: long words may be broken, short texts not at all."""
+    whole = max(map(len, texts))
+    longest = max(len(word) for text in texts for word in [*text.split(), ""])
+    return whole if whole <= _WHOLE_WIDTH else max(_TEXT_WIDTH, min(longest, _WORD_WIDTH))
 
 
 def number(value: float) -> str:

@@ -17,13 +17,14 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.progress import duration
 from sb3_greendc.experiments.claims import BEST_OF_PAPER, beside
 from sb3_greendc.experiments.comparison import BEST_MASKED, BEST_OF_ALL, VALUE
 from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
-from sb3_greendc.experiments.runner import duration, estimate
+from sb3_greendc.experiments.runner import estimate
 from sb3_greendc.experiments.text import interval, markdown, number
 
 INTRODUCTION = "introduction.txt"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sb3_greendc.core.engine import map_tasks, processors
 from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.progress import Pauses, duration
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.experiments.claims import beside
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, unique_tasks
+from sb3_greendc.experiments.pace import Pace
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
 
@@ -38,7 +42,7 @@ def run_tasks(
     :param store: where results go
     :param engine: of :func:`~sb3_greendc.core.engine.map_tasks`
     :param workers: tasks at once at most; default: all processors
-    :param console: for estimate and progress
+    :param console: for progress: a bar on a terminal, else lines
     :raises TaskError: if a task fails
     """
     tasks = unique_tasks(items)
@@ -48,25 +52,49 @@ def run_tasks(
     if not pending:
         console.print(f"{said}: nothing to run")
         return
-    console.print(f"{said}; the rest takes about {duration(estimate(pending, at_once))} ({at_once} at once)")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("running", total=len(tasks), completed=len(tasks) - len(pending))
-        left = {id(task): task.seconds() for task in pending}
-        spent: list[tuple[float, float]] = []
+    console.print(f"{said}; {at_once} at once")
+    pace = Pace(at_once)
+    for task in tasks:
+        if store.has(task):
+            pace.know(task, float(store.record(task)["seconds"]))
+    left = {id(task): task for task in pending}
+    with _show(len(tasks), len(tasks) - len(pending), console) as show:
 
         def finish(wave: Sequence[Task], index: int, outcome: Outcome) -> None:
             task = wave[index]
             store.put(task, outcome)
-            spent.append((outcome.seconds, left.pop(id(task))))
-            slower = sum(took for took, _ in spent) / sum(guess for _, guess in spent)
-            guesses = left.values()
-            rest = duration(slower * max(sum(guesses) / at_once, max(guesses, default=0.0)))
-            progress.update(bar, advance=1, description=f"{task.title} done, {rest} to go")
+            del left[id(task)]
+            pace.finish(task, outcome.seconds)
+            seconds = pace.left(list(left.values()))
+            rest = f", about {duration(seconds)} left" if seconds else ""
+            show(f"{task.title} done{rest}")
 
         for wave in in_waves(pending):
             ready = [task.given(*map(store.files, task.needs)) for task in wave]
             map_tasks(compute, ready, engine, workers, on_result=functools.partial(finish, wave))
+
+
+@contextmanager
+def _show(total: int, done: int, console: Console) -> Iterator[Callable[[str], None]]:
+    """Give what is called for each finished task: it moves a bar, or writes a line if one is due."""
+    if console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("running", total=total, completed=done)
+            yield lambda said: progress.update(bar, advance=1, description=said)
+        return
+    begun = time.monotonic()
+    pauses = Pauses(begun)
+
+    def write(said: str) -> None:
+        nonlocal done
+        done += 1
+        now = time.monotonic()
+        if pauses.over(now) or done == total:
+            line = f"{done} of {total} tasks, {duration(now - begun)}: {said}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    yield write
 
 
 def in_waves(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -82,13 +110,6 @@ def in_waves(tasks: Sequence[Task]) -> list[list[Task]]:
         last = [task for task in last if task.identity in needed]
         waves[0] = [task for task in waves[0] if task.identity not in needed]
     return waves
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder: Path) -> Analysis:

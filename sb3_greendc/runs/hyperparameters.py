@@ -177,7 +177,7 @@ def learns_from_data(algorithm: str) -> bool:
 
 
 def load_hyperparameters(
-    algorithm: str, env_id: str, overrides: Mapping[str, Any] | None = None
+    algorithm: str, env_id: str, overrides: Mapping[str, Any] | None = None, path: Path | None = None
 ) -> Hyperparameters:
     """Return the hyperparameters of an algorithm for an environment id.
 
@@ -188,11 +188,13 @@ def load_hyperparameters(
     :param algorithm: name of the algorithm
     :param env_id: an environment id with its version
     :param overrides: values in place of the file's
+    :param path: another file than :func:`zoo_file` finds
+    :raises OSError: if there is no such file
     :raises ValueError: for an unknown algorithm or key, or a malformed value; the message names the
         file and the line, or the override
     """
     known = hyperparameters_of(algorithm)
-    path = zoo_file(algorithm)
+    path = path or zoo_file(algorithm)
     blocks = yaml.load(path)
     if not isinstance(blocks, dict):
         raise ValueError(f"{path}: must map environment ids to hyperparameters")

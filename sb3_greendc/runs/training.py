@@ -1,4 +1,4 @@
-"""A training run: checked, built, trained, saved, and resumed. What ``scripts/train.py`` is made of."""
+"""A training run: checked, built, trained, saved, and resumed. What ``greendc train`` is made of."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from sb3_greendc.runs.hyperparameters import (
     learns_from_data,
     load_hyperparameters,
     policy_for,
+    read_hyperparameters,
 )
 from sb3_greendc.runs.models import save_model
 from sb3_greendc.runs.resume import Checkpointing, CheckpointWriter, learn
@@ -127,6 +128,7 @@ def prepare(
     device: str = "auto",
     data: Path | None = None,
     mmap: bool = False,
+    base: Mapping[str, Any] | Path | None = None,
 ) -> Run:
     """Check everything that a run is given, and build its model with its environments or data.
 
@@ -143,6 +145,7 @@ def prepare(
     :param device: of the model
     :param data: file of a data set, to learn from that
     :param mmap: leave the data on disk
+    :param base: what stands in place of the algorithm's hyperparameter file: another file, or all values
     :raises ValueError: for unknown names, wrong values, an algorithm that does not fit the spaces, data that
         do not fit, or what takes more memory than there is
     :raises TypeError: for an unknown keyword argument of the environment
@@ -150,8 +153,10 @@ def prepare(
     """
     try:
         if data is not None:
-            return _prepare_offline(algorithm, data, env_id, timesteps, seed, hyperparameters, device, mmap)
-        return _prepare_online(algorithm, env_id, timesteps, seed, env_kwargs, hyperparameters, device)
+            return _prepare_offline(
+                algorithm, data, env_id, timesteps, seed, hyperparameters, device, mmap, base
+            )
+        return _prepare_online(algorithm, env_id, timesteps, seed, env_kwargs, hyperparameters, device, base)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -169,13 +174,14 @@ def _prepare_online(
     env_kwargs: Mapping[str, Any] | None,
     hyperparameters: Mapping[str, Any] | None,
     device: str,
+    base: Mapping[str, Any] | Path | None,
 ) -> Run:
     if env_id is None:
         raise ValueError("env_id: a run needs an environment, or data")
     env_id = greendc.resolve_env_id(env_id)
     if learns_from_data(algorithm):
         raise ValueError(f"{algorithm} learns from a data set: say --data FILE in place of --env")
-    chosen = load_hyperparameters(algorithm, env_id, hyperparameters)
+    chosen = _choose(algorithm, env_id, hyperparameters, base)
     total = _timesteps(timesteps, chosen, env_id)
     env_kwargs = {**training_split(env_id, env_kwargs or {}), **(env_kwargs or {})}
     env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, seed, **env_kwargs))
@@ -196,13 +202,14 @@ def _prepare_offline(
     hyperparameters: Mapping[str, Any] | None,
     device: str,
     mmap: bool,
+    base: Mapping[str, Any] | Path | None,
 ) -> Run:
     if not learns_from_data(algorithm):
         raise ValueError(f"--data: {algorithm} learns from an environment, not from data")
     dataset = OfflineDataset.load(data, mmap=mmap)
     recorded = dataset.metadata.get("env_id")
     named = env_id or recorded
-    chosen = load_hyperparameters(algorithm, greendc.resolve_env_id(named) if named else "", hyperparameters)
+    chosen = _choose(algorithm, greendc.resolve_env_id(named) if named else "", hyperparameters, base)
     total = _timesteps(timesteps, chosen, named)
     policy = policy_for(chosen.policy, isinstance(dataset.observation_space, spaces.Dict))
     try:
@@ -211,6 +218,17 @@ def _prepare_offline(
         raise ValueError(f"{algorithm} does not fit: {error}") from error
     source = DataSource(data, checksum(data) or sha256_of(data), len(dataset), dataset.sources)
     return Run(recorded, dataset.metadata.get("env_kwargs", {}), chosen, total, seed, model, source)
+
+
+def _choose(
+    algorithm: str,
+    env_id: str,
+    hyperparameters: Mapping[str, Any] | None,
+    base: Mapping[str, Any] | Path | None,
+) -> Hyperparameters:
+    if isinstance(base, Mapping):
+        return read_hyperparameters(algorithm, {**base, **(hyperparameters or {})})
+    return load_hyperparameters(algorithm, env_id, hyperparameters, base)
 
 
 def _timesteps(asked: int | None, chosen: Hyperparameters, env_id: str | None) -> int:

@@ -132,7 +132,7 @@ def _train_finals(task: _Finals) -> tuple[Score, Score | None, list[dict[str, An
     episodes = evaluate(
         policies, objective.env_id, objective.episodes, TEST_SEED, env_kwargs=objective.env_kwargs
     )
-    metrics = [name for name in main_metrics(episodes.columns) if not episodes[name].isna().all()]
+    metrics = [name for name in main_metrics(episodes) if not episodes[name].isna().all()]
     summary = summarize(episodes, metrics).to_dict("records")
     rows = [{str(column): value for column, value in row.items()} for row in summary]
     return best.score, base.score, rows

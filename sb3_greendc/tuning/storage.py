@@ -18,6 +18,9 @@ from sb3_greendc.tuning.journal_lock import JournalLock
 from sb3_greendc.tuning.outages import patient
 
 JOURNAL = "journal:///"
+JOURNAL_FILE = "journal.log"
+FOLDER = Path("runs") / "tuning"
+"""Where studies are, with a folder each, if nothing else is said."""
 GRPC = "grpc://"
 _FORMS = "journal:///PATH, sqlite:///PATH, postgresql://USER@HOST/DATABASE, mysql://... or grpc://HOST:PORT"
 _TIMEOUT = 10  # seconds to wait for a server
@@ -48,6 +51,21 @@ def open_storage(url: str, lease_seconds: float = leases.SECONDS) -> BaseStorage
     except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
         reason = without_secrets(" ".join(str(error.__cause__ or error).split()), url)
         raise ConnectionError(f"storage {without_secrets(url)}: cannot be reached: {reason}") from error
+
+
+def journal_of(study: str) -> str:
+    """Return the URL of the journal file of a study for which no storage is named."""
+    return f"{JOURNAL}{FOLDER / study / JOURNAL_FILE}"
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file that a storage's URL names; ``None`` for servers, and for a database in memory."""
+    if url.startswith(JOURNAL):
+        return Path(url.removeprefix(JOURNAL))
+    if url.startswith("sqlite:///"):
+        database = make_url(url).database
+        return Path(database) if database and database != ":memory:" else None
+    return None
 
 
 def absolute(url: str) -> str:

@@ -14,6 +14,7 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from greendc.config import nearest
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.objective import Objective
@@ -167,9 +168,9 @@ def load(name: str, url: str, lease_seconds: float = leases.SECONDS) -> Search:
     try:
         study = optuna.load_study(storage=storage, study_name=name)
     except KeyError as error:
-        where = without_secrets(url)
+        known = nearest(name, optuna.get_all_study_names(storage))
         raise ValueError(
-            f"study {name!r}: not in {where}, which every worker must be able to reach"
+            f"study {name!r}: not in {without_secrets(url)}{known}; every worker must be able to reach it"
         ) from error
     if "objective" not in study.user_attrs:
         raise ValueError(f"study {name!r}: made by another program; --study names another")

@@ -43,6 +43,19 @@ def write_block(path: Path, heading: str, settings: Mapping[str, Any], comments:
         file.write(changed.encode())
 
 
+def write_file(path: Path, heading: str, settings: Mapping[str, Any], comments: Sequence[str]) -> None:
+    """Write a hyperparameter file of one block, in place of what is there.
+
+    :param path: the file
+    :param heading: the block's: an environment id
+    :param settings: its hyperparameters, plain values
+    :param comments: lines at the beginning of the file, without ``#``
+    """
+    lines = [*(f"# {line}" for line in comments), f"{heading}:", *(f"  {line}" for line in _lines(settings))]
+    with atomic_write(path) as file:
+        file.write(("\n".join(lines) + "\n").encode())
+
+
 def _with_block(text: str, heading: str, body: Sequence[str]) -> str:
     lines = text.splitlines()
     head = re.compile(rf"""(["']?){re.escape(heading)}\1\s*:(?P<anchor>\s*&\S+)?""")

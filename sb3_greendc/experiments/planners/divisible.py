@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 from gymnasium.utils import seeding
-from tqdm.auto import tqdm
 
 from greendc.baselines.resource_pool.divisible import divisible_schedule
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolSimulator
+from sb3_greendc.core.progress import progress_over
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.experiments.planners.common import ENV_ID, interval, markdown, share_of
 
@@ -38,7 +38,7 @@ def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth
         assert isinstance(env, SimulatorVecEnv)
         pool = env.simulator
         assert isinstance(pool, ResourcePoolSimulator)
-        for seed in tqdm(range(episodes), desc=f"divisible, load {load:g}"):
+        for seed in progress_over(range(episodes), episodes, "episode", desc=f"divisible, load {load:g}"):
             pool.reset_env(0, seeding.np_random(seed)[0])
             instance = recorded_instance(pool)
             arrived = float(pool.state.jobs["value"][0, : int(pool.state.env["n_jobs"][0])].sum())

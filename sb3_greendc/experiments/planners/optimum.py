@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 from gymnasium.utils import seeding
-from tqdm.auto import tqdm
 
 from greendc.baselines.resource_pool.cpsat import clairvoyant_optimum
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from sb3_greendc.core.progress import progress_over
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners.common import ENV_ID, STUDENT, VALUE, interval, markdown, share_of
 from sb3_greendc.experiments.planners.divisible import LABEL as DIVISIBLE
@@ -51,7 +51,7 @@ def study(
         scenario: dict[str, Any] = {"offered_load": load, "episode_steps": steps}
         pool = ResourcePoolSimulator(ResourcePoolConfig(units=10, **scenario))
         rows = []
-        for seed in tqdm(range(episodes), desc=f"optimum, load {load:g}"):
+        for seed in progress_over(range(episodes), episodes, "episode", desc=f"optimum, load {load:g}"):
             pool.reset_env(0, seeding.np_random(seed)[0])
             rows.append({"load": load, "seed": seed, **_solve(pool, time_limit, workers)})
         results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=scenario)

@@ -63,7 +63,7 @@ def epw(path: Path, hours: int = 48) -> Path:
 def error_of(capsys: pytest.CaptureFixture[str]) -> str:
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert error.startswith("fetch_traces: error: ")
+    assert error.startswith("fetch: error: ")
     return error
 
 
@@ -168,10 +168,7 @@ def test_jobs_without_a_network(
     assert main(["jobs"]) == 2
     captured = capsys.readouterr()
     assert captured.out == f"{INTREPID}\n"
-    assert (
-        captured.err
-        == f"fetch_traces: error: {INTREPID} cannot be reached (no route): this needs a network\n"
-    )
+    assert captured.err == f"fetch: error: {INTREPID} cannot be reached (no route): this needs a network\n"
     assert list(tmp_path.iterdir()) == []
 
 

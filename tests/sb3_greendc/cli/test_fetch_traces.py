@@ -293,7 +293,7 @@ def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    assert "usage: fetch_traces" in capsys.readouterr().err
+    assert "usage: greendc fetch" in capsys.readouterr().err
 
 
 def test_the_script_runs_without_torch(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_arguments(url: str, arguments: list[str], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "argv", command)
     recorded = shlex.split(provenance()["command"])
     assert "s3cret" not in str(recorded)
-    assert (recorded[0], recorded[-2:]) == ("tune.py", ["--trials", "3"])
+    assert (recorded[:2], recorded[-2:]) == (["python", "tune.py"], ["--trials", "3"])
 
 
 def test_passwords_with_blanks_and_quotes() -> None:

@@ -10,9 +10,12 @@ from PIL import Image
 from rich.console import Console
 
 from sb3_greendc.core.files import atomic_write, write_json
-from sb3_greendc.evaluation.plots import bars, intervals, save_figure
+from sb3_greendc.evaluation.comparisons import profiles
+from sb3_greendc.evaluation.metrics import main_metrics, trade_off
+from sb3_greendc.evaluation.plots import bars, intervals, save_figure, short_names
+from sb3_greendc.evaluation.plots_comparison import draw_profiles
 from sb3_greendc.evaluation.statistics import summarize
-from sb3_greendc.evaluation.tables import interval, number, summary_tables
+from sb3_greendc.evaluation.tables import fitted_table, interval, number, summary_tables
 
 
 def results(metrics: int = 2) -> pd.DataFrame:
@@ -205,3 +208,105 @@ def test_names_of_training_runs_are_drawn_as_they_are(tmp_path: Path) -> None:
     runs = read_runs(str(tmp_path))
     save_figure(draw_learning_curves({r"$\foo$": runs}, [REWARD, r"$\c$"]), tmp_path / "x.svg")
     assert r"$\foo$" in (tmp_path / "x.svg").read_text()
+
+
+LONG = "rollout:futures=32,min_qos=0.25,depth=24,dispatch=easy"
+
+
+@pytest.mark.parametrize(
+    ("policies", "short"),
+    [
+        (["hvf", "always_on"], ["hvf", "always_on"]),
+        ([LONG, "hvf"], ["rollout …", "hvf"]),
+        ([LONG, f"{LONG},prior=pretrained"], ["rollout …", "rollout: prior=pretrained …"]),
+        (["runs/a/long/way/down/ppo/seed_*", "x"], ["ppo", "x"]),
+        (["/some/where/far/away/from/dqn/model.zip"], ["dqn"]),
+        (["here/in/a/long/folder/ppo", "there/in/a/long/folder/ppo"], None),
+        (["a_name_without_a_colon_that_is_far_too_long"], ["a_name_without_a_c…_too_long"]),
+    ],
+)
+def test_names_in_figures_are_short_and_differ(policies: list[str], short: list[str] | None) -> None:
+    assert list(short_names(policies).values()) == (policies if short is None else short)
+
+
+def test_profiles_say_what_they_show_in_words_and_numbers() -> None:
+    table = results(2)[lambda table: table["env_id"] == "A-v0"].assign(run=0)
+    table["policy"] = table["policy"].replace({"first": LONG})
+    table = table.rename(columns={"metric_0": "carbon_kg"})
+    table["carbon_kg"] += 20_000
+    figure = draw_profiles(profiles(table, ["carbon_kg", "metric_1"]))
+    carbon, other = (panel for panel in figure.axes if panel.axison)
+    assert (carbon.get_title(), other.get_title()) == ("carbon (kg CO₂) ↓", "metric 1 ↑")
+    assert carbon.get_xlabel() == "τ (kg CO₂)"
+    assert carbon.get_ylabel() == "share of episodes\nbetter than τ"
+    figure.draw_without_rendering()
+    ticks = [tick.get_text() for tick in carbon.get_xticklabels()]
+    assert len(ticks) <= 6
+    assert "20,000" in ticks
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rollout …", "second"]
+    several = draw_profiles(profiles(results(1).assign(run=0), ["metric_0"]))
+    assert [panel.get_title().splitlines()[0] for panel in several.axes[:2]] == ["A-v0", "B-v0"]
+
+
+def episodes(**metrics: float) -> pd.DataFrame:
+    return pd.DataFrame([{"policy": "a", "cost": np.nan, "return": 1.0, **metrics}] * 2)
+
+
+def test_carbon_is_shown_where_there_is_carbon() -> None:
+    pool = {"total_job_value": 1.0, "total_job_value_ratio": 0.5}
+    assert not {"carbon_kg", "brown_kwh"} & set(main_metrics(episodes(**pool)))
+    assert main_metrics(episodes(**pool, carbon_kg=3.0, brown_kwh=9.0))[-2:] == ("carbon_kg", "brown_kwh")
+    assert "carbon_kg" not in main_metrics(episodes(**pool, carbon_kg=0.0, brown_kwh=9.0))
+    cluster = {"mean_bounded_slowdown": 2.0}
+    assert "carbon_kg" not in main_metrics(episodes(**cluster, carbon_kg=0.0))
+    assert main_metrics(episodes(**cluster, carbon_kg=2.0)).count("carbon_kg") == 1
+    assert "carbon_kg" in main_metrics(episodes(carbon_kg=2.0, overdue_work=0.0))
+    assert main_metrics(episodes(carbon_kg=2.0)) == ("return", "cost", "length")
+
+
+def test_carbon_is_traded_where_there_is_no_cost() -> None:
+    pool = {"total_job_value": 1.0}
+    assert trade_off(episodes(**pool)) == ("total_job_value", "cost")
+    assert trade_off(episodes(**pool, carbon_kg=3.0)) == ("total_job_value", "carbon_kg")
+    assert trade_off(episodes(**pool, carbon_kg=3.0, cost=1.0)) == ("total_job_value", "cost")
+
+
+ROWS = [
+    [
+        "10",
+        "distilled policy (10)",
+        "best of the papers' (`hvf/skip/ready`)",
+        "",
+        "+21.4 [+18.7, +24.1]",
+        "70.6",
+    ],
+    [
+        "300",
+        "PPO (1)",
+        "best non-learning baseline (`rollout/32/0.25/24/easy`)",
+        "",
+        "-2.1 [-3.3, -1.0]",
+        "–",
+    ],
+]
+HEADS = ["point", "learner", "against", "verdict", "ours, %", "of the bound, %"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 1_000])
+def test_a_table_fits_and_tells_what_it_leaves_out(width: int) -> None:
+    table, left_out = fitted_table("the title", HEADS, ROWS, width, right=["point"])
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text, "nothing is cut off"
+    shown = ["point", "learner", "against", "ours, %", "of the bound, %"]
+    assert "verdict" not in [*left_out, *text.split()], "a column without texts is left out"
+    assert left_out == shown[len(shown) - len(left_out) :]
+    for head in shown:
+        assert (head in text) != (head in left_out)
+    if width >= 80:
+        assert all(row[4] in text for row in ROWS)
+    if width == 1_000:
+        assert left_out == []
+        assert len(text.splitlines()) == 2 + 2 + len(ROWS) + 1

@@ -1,0 +1,120 @@
+"""Progress in files: whole lines, not too many, and times left that come true."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+from stable_baselines3 import PPO
+from tqdm import tqdm
+
+from sb3_greendc.core.callbacks import ProgressBarCallback
+from sb3_greendc.core.progress import Lines, duration, progress_bar, progress_over
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(total: int = 1_000, initial: int = 0) -> tuple[Lines, Clock, io.StringIO]:
+    clock, file = Clock(), io.StringIO()
+    return Lines(total, "step", initial, file, clock), clock, file
+
+
+def test_lines_come_at_doubling_pauses_up_to_half_a_minute() -> None:
+    bar, clock, file = lines()
+    at = []
+    for second in range(1, 201):
+        clock.now = second
+        before = file.getvalue()
+        bar.update(1)
+        if file.getvalue() != before:
+            at.append(second)
+    assert at == [5, 15, 35, 65, 95, 125, 155, 185]
+    assert "\r" not in file.getvalue()
+    assert file.getvalue().splitlines()[1] == "15 of 1,000 steps (2 %), 15 s, about 16 min left"
+
+
+def test_what_comes_before_the_first_count_is_not_extrapolated() -> None:
+    """Compiling takes a minute; the work itself a second a step."""
+    bar, clock, file = lines(total=100)
+    for step in range(1, 41):
+        clock.now = 60.0 + step
+        bar.update(1)
+    last = file.getvalue().splitlines()[-1]
+    left = re.search(r"(\d+) of 100 .* about (\d+) s left", last)
+    assert left is not None
+    assert int(left[2]) == 100 - int(left[1])
+
+
+def test_a_run_that_goes_on_is_measured_by_what_it_does_itself() -> None:
+    bar, clock, file = lines(total=100, initial=90)
+    for second in (1.0, 2.0, 6.0):
+        clock.now = second
+        bar.update(1)
+    assert file.getvalue() == "93 of 100 steps (93 %), 6 s, about 18 s left\n"
+
+
+def test_the_last_line_says_what_was_done_and_comes_once() -> None:
+    bar, clock, file = lines(total=10)
+    with bar:
+        bar.set_description("ppo")
+        bar.set_postfix({"return": 1.23456}, refresh=False)
+        clock.now = 1.0
+        bar.update(10)
+        assert file.getvalue() == ""
+    bar.close()
+    assert file.getvalue() == "ppo: 10 of 10 steps (100 %), 1 s, return 1.235\n"
+
+
+def test_nothing_is_written_twice_at_the_end() -> None:
+    bar, clock, file = lines(total=10)
+    clock.now = 9.0
+    bar.update(10)
+    bar.close()
+    assert len(file.getvalue().splitlines()) == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_terminals_get_a_bar_and_files_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", file)
+    assert list(progress_over("abc", 3, "letter")) == ["a", "b", "c"]
+    assert re.fullmatch(r"3 of 3 letters \(100 %\), \d s\n", file.getvalue())
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar(3) as bar:
+        assert isinstance(bar, tqdm)
+    assert "\r" in sys.stderr.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_nothing_is_shown_if_nothing_is_wanted(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream())
+    assert list(progress_over([1, 2], 2, disable=True)) == [1, 2]
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_training_into_a_file_ends_with_a_whole_line(capsys: pytest.CaptureFixture[str]) -> None:
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1)
+    bar = ProgressBarCallback(20)
+    model.learn(20, callback=bar)
+    bar.close()
+    assert re.fullmatch(r"20 of 20 steps \(100 %\), \d+ s(, return \d+(\.\d+)?)?\n", capsys.readouterr().err)
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.4, 89, 90, 600, 5399, 5400, 36000)] == [
+        *("0 s", "89 s", "2 min", "10 min", "90 min", "1.5 h", "10.0 h")
+    ]
