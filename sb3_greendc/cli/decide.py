@@ -27,6 +27,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "snapshot", nargs="?", default="-", metavar="FILE", help="the snapshot; default: standard input"
     )
+    add_scheduler_options(parser)
+    parser.add_argument(
+        "--schema", action="store_true", help="print the JSON Schemas of snapshot and decision, and stop"
+    )
+    return parser
+
+
+def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of :class:`greendc.live.Scheduler`."""
     parser.add_argument(
         "--policy",
         default="wspt",
@@ -45,10 +54,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the policy"
     )
-    parser.add_argument(
-        "--schema", action="store_true", help="print the JSON Schemas of snapshot and decision, and stop"
-    )
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,12 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.schema:
             print(json.dumps({"snapshot": Snapshot.schema(), "decision": Decision.schema()}, indent=1))
             return 0
-        scheduler = Scheduler.load(options.policy, **_settings(options))
+        scheduler = Scheduler.load(options.policy, **scheduler_settings(options))
         print(scheduler.decide(Snapshot.from_json(_text(options.snapshot))).to_json())
     return 0
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
+def scheduler_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the scheduler's settings that the command line gives."""
     names = ("backfill", "admission", "horizon_hours", "oldest_first_hours", "stale_seconds")
     settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
