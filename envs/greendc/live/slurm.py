@@ -93,9 +93,8 @@ def read_queue(
 ) -> Queue:
     """Read a partition by ``squeue --json``, ``sinfo --json`` and, for history, ``sacct``.
 
-    A processor is a CPU of Slurm. Pending jobs that Slurm may start at any moment count as running, as many as
-    have room. CPUs of nodes that are down or drained have no power; what still runs on
-    draining ones does.
+    A processor is a CPU of Slurm. Pending jobs that Slurm may start at any moment count as running, as many
+    as have room. CPUs of nodes that are down or drained have no power; what still runs on draining ones does.
 
     :param partition: its name; ``None`` if there is one only
     :param forecast: a table of ``time`` (ISO 8601) and ``processors`` that have power from then on
