@@ -87,7 +87,8 @@ class SlurmDaemons:
         raise TimeoutError((self.folder / "output.log").read_text()[-2000:])
 
     def stop(self) -> None:
-        """End the daemons that this object started."""
+        """End the jobs and the daemons that this object started."""
+        subprocess.run(["scancel", "--full", "-u", "root"], env=self.environment, capture_output=True)
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
