@@ -252,3 +252,10 @@ def take_one(i: int, job: int, world: World, state: State) -> None:
     else:
         choose(site, job)
     see(site)
+
+
+@compiled
+def first_by_rule(i: int, rule: Rule, world: World, state: State) -> int:
+    """Return the waiting job of environment ``i`` that is first by a rule, or -1 if none waits."""
+    site = site_of(i, world, state)
+    return best_waiting(site, rule) if site.cluster.waiting > 0 else -1

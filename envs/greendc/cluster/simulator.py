@@ -124,13 +124,27 @@ class ClusterSimulator(Simulator):
     def _take(self) -> Callable[..., None]:
         return entry_point(kernel.take_one, 0, 0, *self._arrays)
 
+    @cached_property
+    def _first(self) -> Callable[..., int]:
+        return entry_point(kernel.first_by_rule, 0, layout.Rule(0, 0, 0), *self._arrays)
+
     @property
     def _arrays(self) -> tuple[layout.World, layout.State]:
         return self.world, self.state
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out compiled code, and views: copies of them would not show what the kernel writes."""
-        made = {"rewards", "truncated", "step_info", "_step", "_observe", "_begin", "_play", "_take"}
+        made = {
+            "rewards",
+            "truncated",
+            "step_info",
+            "_step",
+            "_observe",
+            "_begin",
+            "_play",
+            "_take",
+            "_first",
+        }
         return {key: value for key, value in vars(self).items() if key not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -270,9 +284,19 @@ class ClusterSimulator(Simulator):
         :raises ValueError: for an unknown rule
         :raises RuntimeError: if no episode has begun
         """
-        require_one_of("rule", rule, RULES)
-        chosen = layout.Rule(RULES.index(rule), int(fitting), int(predicted))
-        self._play(self.in_episode(index), chosen, *self._arrays)
+        self._play(self.in_episode(index), _rule(rule, fitting, predicted), *self._arrays)
+
+    def first(self, index: int, rule: str, fitting: bool = False, predicted: bool = False) -> int | None:
+        """Return the waiting job of environment ``index`` that is first by a rule, of the whole queue.
+
+        The arguments are those of :meth:`play`.
+
+        :return: its number in the episode, from 0; ``None`` if no job waits
+        :raises ValueError: for an unknown rule
+        :raises RuntimeError: if no episode has begun
+        """
+        job = int(self._first(self.in_episode(index), _rule(rule, fitting, predicted), *self._arrays))
+        return None if job < 0 else job
 
     def take(self, index: int, job: int | None) -> None:
         """Take any waiting job in environment ``index``, without observations.
@@ -305,3 +329,8 @@ class ClusterSimulator(Simulator):
         cluster, jobs = self.state.cluster[index], self.state.jobs[index]
         deadlines = self.jobs.deadline is not None
         return episode_metrics(self.world.settings[0], self.episode_jobs(index), cluster, jobs, deadlines)
+
+
+def _rule(name: str, fitting: bool, predicted: bool) -> layout.Rule:
+    require_one_of("rule", name, RULES)
+    return layout.Rule(RULES.index(name), int(fitting), int(predicted))

@@ -1,0 +1,328 @@
+"""Slurm as a client: its queue as a snapshot, and a decision as commands.
+
+Only jobs that are held (``sbatch --hold``) are ours to release. All others are left to Slurm, and listed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from greendc.live.decision import Decision
+from greendc.live.snapshot import (
+    MOST_SECONDS,
+    CapacityChange,
+    FinishedJob,
+    RunningJob,
+    Snapshot,
+    WaitingJob,
+)
+from greendc.traces.clocks import read_stamps
+from greendc.traces.time_series import open_table
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a command and returns what it prints; raises :class:`SlurmError`."""
+
+RUNNING = {"RUNNING", "CONFIGURING", "COMPLETING"}
+UNUSABLE = {
+    "DOWN",
+    "DRAIN",
+    "DRAINED",
+    "DRAINING",
+    "FAIL",
+    "ERROR",
+    "UNKNOWN",
+    "NOT_RESPONDING",
+    "POWERED_DOWN",
+}
+HELD = {"JobHeldUser", "JobHeldAdmin"}
+READY = {"None", "Priority", "Resources"}
+"""Why jobs wait that Slurm may start at any moment."""
+TIMEOUT_SECONDS = 60
+SACCT = ("JobIDRaw", "User", "NCPUS", "TimelimitRaw", "ElapsedRaw", "Submit", "End", "Partition")
+
+
+class SlurmError(RuntimeError):
+    """Slurm is not there, did not answer, or answered in another form; the message names the command."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What Slurm says of one partition.
+
+    :param snapshot: the partition as a cluster; its waiting jobs are the held ones
+    :param left: pending jobs that are left to Slurm, and why, by id
+    :param notes: what else was not taken into account
+    """
+
+    snapshot: Snapshot
+    left: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def run_command(command: Sequence[str]) -> str:
+    """Run a command of Slurm.
+
+    :raises SlurmError: if it is not installed, fails or does not end within a minute
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    except FileNotFoundError:
+        raise SlurmError(f"{command[0]}: no such command: is Slurm installed here?") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS} s") from None
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())
+        raise SlurmError(f"{' '.join(command)}: exit code {done.returncode}: {said}")
+    return done.stdout
+
+
+def read_queue(
+    partition: str | None = None,
+    forecast: str | Path | None = None,
+    history_days: int = 0,
+    run: Run = run_command,
+    now: datetime | None = None,
+) -> Queue:
+    """Read a partition by ``squeue --json``, ``sinfo --json`` and, for history, ``sacct``.
+
+    A processor is a CPU of Slurm. Pending jobs that Slurm may start at any moment count as running, as many
+    as have room. CPUs of nodes that are down or drained have no power; what still runs on draining ones does.
+
+    :param partition: its name; ``None`` if there is one only
+    :param forecast: a table of ``time`` (ISO 8601) and ``processors`` that have power from then on
+    :param history_days: days of finished jobs to read from accounting; 0: none
+    :param run: runs commands
+    :param now: the time, default the clock's
+    :raises SlurmError: see there; also for an unknown partition
+    :raises SnapshotError: if Slurm's answers contradict each other
+    """
+    now = now or datetime.now(timezone.utc)
+    clock = int(now.timestamp())
+    nodes = _rows(run, ["sinfo", "--json"], "nodes")
+    jobs = _rows(run, ["squeue", "--json"], "jobs")
+    name = _the_partition(partition, nodes)
+    mine = [node for node in nodes if name in (node.get("partitions") or [])]
+    processors = sum(_count(node, "cpus") for node in mine)
+    capacity = sum(_count(node, "alloc_cpus" if _states(node) & UNUSABLE else "cpus") for node in mine)
+    running, waiting, left = _jobs(jobs, name, clock)
+    notes = []
+    others = sum(_count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
+    # What is released and has not started takes its room already, else the next call would give it away.
+    running += _about_to_start(jobs, name, processors - sum(job.processors for job in running))
+    if others > 0:
+        running.append(RunningJob("other partitions", others, MOST_SECONDS, 0))
+        notes.append(f"{others} CPUs of {name} run jobs of other partitions: taken to be busy for good")
+    used = sum(job.processors for job in running)
+    changes, seconds = _forecast(forecast, now, processors)
+    if changes and changes[0].after_seconds <= 0:
+        capacity = min(capacity, changes[0].processors)
+        changes = changes[1:]
+    finished: list[FinishedJob] = []
+    if history_days > 0:
+        finished = read_history(name, history_days, run, now)
+    return Queue(
+        Snapshot(
+            processors=max(processors, used),
+            capacity=min(max(capacity, 0), max(processors, used)),
+            running=tuple(running),
+            waiting=tuple(waiting),
+            finished=tuple(finished),
+            forecast=tuple(changes),
+            forecast_seconds=seconds,
+            time=now.isoformat(),
+        ),
+        left,
+        tuple(notes),
+    )
+
+
+def commands(decision: Decision) -> list[list[str]]:
+    """Return what starts the jobs of a decision, in its order: ``scontrol release JOB``."""
+    return [["scontrol", "release", job] for job in decision.start]
+
+
+def read_history(partition: str, days: int, run: Run, now: datetime) -> list[FinishedJob]:
+    """Return the jobs of a partition that ended in the last days, from Slurm's accounting.
+
+    :raises SlurmError: if accounting is off, or prints other columns
+    """
+    since = f"now-{days}days"
+    command = ["sacct", "-a", "-X", "-n", "-P", "-S", since, "-r", partition, "-o", ",".join(SACCT)]
+    finished = []
+    for number, line in enumerate(run(command).splitlines(), start=1):
+        cells = dict(zip(SACCT, line.split("|"), strict=False))
+        if len(line.split("|")) != len(SACCT):
+            raise SlurmError(f"sacct, line {number}: {line.count('|') + 1} columns instead of {len(SACCT)}")
+        ran, limit, size = cells["ElapsedRaw"], cells["TimelimitRaw"], cells["NCPUS"]
+        submit, end = _moment(cells["Submit"], now), _moment(cells["End"], now)
+        # A job that runs has no end yet; one without a limit tells nothing of what limits mean.
+        if submit is None or end is None or not (ran.isdigit() and limit.isdigit() and size.isdigit()):
+            continue
+        if min(int(ran), int(size), int(limit)) < 1 or end > now or submit > end:
+            continue
+        finished.append(
+            FinishedJob(
+                processors=int(size),
+                limit_seconds=60 * int(limit),
+                run_seconds=int(ran),
+                submitted_seconds_ago=int((now - submit).total_seconds()),
+                ended_seconds_ago=int((now - end).total_seconds()),
+                user=cells["User"] or None,
+            )
+        )
+    return finished
+
+
+def _moment(text: str, now: datetime) -> datetime | None:
+    """Return a time as sacct prints it, which is the local one."""
+    try:
+        return datetime.fromisoformat(text).astimezone(now.tzinfo)
+    except ValueError:
+        return None
+
+
+def _rows(run: Run, command: list[str], key: str) -> list[dict[str, Any]]:
+    try:
+        data = json.loads(run(command))
+        rows = data[key]
+    except (ValueError, KeyError, TypeError):
+        raise SlurmError(
+            f"{' '.join(command)}: no JSON with {key!r}: is this Slurm 21.08 or later?"
+        ) from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise SlurmError(f"{' '.join(command)}: {key!r} is no list of objects")
+    return rows
+
+
+def _the_partition(asked: str | None, nodes: Sequence[Mapping[str, Any]]) -> str:
+    known = sorted({str(name) for node in nodes for name in node.get("partitions") or []})
+    if asked is None and len(known) == 1:
+        return known[0]
+    if asked not in known:
+        raise SlurmError(f"partition={asked!r}: must be one of {', '.join(known) or 'none: no node has one'}")
+    return asked
+
+
+def _number(row: Mapping[str, Any], field: str) -> int | None:
+    """Return a number, which later versions wrap with what it means; ``None`` if it is unset or infinite."""
+    value = row.get(field)
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SlurmError(f"{field}={value!r}: must be a number: another version of Slurm?")
+    return int(value)
+
+
+def _count(row: Mapping[str, Any], field: str) -> int:
+    number = _number(row, field)
+    if number is None or number < 0:
+        raise SlurmError(
+            f"{field}={row.get(field)!r} of {row.get('name', row.get('job_id'))}: must be 0 or more"
+        )
+    return number
+
+
+def _states(row: Mapping[str, Any]) -> set[str]:
+    """Return a node's or a job's states, which are a text and flags, or in later versions a list."""
+    words: list[str] = []
+    for field in ("state", "state_flags", "job_state"):
+        value = row.get(field) or []
+        words += [value] if isinstance(value, str) else [str(word) for word in value]
+    return {word.upper().rstrip("*") for word in words}
+
+
+def _jobs(
+    jobs: Sequence[Mapping[str, Any]], partition: str, clock: int
+) -> tuple[list[RunningJob], list[WaitingJob], dict[str, str]]:
+    """Return the jobs that run, the held ones, and the pending ones that are left to Slurm."""
+    running, waiting, left = [], [], {}
+    for job in jobs:
+        if partition not in str(job.get("partition")).split(","):
+            continue
+        name, states = str(_count(job, "job_id")), _states(job)
+        minutes = _number(job, "time_limit")
+        limit = 60 * minutes if minutes else 0
+        user = job.get("user_name") or None
+        if states & RUNNING:
+            elapsed = max(clock - (_number(job, "start_time") or clock), 0)
+            # A job beyond its limit is about to be killed; one without a limit never ends by itself.
+            known = max(limit, elapsed, 1) if limit else MOST_SECONDS
+            running.append(RunningJob(name, _count(job, "cpus"), known, elapsed, user))
+        elif "PENDING" in states:
+            why = _why_left(job, limit, clock)
+            if why is not None:
+                left[name] = why
+                continue
+            waited = max(clock - (_number(job, "submit_time") or clock), 0)
+            waiting.append(WaitingJob(name, _count(job, "cpus"), limit, waited, user))
+    return running, waiting, left
+
+
+def _about_to_start(jobs: Sequence[Mapping[str, Any]], partition: str, room: int) -> list[RunningJob]:
+    """Return the pending jobs that Slurm may start at any moment, by priority, as many as have room."""
+    ready = [
+        job
+        for job in jobs
+        if "PENDING" in _states(job)
+        and str(job.get("partition")) == partition
+        and str(job.get("state_reason")) in READY
+    ]
+    starting = []
+    for job in sorted(ready, key=lambda job: -(_number(job, "priority") or 0)):
+        cpus, minutes = _count(job, "cpus"), _number(job, "time_limit")
+        if cpus <= room:
+            limit = 60 * minutes if minutes else MOST_SECONDS
+            user = job.get("user_name") or None
+            starting.append(RunningJob(str(_count(job, "job_id")), cpus, limit, 0, user))
+            room -= cpus
+    return starting
+
+
+def _why_left(job: Mapping[str, Any], limit: int, clock: int) -> str | None:
+    """Return why a pending job is left to Slurm, or ``None``."""
+    if str(job.get("state_reason")) not in HELD:
+        return "not held: Slurm starts it"
+    if job.get("dependency"):
+        return "depends on another job"
+    if job.get("array_task_string"):
+        return "an array of jobs"
+    if "," in str(job.get("partition")):
+        return "may run in several partitions"
+    if not limit:
+        return "has no time limit"
+    if (_number(job, "eligible_time") or 0) > clock:
+        return "may not begin yet"
+    return None
+
+
+def _forecast(path: str | Path | None, now: datetime, processors: int) -> tuple[list[CapacityChange], int]:
+    """Return changes of the capacity by a table; the first one is at 0 if the table begins before now."""
+    if path is None:
+        return [], 0
+    table = open_table(path)
+    frame = table.read(["processors"], ["time"])
+    stamps = read_stamps(table, "time", frame["time"]) // 1_000_000
+    values = frame["processors"].to_numpy(np.float64)
+    table.refuse(np.diff(stamps, prepend=stamps[0] - 1) <= 0, "time must be after that of the line before")
+    table.refuse((values < 0) | (values != np.floor(values)), "processors must be whole, 0 or more")
+    offsets = stamps - int(now.timestamp())
+    if offsets[0] > 0:
+        raise table.error(0, "time must be past: what has power now is not said")
+    current = int(np.flatnonzero(offsets <= 0)[-1])
+    changes = [CapacityChange(0, int(min(values[current], processors)))]
+    for offset, value in zip(offsets[current + 1 :], values[current + 1 :], strict=True):
+        changes.append(CapacityChange(int(offset), int(min(value, processors))))
+    # The last line says what holds from then on: it is known for as long as the lines before it.
+    last = int(offsets[-1])
+    step = int(offsets[-1] - offsets[-2]) if len(offsets) > 1 else 3600
+    return changes, max(last + step, 1)

@@ -1,0 +1,105 @@
+"""``greendc slurm``: advise a partition of Slurm, and with ``--apply`` release the jobs that should start."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from greendc.live import Scheduler
+from greendc.live.slurm import Queue, Run, SlurmError, commands, read_queue, run_command
+from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.decide import add_scheduler_options, scheduler_settings
+from sb3_greendc.core.commands import how_to_start
+
+_FAILED = 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(
+        prog=how_to_start("slurm"),
+        description="Read a partition by squeue and sinfo, decide which held jobs should start now, and show "
+        "the commands that release them. Nothing is run without --apply.",
+    )
+    parser.add_argument("--partition", metavar="NAME", help="which one, if there are several")
+    parser.add_argument(
+        "--forecast",
+        type=Path,
+        metavar="FILE",
+        help="table of time (ISO 8601) and processors that have power from then on",
+    )
+    parser.add_argument(
+        "--history-days", type=int, default=0, metavar="N", help="read so many days of finished jobs by sacct"
+    )
+    parser.add_argument("--apply", action="store_true", help="run the commands that are shown")
+    parser.add_argument("--dry-run", action="store_true", help="run nothing (the default)")
+    add_scheduler_options(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
+    """Run the command and return its exit code: 2 for bad input or no Slurm, 1 if a command of its failed.
+
+    :param run: runs commands of Slurm
+    """
+    parser = build_parser()
+    options = parser.parse_args(argv)
+    if options.apply and options.dry_run:
+        parser.error("--apply and --dry-run: must not be given together")
+    with one_line_errors(parser.prog):
+        scheduler = Scheduler.load(options.policy, **scheduler_settings(options))
+        try:
+            queue = read_queue(options.partition, options.forecast, options.history_days, run)
+        except SlurmError as error:
+            raise ValueError(error) from None
+        decision = scheduler.decide(queue.snapshot)
+    lines = commands(decision)
+    _show(queue)
+    for passed in decision.passed_over:
+        print(f"job {passed.id} waits: {passed.reason}")
+    if decision.excess:
+        print(f"{decision.excess} processors run jobs and have no power: running jobs must give way")
+    if not lines:
+        print("nothing to start")
+        return 0
+    return _apply(lines, run) if options.apply else _dry_run(lines)
+
+
+def _show(queue: Queue) -> None:
+    snapshot = queue.snapshot
+    print(
+        f"{snapshot.processors} processors, {snapshot.capacity} with power, {snapshot.used} in use by "
+        f"{len(snapshot.running)} jobs, {len(snapshot.waiting)} held jobs"
+    )
+    for note in queue.notes:
+        print(f"note: {note}")
+    for job, why in queue.left.items():
+        print(f"job {job} is left to Slurm: {why}")
+
+
+def _dry_run(lines: Sequence[Sequence[str]]) -> int:
+    print("would run (--apply runs it):")
+    for line in lines:
+        print(f"  {shlex.join(line)}")
+    return 0
+
+
+def _apply(lines: Sequence[Sequence[str]], run: Run) -> int:
+    """Run the commands one by one, and say which took effect if one fails."""
+    for k, line in enumerate(lines):
+        print(f"  {shlex.join(line)}", flush=True)
+        try:
+            run(line)
+        except SlurmError as error:
+            done = "; ".join(map(shlex.join, lines[:k])) or "none"
+            left = "; ".join(map(shlex.join, lines[k + 1 :])) or "none"
+            print(f"slurm: error: {error}\ntook effect: {done}\nnot tried: {left}", file=sys.stderr)
+            return _FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

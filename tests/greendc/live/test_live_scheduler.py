@@ -1,0 +1,259 @@
+"""Advice for a live queue: the same decisions as the simulator's, from a snapshot alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator
+from greendc.live import (
+    CapacityChange,
+    FinishedJob,
+    RunningJob,
+    Scheduler,
+    Snapshot,
+    SnapshotError,
+    WaitingJob,
+)
+from greendc.live.restore import restore, snapshot_of
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+
+
+def job(
+    name: str, processors: int, limit: int = 3600, waited: int = 60, user: str | None = None
+) -> WaitingJob:
+    return WaitingJob(name, processors, limit, waited, user)
+
+
+def busy_cluster(seed: int, backfill: str, power: bool) -> ClusterSimulator:
+    """A cluster of 16 processors in the middle of an episode, all of whose jobs run to their limits."""
+    rng = np.random.default_rng(seed)
+    count = 40
+    request = rng.integers(60, 5000, count)
+    jobs = ClusterJobs(
+        submit=np.sort(rng.integers(0, 6000, count)),
+        run=request,
+        request=request,
+        processors=rng.integers(1, 9, count),
+        machine=16,
+        user=rng.integers(-1, 3, count),
+    )
+    options = {}
+    if power:
+        times = np.array([0, 3000, 7000, 9000])
+        options["power"] = CapacitySeries(times, np.array([16, 9, 12, 8]), 1_000_000)
+    config = ClusterConfig(workload=jobs, episode_jobs=count, backfill=backfill, power_start="log", **options)
+    simulator = ClusterSimulator(config)
+    simulator.reset_env(0, np.random.default_rng(0))
+    return simulator
+
+
+def advance(simulator: ClusterSimulator, until: int, rule: str) -> None:
+    while not simulator.state.cluster["over"][0] and simulator.state.cluster["arrived"][0] < until:
+        simulator.take(0, simulator.first(0, rule))
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+def test_a_restored_cluster_goes_on_as_the_one_that_it_was_taken_from(backfill, power):
+    for seed in range(6):
+        simulator = busy_cluster(seed, backfill, power)
+        advance(simulator, 40, "saf")
+        snapshot = snapshot_of(simulator, horizon_hours=24)
+        restored = restore(snapshot, snapshot.waiting, backfill)
+        assert len(snapshot.waiting) > 3
+        start = int(simulator.state.cluster["now"][0])
+        offset = int(restored.simulator.state.cluster["now"][0]) - start
+        simulator.play(0, "saf")
+        restored.simulator.play(0, "saf")
+        theirs = {}
+        for k, name in enumerate(restored.ids):
+            if name:
+                theirs[int(name)] = int(restored.simulator.state.jobs["start"][0, k]) - offset
+        ours = {k: int(simulator.state.jobs["start"][0, k]) for k in theirs}
+        assert theirs == ours
+        assert any(began > start for began in ours.values())
+
+
+@pytest.mark.parametrize("policy", ["wspt", "fcfs", "rollout"])
+def test_what_starts_is_what_the_simulator_starts_at_once(policy):
+    seen = 0
+    for seed in range(4):
+        simulator = busy_cluster(seed, "easy", power=False)
+        for until in (10, 20, 30, 40):
+            advance(simulator, until, "saf")
+            if simulator.state.cluster["over"][0]:
+                break
+            snapshot = snapshot_of(simulator)
+            options = {"horizon": 0} if policy == "rollout" else {}
+            decision = Scheduler(policy, **options).decide(snapshot)
+            used = snapshot.used + sum(j.processors for j in snapshot.waiting if j.id in decision.start)
+            assert used <= snapshot.capacity
+            names = [*decision.start, *(passed.id for passed in decision.passed_over)]
+            assert sorted(names) == sorted(j.id for j in snapshot.waiting)
+            if policy == "rollout":
+                continue
+            now = simulator.state.cluster["now"][0]
+            before = simulator.state.jobs["start"][0].copy()
+            while simulator.state.cluster["now"][0] == now and not simulator.state.cluster["over"][0]:
+                simulator.take(0, simulator.first(0, policy))
+            after = simulator.state.jobs["start"][0]
+            started = np.flatnonzero((after == now) & (before != now))
+            assert sorted(decision.start) == sorted(map(str, started))
+            seen += len(started)
+    assert seen > 5 or policy == "rollout"
+
+
+def test_short_jobs_overtake_one_that_must_wait_and_the_others_say_why():
+    snapshot = Snapshot(
+        processors=8,
+        capacity=8,
+        running=(RunningJob("a", 6, 4000, 400),),
+        waiting=(job("big", 8, waited=900), job("long", 2, 7200), job("short", 2, 600), job("huge", 9)),
+    )
+    decision = Scheduler("fcfs").decide(snapshot)
+    assert decision.start == ("short",)
+    reasons = {passed.id: passed.reason for passed in decision.passed_over}
+    assert reasons["big"] == "needs 8 processors, 0 are free"
+    assert reasons["long"] == "needs 2 processors, 0 are free"
+    assert reasons["huge"] == "needs 9 processors, the cluster has 8"
+    assert decision.valid_seconds == 600
+    alone = dataclasses.replace(snapshot, waiting=snapshot.waiting[:2])
+    reasons = {passed.id: passed.reason for passed in Scheduler("fcfs").decide(alone).passed_over}
+    assert reasons["long"] == "might delay job big, which is next"
+
+
+def test_a_job_that_has_waited_too_long_comes_first():
+    waiting = (job("old", 4, 50_000, 90_000), job("new", 4, 60, 10))
+    snapshot = Snapshot(processors=4, capacity=4, waiting=waiting)
+    assert Scheduler("wspt").decide(snapshot).start == ("new",)
+    assert Scheduler("wspt", oldest_first_hours=24).decide(snapshot).start == ("old",)
+
+
+def test_admission_by_forecast_looks_at_the_power_to_come():
+    snapshot = Snapshot(
+        processors=8,
+        capacity=8,
+        waiting=(job("long", 8, 7200), job("short", 8, 1800)),
+        forecast=(CapacityChange(3600, 4), CapacityChange(7200, 8)),
+        forecast_seconds=90_000,
+    )
+    assert Scheduler("fcfs").decide(snapshot).start == ("long",)
+    by_forecast = Scheduler("fcfs", admission="forecast", backfill="none").decide(snapshot)
+    assert by_forecast.start == ()
+    assert by_forecast.passed_over[0].reason == "power is forecast to fall before its time limit"
+    assert Scheduler("sjf", admission="forecast").decide(snapshot).start == ("short",)
+
+
+def test_power_that_has_fallen_below_what_runs_starts_nothing_and_says_so():
+    snapshot = Snapshot(
+        processors=8, capacity=4, running=(RunningJob("a", 6, 400, 1),), waiting=(job("b", 1),)
+    )
+    decision = Scheduler().decide(snapshot)
+    assert decision.start == () and decision.excess == 2
+    assert decision.passed_over[0].reason == "needs 1 processors, 0 are free"
+
+
+def test_run_times_of_the_past_are_used():
+    past = tuple(FinishedJob(1, 36_000, 30, 5000 + k, 4000, "u") for k in range(50))
+    waiting = (job("quick", 1, 36_000, 60, "u"), job("slow", 1, 9_000, 50, "v"))
+    snapshot = Snapshot(processors=1, capacity=1, waiting=waiting, finished=past)
+    assert Scheduler("sjf").decide(snapshot).start == ("slow",)
+    assert Scheduler("sjf", predicted=True).decide(snapshot).start == ("quick",)
+
+
+def test_a_snapshot_survives_its_json_form_and_the_schema_names_every_field():
+    snapshot = snapshot_of(busy_cluster(1, "easy", power=True))
+    assert Snapshot.from_json(snapshot.to_json()) == snapshot
+    schema = Snapshot.schema()
+    assert set(schema["properties"]) == set(json.loads(snapshot.to_json()))
+    row = schema["properties"]["running"]["items"]
+    assert row["required"] == ["id", "processors", "limit_seconds", "elapsed_seconds"]
+
+
+ROW = {"id": "a", "processors": 1, "limit_seconds": 9}
+LATE = {"after_seconds": 9, "processors": 1}
+
+BROKEN = {
+    "running": (
+        {"running": [{**ROW, "processors": 9, "elapsed_seconds": 1}]},
+        "running='jobs on 9 processors': must be at most 8",
+    ),
+    "elapsed": (
+        {"running": [{**ROW, "elapsed_seconds": 10}]},
+        r"running\[0\].elapsed_seconds=10: must be at most limit_seconds=9 \(job a\)",
+    ),
+    "unit": (
+        {"waiting": [{**ROW, "waited_second": 1}]},
+        r"waiting\[0\].waited_second: unknown field; did you mean 'waited_seconds'",
+    ),
+    "limit": (
+        {"waiting": [{"id": "a", "processors": 1, "waited_seconds": 1}]},
+        r"waiting\[0\].limit_seconds: missing \(job a\)",
+    ),
+    "text": (
+        {"waiting": [{**ROW, "limit_seconds": "1h", "waited_seconds": 1}]},
+        r"waiting\[0\].limit_seconds='1h': must be whole seconds",
+    ),
+    "twice": ({"waiting": [{**ROW, "waited_seconds": 1}] * 2}, r"waiting\[1\].id='a': must be new"),
+    "capacity": ({"capacity": 99}, "capacity=99: must be at most 8"),
+    "order": (
+        {"forecast": [{**LATE, "after_seconds": 0}], "forecast_seconds": 9},
+        r"forecast\[0\].after_seconds=0",
+    ),
+    "beyond": ({"forecast": [LATE], "forecast_seconds": 9}, "below forecast_seconds=9"),
+    "time": ({"time": "yesterday"}, "time='yesterday': must be a time such as"),
+    "bool": ({"capacity": True}, "capacity=True: must be whole processors"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_snapshot_that_is_wrong_is_refused_by_the_name_of_the_field(case):
+    change, message = BROKEN[case]
+    with pytest.raises(SnapshotError, match=message):
+        Snapshot.from_json(json.dumps({"processors": 8, "capacity": 4, **change}))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "[]", "3", '{"processors": 1, "processors": 2, "capacity": 1}', "[" * 10**5]
+)
+def test_other_text_is_no_snapshot(text):
+    with pytest.raises(SnapshotError):
+        Snapshot.from_json(text)
+
+
+def test_a_stale_snapshot_and_a_short_forecast_are_refused():
+    snapshot = Snapshot(processors=1, capacity=1, time=NOW.isoformat())
+    scheduler = Scheduler(stale_seconds=60)
+    assert scheduler.decide(snapshot, NOW + timedelta(seconds=59)).start == ()
+    with pytest.raises(SnapshotError, match="within 60 s of now, not 61 s before"):
+        scheduler.decide(snapshot, NOW + timedelta(seconds=61))
+    short = Snapshot(processors=2, capacity=2, forecast=(CapacityChange(60, 1),), forecast_seconds=3600)
+    with pytest.raises(
+        SnapshotError, match="forecast_seconds=3600: must be at least 86400, horizon_hours=24"
+    ):
+        scheduler.decide(short)
+
+
+def test_settings_come_from_a_file_and_wrong_ones_are_named(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"policy": "sjf", "predicted": true, "backfill": "none"}')
+    scheduler = Scheduler.load(path, backfill="conservative")
+    assert (scheduler.policy, scheduler.backfill, scheduler.options) == (
+        "sjf",
+        "conservative",
+        {"predicted": True},
+    )
+    assert Scheduler.load("fcfs").policy == "fcfs"
+    path.write_text('{"policy": "sjf", "futures": 3}')
+    with pytest.raises(ValueError, match=r"policy.json: futures: no option of policy='sjf'"):
+        Scheduler.load(path)
+    with pytest.raises(ValueError, match="policy='wsp'"):
+        Scheduler.load("wsp")
+    with pytest.raises(ValueError, match="no such file"):
+        Scheduler.load(tmp_path / "absent.json")

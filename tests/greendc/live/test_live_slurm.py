@@ -1,0 +1,214 @@
+"""Slurm as a client: what its answers become, and which commands a decision becomes."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from greendc.live import Scheduler
+from greendc.live.slurm import SlurmError, commands, read_queue, run_command
+from greendc.traces.trace_files import TraceError
+
+NOW = datetime.fromtimestamp(1_795_550_100, timezone.utc)
+CLOCK = 1_795_550_100
+
+
+def job(number: int, state: str = "PENDING", reason: str = "JobHeldUser", cpus: int = 2, **fields):
+    """A job as ``squeue --json`` of Slurm 22.05 prints it, with the fields that are read."""
+    return {
+        "job_id": number,
+        "job_state": state,
+        "state_reason": reason,
+        "cpus": cpus,
+        "time_limit": 10,
+        "submit_time": CLOCK - 300,
+        "start_time": CLOCK - 100 if state == "RUNNING" else 0,
+        "eligible_time": 0,
+        "user_name": "ada",
+        "dependency": "",
+        "array_task_string": "",
+        "partition": "all",
+        **fields,
+    }
+
+
+def node(name: str, cpus: int = 1, used: int = 0, state: str = "idle", flags=(), partitions=("all",)):
+    return {
+        "name": name,
+        "cpus": cpus,
+        "alloc_cpus": used,
+        "state": state,
+        "state_flags": list(flags),
+        "partitions": list(partitions),
+    }
+
+
+def newer(job):
+    """The same job as later versions print it: numbers wrapped, states in a list."""
+    wrapped = {
+        key: {"set": True, "infinite": False, "number": value}
+        for key, value in job.items()
+        if type(value) is int
+    }
+    return {**job, **wrapped, "job_id": job["job_id"], "job_state": [job["job_state"]]}
+
+
+def answers(jobs, nodes, sacct=""):
+    """A runner of commands that answers from what was recorded, and keeps what it was asked."""
+    asked = []
+
+    def run(command):
+        asked.append(list(command))
+        if command[0] == "sinfo":
+            return json.dumps({"meta": {}, "errors": [], "nodes": nodes})
+        if command[0] == "squeue":
+            return json.dumps({"meta": {}, "errors": [], "jobs": jobs})
+        if command[0] == "sacct":
+            return sacct
+        return ""
+
+    return run, asked
+
+
+NODES = [node(f"n{k}", used=int(k < 6)) for k in range(10)]
+RUNNING = job(1, "RUNNING", "None", 6)
+
+
+def test_held_jobs_wait_and_the_others_are_left_to_slurm():
+    jobs = [
+        RUNNING,
+        job(2, cpus=8),
+        job(3),
+        job(4, reason="Dependency"),
+        job(5, array_task_string="1-3"),
+        job(6, dependency="afterok:1(unfulfilled)"),
+        job(7, time_limit=0),
+        job(8, eligible_time=CLOCK + 60),
+        job(9, partition="all,other"),
+        job(10, partition="other"),
+        job(11, state="COMPLETED"),
+    ]
+    queue = read_queue(run=answers(jobs, NODES)[0], now=NOW)
+    snapshot = queue.snapshot
+    assert (snapshot.processors, snapshot.capacity, snapshot.used) == (10, 10, 6)
+    assert [waiting.id for waiting in snapshot.waiting] == ["2", "3"]
+    assert snapshot.waiting[0].waited_seconds == 300 and snapshot.waiting[0].limit_seconds == 600
+    assert snapshot.running[0].elapsed_seconds == 100
+    assert list(queue.left) == ["4", "5", "6", "7", "8", "9"]
+    decision = Scheduler("fcfs").decide(snapshot, NOW)
+    assert commands(decision) == [["scontrol", "release", "3"]]
+
+
+def test_later_versions_say_the_same_in_other_words():
+    jobs = [RUNNING, job(2, cpus=8), job(3), job(7, time_limit=0)]
+    old = read_queue(run=answers(jobs, NODES)[0], now=NOW)
+    endless = {**newer(job(7)), "time_limit": {"set": True, "infinite": True, "number": 0}}
+    jobs = [*map(newer, jobs[:3]), endless]
+    nodes = [{**node, "state": [node["state"].upper()]} for node in NODES]
+    assert read_queue(run=answers(jobs, nodes)[0], now=NOW) == old
+
+
+def test_jobs_that_slurm_may_start_at_any_moment_take_their_room_already():
+    jobs = [
+        RUNNING,
+        job(2, reason="None", cpus=3, priority=1),
+        job(3, reason="Priority", cpus=2, priority=2),
+        job(4, cpus=2),
+    ]
+    snapshot = read_queue(run=answers(jobs, NODES)[0], now=NOW).snapshot
+    assert [(running.id, running.processors) for running in snapshot.running] == [("1", 6), ("3", 2)]
+    assert Scheduler("fcfs").decide(snapshot, NOW).start == ("4",)
+    jobs[1]["priority"] = 3
+    snapshot = read_queue(run=answers(jobs, NODES)[0], now=NOW).snapshot
+    assert Scheduler("fcfs").decide(snapshot, NOW).start == ()
+
+
+def test_nodes_that_are_down_or_draining_have_no_power_for_new_jobs():
+    nodes = [
+        node("a", 4, 4, "allocated"),
+        node("b", 4, 0, "down*"),
+        node("c", 4, 2, "mixed", ["DRAIN"]),
+        node("d", 4, 0, "idle"),
+    ]
+    queue = read_queue(run=answers([RUNNING], nodes)[0], now=NOW)
+    assert (queue.snapshot.processors, queue.snapshot.capacity, queue.snapshot.used) == (16, 10, 6)
+
+
+def test_cpus_that_other_partitions_use_are_busy():
+    nodes = [node("a", 8, 8, "allocated", partitions=("all", "other"))]
+    with pytest.raises(SlurmError, match="partition=None: must be one of all, other"):
+        read_queue(run=answers([RUNNING], nodes)[0], now=NOW)
+    queue = read_queue("all", run=answers([RUNNING], nodes)[0], now=NOW)
+    assert queue.snapshot.used == 8 and "2 CPUs of all run jobs of other partitions" in queue.notes[0]
+
+
+def test_a_job_beyond_its_limit_and_one_without_are_taken_as_they_are():
+    jobs = [job(1, "RUNNING", "None", time_limit=1), job(2, "RUNNING", "None", time_limit=0)]
+    running = read_queue(run=answers(jobs, NODES)[0], now=NOW).snapshot.running
+    assert running[0].limit_seconds == running[0].elapsed_seconds == 100
+    assert running[1].limit_seconds == 2**31
+
+
+def test_a_forecast_of_power_lowers_the_capacity(tmp_path):
+    path = tmp_path / "power.csv"
+    rows = [(-3600, 8), (-60, 7), (1800, 4), (5400, 99)]
+    lines = [f"{(NOW + timedelta(seconds=after)).isoformat()},{size}" for after, size in rows]
+    path.write_text("time,processors\n" + "\n".join(lines) + "\n")
+    snapshot = read_queue(forecast=path, run=answers([RUNNING], NODES)[0], now=NOW).snapshot
+    assert snapshot.capacity == 7
+    assert [(change.after_seconds, change.processors) for change in snapshot.forecast] == [
+        (1800, 4),
+        (5400, 10),
+    ]
+    assert snapshot.forecast_seconds == 9000
+    path.write_text("time,processors\n" + "\n".join(lines[2:]) + "\n")
+    with pytest.raises(TraceError, match="line 2: time must be past"):
+        read_queue(forecast=path, run=answers([RUNNING], NODES)[0], now=NOW)
+    path.write_text("time,processors\n" + lines[0].replace(",8", ",7.5") + "\n")
+    with pytest.raises(TraceError, match="line 2: processors must be whole"):
+        read_queue(forecast=path, run=answers([RUNNING], NODES)[0], now=NOW)
+
+
+def test_history_comes_from_accounting():
+    submit, end = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
+    stamp = "%Y-%m-%dT%H:%M:%S"
+    local = [time.astimezone().strftime(stamp) for time in (submit, end)]
+    lines = [
+        f"7|ada|4|60|3600|{local[0]}|{local[1]}|all",
+        f"8|ada|4|60|10|{local[0]}|Unknown|all",
+        f"9|ada|4|Partition_Limit|10|{local[0]}|{local[1]}|all",
+    ]
+    run, asked = answers([RUNNING], NODES, "\n".join(lines))
+    finished = read_queue(history_days=5, run=run, now=NOW).snapshot.finished
+    assert [(job.processors, job.run_seconds, job.ended_seconds_ago) for job in finished] == [(4, 3600, 3600)]
+    assert "now-5days" in asked[-1]
+    with pytest.raises(SlurmError, match="sacct, line 1: 2 columns instead of 8"):
+        read_queue(history_days=5, run=answers([RUNNING], NODES, "a|b")[0], now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("no JSON", r"sinfo --json: no JSON with 'nodes'"),
+        ('{"jobs": []}', r"sinfo --json: no JSON with 'nodes'"),
+        ('{"nodes": [3]}', r"'nodes' is no list of objects"),
+        ('{"nodes": []}', r"partition=None: must be one of none: no node has one"),
+        ('{"nodes": [{"name": "a", "partitions": ["p"], "cpus": "4"}]}', r"cpus='4': must be a number"),
+        ('{"nodes": [{"name": "a", "partitions": ["p"]}]}', r"cpus=None of a: must be 0 or more"),
+    ],
+)
+def test_another_form_of_an_answer_is_named(answer, message):
+    def run(command):
+        return answer if command[0] == "sinfo" else '{"jobs": []}'
+
+    with pytest.raises(SlurmError, match=message):
+        read_queue(run=run, now=NOW)
+
+
+def test_a_command_that_is_not_there_or_fails_is_named():
+    with pytest.raises(SlurmError, match="no-such-slurm: no such command: is Slurm installed here"):
+        run_command(["no-such-slurm", "--json"])
+    with pytest.raises(SlurmError, match=r"ls /absent: exit code 2: .*absent"):
+        run_command(["ls", "/absent"])

@@ -1,0 +1,152 @@
+"""``greendc slurm``: what is shown, what is run, and a real Slurm under power that rises."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from greendc.live.slurm import SlurmError
+from sb3_greendc.cli.slurm import main
+
+sys.path.append(str(Path(__file__).parents[2] / "greendc" / "live"))
+from slurm_daemons import CONTROLLER, DAEMON, SlurmDaemons
+
+SINFO = {"nodes": [{"name": "a", "partitions": ["all"], "cpus": 4, "alloc_cpus": 0, "state": "idle"}]}
+
+
+def held(number: int, cpus: int) -> dict:
+    return {
+        "job_id": number,
+        "job_state": "PENDING",
+        "state_reason": "JobHeldUser",
+        "cpus": cpus,
+        "time_limit": 10,
+        "submit_time": int(time.time()) - 100,
+        "partition": "all",
+    }
+
+
+class Slurm:
+    """Answers, and keeps what was changed; the command that releases ``broken`` fails."""
+
+    def __init__(self, jobs, broken: str = "") -> None:
+        self.jobs, self.broken, self.changes = jobs, broken, []
+
+    def __call__(self, command):
+        if command[0] in ("sinfo", "squeue"):
+            return json.dumps(SINFO if command[0] == "sinfo" else {"jobs": self.jobs})
+        if command[-1] == self.broken:
+            raise SlurmError("scontrol release: exit code 1: Invalid job id specified")
+        self.changes.append(list(command))
+        return ""
+
+
+JOBS = [held(1, 2), held(2, 1), held(3, 1), held(4, 4)]
+
+
+def test_a_dry_run_shows_the_commands_and_runs_none(capsys):
+    slurm = Slurm(JOBS)
+    assert main(["--policy", "fcfs"], slurm) == 0
+    printed = capsys.readouterr().out
+    assert slurm.changes == []
+    assert [line.strip() for line in printed.splitlines() if "scontrol" in line] == [
+        "scontrol release 1",
+        "scontrol release 2",
+        "scontrol release 3",
+    ]
+    assert "job 4 waits: needs 4 processors, 0 are free" in printed
+
+
+def test_apply_runs_what_the_dry_run_shows():
+    slurm = Slurm(JOBS)
+    assert main(["--policy", "fcfs", "--apply"], slurm) == 0
+    assert slurm.changes == [["scontrol", "release", str(k)] for k in (1, 2, 3)]
+
+
+def test_a_failure_half_way_says_which_commands_took_effect(capsys):
+    slurm = Slurm(JOBS, broken="2")
+    assert main(["--policy", "fcfs", "--apply"], slurm) == 1
+    error = capsys.readouterr().err
+    assert "took effect: scontrol release 1\n" in error and "not tried: scontrol release 3\n" in error
+    assert slurm.changes == [["scontrol", "release", "1"]]
+
+
+def test_without_slurm_there_is_one_line(capsys):
+    def absent(command):
+        raise SlurmError("sinfo: no such command: is Slurm installed here?")
+
+    with pytest.raises(SystemExit) as stop:
+        main([], absent)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.default_row
+@pytest.mark.skipif(
+    not (CONTROLLER and DAEMON and os.geteuid() == 0), reason="needs root and Slurm's daemons"
+)
+def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path):
+    """Six jobs of up to four CPUs on eight nodes, five of which have power at first."""
+    slurm = SlurmDaemons(tmp_path, 8)
+    try:
+        slurm.wait_until_idle()
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\nsleep 2\n")
+        sizes = {}
+        for cpus in (2, 4, 1, 3, 2, 4):
+            command = [
+                "sbatch",
+                "--hold",
+                "--parsable",
+                "-n",
+                str(cpus),
+                "-t",
+                "1",
+                "-o",
+                "/dev/null",
+                str(script),
+            ]
+            sizes[slurm.run(command).strip()] = cpus
+        begin = datetime.now(timezone.utc)
+        rises = begin + timedelta(seconds=10)
+        power = tmp_path / "power.csv"
+        lines = [
+            f"{begin.isoformat()},5",
+            f"{rises.isoformat()},8",
+            f"{(begin + timedelta(days=2)).isoformat()},8",
+        ]
+        power.write_text("time,processors\n" + "\n".join(lines) + "\n")
+        arguments = ["--policy", "fcfs", "--backfill", "none", "--forecast", str(power), "--apply"]
+        released: list[str] = []
+
+        def run(command):
+            if command[:2] == ["scontrol", "release"]:
+                released.append(command[2])
+            return slurm.run(command)
+
+        most_before, done = 0, set()
+        end = time.monotonic() + 90
+        while len(done) < len(sizes) and time.monotonic() < end:
+            assert main(arguments, run) == 0
+            time.sleep(0.5)
+            jobs = json.loads(slurm.run(["squeue", "--json"]))["jobs"]
+            now = datetime.now(timezone.utc)
+            busy = sum(job["cpus"] for job in jobs if job["job_state"] in ("RUNNING", "COMPLETING"))
+            assert busy <= 8
+            if now < rises:
+                assert busy <= 5
+                most_before = max(most_before, busy)
+            alive = {
+                str(job["job_id"]) for job in jobs if job["job_state"] in ("RUNNING", "PENDING", "COMPLETING")
+            }
+            done = set(sizes) - alive
+        assert released == list(sizes)
+        assert done == set(sizes) and most_before >= 3
+    finally:
+        slurm.stop()
