@@ -175,8 +175,9 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     rows = results.table()
     table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
     note = (
-        'Rungs add up from "learner as printed" on. The quick budget trains the learners at SC20\'s point '
-        "alone, for 50,000 of the paper's 2.5 million decisions, and leaves guided rollouts out."
+        'From "learner as printed" on, each rung adds one change to the one before. The quick budget trains '
+        "the learners only at SC20's point, for 50,000 of the paper's 2.5 million decisions. It has no "
+        "guided rollouts."
     )
     return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
 

@@ -163,4 +163,6 @@ def _keys(values: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(values[columns])
 
 
-EXPERIMENT = Experiment("crr-online", "CRR tuned online after heuristics' data (20 units)", items, analyze)
+EXPERIMENT = Experiment(
+    "crr-online", "CRR trained on heuristics' data, then online (20 units)", items, analyze
+)

@@ -51,8 +51,8 @@ ROOM = "bound over the papers' best, %"
 """No policy's margin can be more than that."""
 
 OLDER = (
-    "These results were made before chance, heuristics under the learners' mask and the paper's learner as "
-    "printed stood in this comparison. The command has them now."
+    "This run is older than the rows for chance, for heuristics under the learners' mask and for the learner "
+    "as printed. The command has them now."
 )
 
 
@@ -113,10 +113,10 @@ def _front_page(target: Path, done: Sequence[str], said: dict[str, str]) -> list
 
 
 CLAIMS_SAID = (
-    "Numbers are per cent over the rival unless the line says otherwise; several points are separated by "
-    'semicolons. "As printed" is the paper\'s own learner as the paper describes it; an empty cell was not '
-    "run. The verdict compares our mean with both printed ends. Sentences without a number have no verdict "
-    "here: the remarks on the papers' pages discuss them."
+    "Numbers are per cent over the named baseline unless the line says otherwise. Semicolons separate "
+    'points. "As printed" is the paper\'s own learner as the paper describes it. An empty cell was not run. '
+    "The verdict compares our mean with both printed ends. A statement without a number has no verdict here: "
+    "the paper's page discusses it."
 )
 
 

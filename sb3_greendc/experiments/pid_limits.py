@@ -83,5 +83,8 @@ def trade_off(table: pd.DataFrame, heuristics: pd.DataFrame) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "pid-ppo-limits", "two limits on delay at loads 0.8 and 1.0: held, and at what price", items, analyze
+    "pid-ppo-limits",
+    "two limits on delay at loads of 0.8 and 1.0: are they kept, and at what price",
+    items,
+    analyze,
 )

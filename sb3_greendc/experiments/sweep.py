@@ -166,8 +166,8 @@ def wider_choices(points: Sequence[Point]) -> list[str]:
     wider = {point.series for point in points if set(LONG_QUEUES) <= set(student_choice(point.scenario))}
     seen = f"the first {LONG_QUEUES['ready_pool_size']} jobs"
     return [
-        f"{series}: the distilled policy chooses among {seen}, heuristics among the first ten or "
-        "the whole queue, in whichever they are better. Jobs and power are the same."
+        f"{series}: the distilled policy chooses among {seen}. Heuristics choose among the first ten or "
+        "the whole queue, whichever is better for them. Jobs and power are the same."
         for series in sorted(wider)
     ]
 

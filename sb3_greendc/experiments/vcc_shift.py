@@ -131,9 +131,9 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     means = rows.groupby(["test", "policy"], sort=False)[METRICS].mean().reset_index()
     table = means.rename(columns={"test": "series"})
     notes = [
-        f"Carbon is compared with that of {REFERENCE}; the objective, carbon and overdue work together, with "
-        "that of the best plan. Less is better.",
-        f"The page's rules (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
+        f"Carbon is compared with that of {REFERENCE}, the objective (carbon plus overdue work) with that of "
+        "the best plan. Less is better.",
+        f"The rules of SustainGym's page (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
     ]
     return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 

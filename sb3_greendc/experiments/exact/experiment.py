@@ -150,11 +150,11 @@ def notes(table: pd.DataFrame) -> list[str]:
         )
         checks.append(f"{series}: {pairs}")
     return [
-        "Rows without episodes are computed, not played. Of the others the share is 100 % less the mean of "
-        "what each action of an episode loses against the best one, which is known exactly. Of random choice "
-        "under the usual rules, of divisible jobs and of the clairvoyant bound it is the value over what the "
-        "optimum earned in the same episodes.",
-        f"{NO_CLOCK} plays at every step as the optimum does at the first: networks do not see the time.",
+        "Rows without episodes are computed, not played. For the other rows, the share is 100 % less the "
+        "mean loss of the actions against the best action, whose value is known from the solution. For "
+        "random choice under the usual rules, divisible jobs and the clairvoyant bound, it is the value over "
+        "what the optimum earned in the same episodes.",
+        f'"{NO_CLOCK}" plays at every step as the optimum does at the first. Networks do not see the time.',
         "As a check: " + "; ".join(checks) + ".",
     ]
 

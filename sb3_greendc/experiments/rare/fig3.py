@@ -30,10 +30,10 @@ DAYS = slice(24 * 160, 24 * 163)
 """10 to 12 June."""
 
 NOTES = (
-    'The battery follows the site\'s own rule under a draw of 240 kW; "with the battery" is what it could '
-    "give on top of sun and wind.",
-    "Three generated years are averaged. The generator is calibrated on measured weather of the same plains; "
-    "with the printed capacities that weather does not give the printed shares either.",
+    'The battery follows the site\'s own rule under a draw of 240 kW. "With the battery" adds what it could '
+    "give to sun and wind.",
+    "Three generated years are averaged. The generator is calibrated on measured weather of the same plains. "
+    "With the printed capacities, that weather does not give the printed shares either.",
 )
 
 

@@ -1,4 +1,4 @@
-"""RARE's experiment on mixed data: one learner from the data of four heuristics (50 units)."""
+"""RARE's experiment on mixed data: one learner on the data of four heuristics (50 units)."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     return Analysis({**tables, "results": table}, {"figure": figure})
 
 
-EXPERIMENT = Experiment("rare-mixed", "one learner from the data of four heuristics", items, analyze)
+EXPERIMENT = Experiment("rare-mixed", "one learner on the data of four heuristics", items, analyze)

@@ -73,14 +73,14 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     means = rows.groupby([*keys, "policy", "seed"], sort=False).mean(numeric_only=True)
     notes = [
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
-        f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]}, and judged on those of seed {REPORTED}, the "
+        f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]} and tested on those of seed {REPORTED}, the "
         "printed ones. Sequences of a trace overlap.",
-        f"{PREDICTED.capitalize()}: the waiting jobs alone, run times expected from the users' jobs so far. "
-        f"The difference is that between {ROLLOUT} and the chosen rule.",
-        "Rules and rollouts see the whole queue, the printed learned policy 128 jobs; it was trained on the "
-        "trace that it is judged on. Rollouts repeat parts of the trace, before and in the sequence, whose "
-        "jobs have arrived.",
-        "The printed WFP3 and UNICEP take the wait to be -1 less the time of submission, by mistake.",
+        f"{PREDICTED.capitalize()}: only the waiting jobs, with run times predicted from the users' earlier "
+        f"jobs. The difference is that of {ROLLOUT} less that of the chosen rule.",
+        "Rules and rollouts see the whole queue. The printed learned policy sees 128 jobs and was trained on "
+        "the trace on which it is tested. Rollouts repeat parts of the trace, before and in the sequence, "
+        "whose jobs have arrived.",
+        "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
     found = {"comparison": comparison, "table": table, "results": means.drop(columns="start").reset_index()}
     return Analysis(found, {"figure": _figure(comparison)}, notes)

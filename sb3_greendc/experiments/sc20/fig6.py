@@ -16,8 +16,8 @@ FULL_SEEDS = 5
 _CHOICES = LONG_QUEUES["ready_pool_size"]
 NOTES = (
     f"A2C with our mask and the distilled policy choose among the first {_CHOICES} jobs, A2C as printed "
-    "among the first ten, the paper's heuristics among the first ten or the whole queue, in "
-    "whichever they are better. Jobs and power are the same.",
+    "among the first ten. The paper's heuristics choose among the first ten or the whole queue, whichever is "
+    "better for them. Jobs and power are the same.",
     "Heuristics that suspend jobs choose among as many as the distilled policy.",
 )
 
