@@ -35,6 +35,7 @@ from sb3_greendc.cli.train import main as train
 from sb3_greendc.core import yaml
 from sb3_greendc.runs import checkpoints
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.normalizers import normalizer_to_json
 from sb3_greendc.runs.training import prepare
 
 DIED = 137
@@ -139,7 +140,7 @@ def content_of(out: Path) -> dict[str, str]:
     variables = saved.model._get_torch_save_params()[1]
     visit("variables", {name: getattr(saved.model, name) for name in variables})
     if saved.normalizer is not None:
-        visit("normalizer", [saved.normalizer.obs_rms.mean, saved.normalizer.obs_rms.var])  # type: ignore[union-attr]
+        visit("normalizer", normalizer_to_json(saved.normalizer))
     text = (out / "progress.csv").read_text()
     log = pd.read_csv(out / "progress.csv") if text else pd.DataFrame()
     found["log"] = log.drop(columns=CLOCKS, errors="ignore").to_csv(index=False)

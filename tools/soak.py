@@ -4,8 +4,8 @@
 ``--out`` as it goes. A case is one simulator (a preset, or a configuration with every option drawn at random)
 played for some episodes with random actions; its seed alone fixes everything in it. What a step told is
 checked after every step, the tables of jobs of a few environments at resets, at ends and in a sample of the
-steps. Batches are large, since a check of a batch takes about as long as one of an environment. The first law that is broken ends the run: the message names the case, and ``--first SEED --cases 1`` plays it
-again.
+steps. Batches are large, since a check of a batch takes about as long as one of an environment. The first law
+that is broken ends the run: the message names the case, and ``--first SEED --cases 1`` plays it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Invariants of the cluster in event time, checked from outside: jobs, processors, work, power, rewards.
 
-Times and processors are whole numbers, so most sums must agree exactly. What the kernel adds up event by event
-is taken here from the series and from the tables of jobs.
+Times and processors are whole numbers, so most sums must agree exactly. What the kernel adds up by
+events is taken here from the series and from the tables of jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from soak_pool import close, require
 
 from greendc.cluster import layout as at
 from greendc.cluster.simulator import ClusterSimulator
-from greendc.records import Records
+from greendc.records import Floats, Records
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -39,7 +39,7 @@ class ClusterWatch:
         self._before = {name: np.zeros(n) for name in ACCOUNTS}
         self._now, self._begin = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self._rewards, self._costs, self._base = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._lost, self._history = np.zeros(n), np.zeros(simulator.state.users.shape, np.int64)
+        self._lost, self._history = np.zeros(n), np.zeros_like(simulator.state.users["jobs"])
         self._lengths = np.diff(np.r_[simulator.world.power_times, self.settings["power_period"]])
 
     # --- what a step has done, in every environment ------------------------------------------------
@@ -120,10 +120,10 @@ class ClusterWatch:
         found: Ints = time // period * sums[-1] + within
         return found
 
-    def _earned(self, cluster: NDArray[np.void]) -> NDArray[np.float64]:
+    def _earned(self, cluster: Records) -> Floats:
         """Return the sum of which rewards are differences."""
         settings = self.settings
-        earned: dict[int, NDArray[np.float64]] = {
+        earned: dict[int, Floats] = {
             at.REWARD_SLOWDOWN: -cluster["slowdown"] / settings["jobs"],
             at.REWARD_WAIT: -cluster["delay"] / (3600.0 * settings["jobs"]),
             at.REWARD_CARBON: -cluster["carbon"],
@@ -131,7 +131,7 @@ class ClusterWatch:
         }
         return earned[int(settings["reward"])]
 
-    def _emissions(self, cluster: NDArray[np.void]) -> None:
+    def _emissions(self, cluster: Records) -> None:
         """Check that emissions lie between those of the cleanest and of the dirtiest energy."""
         settings, intensity = self.settings, self.world.carbon
         idle = cluster["powered"] - cluster["busy"] + cluster["excess"]

@@ -35,8 +35,8 @@ _UNFINISHED = (
 )
 _PIECE = 1 << 20
 _PATIENCE, _PAUSE = 10.0, 0.02
-"""Seconds for which a lock is waited for whose owner is dead: a process that it was starting, ``git`` say, holds
-a copy of it until it runs its own program."""
+"""Seconds for which the lock of a dead owner is waited for: a process that it was starting, ``git`` say, has a
+copy of it until it runs its own program."""
 
 
 class FolderInUseError(ValueError):

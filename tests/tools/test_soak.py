@@ -135,7 +135,7 @@ def test_a_broken_datacenter_is_found_out(name: str) -> None:
 
 
 SUSPENDS, REPLAYS, KILLS = 1, 3, 13
-"""Seeds of clusters: green power with suspensions, RLScheduler's profile, jobs that are killed and requeued."""
+"""Seeds of clusters: green power with suspensions, RLScheduler's profile, jobs killed and requeued."""
 
 
 def cluster_queue_forgets(cluster: Any) -> None:
