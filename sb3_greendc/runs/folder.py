@@ -35,7 +35,7 @@ _UNFINISHED = (
 )
 _PIECE = 1 << 20
 _PATIENCE, _PAUSE = 10.0, 0.02
-"""Seconds for which the lock of a dead owner is waited for: a process that it was starting, ``git`` say, has a
+"""Seconds for which the lock of a dead owner is waited for: a process that it was starting (``git``) has a
 copy of it until it runs its own program."""
 
 
