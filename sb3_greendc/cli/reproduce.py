@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
@@ -188,7 +189,7 @@ def _my_site(options: argparse.Namespace) -> int:
         items = experiment.items(budget)
         make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
     for name, fact in site.facts.items():
-        console.print(f"{name}: {fact}")
+        console.print(f"{name}: {fact}", markup=False)
     store = Store(options.out / TASKS)
     failed = _run(items, store, options, console)
     if failed is not None:
@@ -198,7 +199,8 @@ def _my_site(options: argparse.Namespace) -> int:
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.distillation if isinstance(best, Evaluation) else best
     command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
-    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
+    report = my_site.write_report(site, analysis, folder, store.folder(model), command)
+    console.print(f"wrote {report}", markup=False)
     return 0
 
 
@@ -222,15 +224,15 @@ def _show(experiment: Experiment, budget: Budget, store: Store, folder: Path, co
             _table(margins(analysis.tables["comparison"]), f"{experiment.name}: {experiment.title}")
         )
     for note in analysis.notes:
-        console.print(f"- {note}")
-    console.print(f"wrote {folder}")
+        console.print(f"- {note}", markup=False)
+    console.print(f"wrote {folder}", markup=False)
     return analysis
 
 
 def _table(frame: pd.DataFrame, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for column in frame.columns:
-        table.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left")
+        table.add_column(escape(str(column)), justify="right" if frame[column].dtype.kind in "fi" else "left")
     for row in frame.itertuples(index=False):
         table.add_row(*(_cell(value) for value in row))
     return table
@@ -239,7 +241,7 @@ def _table(frame: pd.DataFrame, title: str) -> Table:
 def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 def was_run(folder: Path) -> str:

@@ -137,7 +137,7 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
     spaces = (policy.observation_space, policy.action_space)
     observation, _ = policy.make_env().reset(seed=0)
     logits = policy.logits(observation)
-    refused = 0
+    refusals = []
     for key, tensor in tensors.items():
         for form in FORMS.values():
             changed = form(tensor)
@@ -149,8 +149,8 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
             try:
                 other = ShippedPolicy(policy.release, policy.env_id, *spaces, others)
             except ValueError as error:
-                assert str(error).startswith("not the tensors of this network"), key
-                refused += 1
+                refusals.append(str(error))
             else:  # of the critic
                 np.testing.assert_array_equal(other.logits(observation), logits, err_msg=key)
-    assert refused > 30
+    assert len(refusals) > 30
+    assert {text.partition(":")[0] for text in refusals} == {"not the tensors of this network"}
