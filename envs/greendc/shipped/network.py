@@ -20,6 +20,7 @@ Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]
 
 _NORM_EPSILON = np.float32(1e-5)
+_PARTS = ("weight", "bias")
 _NOT_VECTORS = ("resources", "jobs", "action_mask")
 
 
@@ -37,6 +38,11 @@ class PerceptronNetwork:
         while f"mlp_extractor.policy_net.{k}.weight" in tensors:
             self.layers.append(_linear(tensors, f"mlp_extractor.policy_net.{k}"))
             k += 2  # an activation stands between
+        known = {
+            f"mlp_extractor.policy_net.{2 * k}.{part}" for k in range(len(self.layers)) for part in _PARTS
+        }
+        others = {key for key in tensors if key.startswith("mlp_extractor.policy_net.")} - known
+        _require(not others, f"{min(others, default='')} belongs to no layer")
         self.output = _linear(tensors, "action_net")
         _require(len(self.output[1]) == n_outputs, f"action_net has {len(self.output[1])} outputs")
 

@@ -152,5 +152,5 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
                 refusals.append(str(error))
             else:  # of the critic
                 np.testing.assert_array_equal(other.logits(observation), logits, err_msg=key)
-    assert len(refusals) > 30
+    assert len(refusals) >= 20
     assert {text.partition(":")[0] for text in refusals} == {"not the tensors of this network"}
