@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-all lint bench docs rooms dist fuzz soak mutants crashes clean
+.PHONY: venv demo test test-all lint bench docs rooms dist fuzz bounds soak mutants crashes clean
 
 venv: $(VENV)/.installed
 
@@ -42,13 +42,19 @@ dist: venv
 fuzz: venv
 	$(BIN)/python tools/fuzz_readers.py --count $(or $(COUNT),10000) --out runs/fuzz
 
-# Ten million random steps of both families, with laws of conservation checked (a minute or two).
+# Ten million random steps of every family, with laws of conservation checked (a minute or two).
 soak: venv
 	$(BIN)/python tools/soak.py --steps $(or $(STEPS),10000000) --first $(or $(SEED),0) --out runs/soak
 
-# Named mutations of the source, each of which some test must notice (up to an hour).
+# Random calls in random order on every family, right ones and wrong ones, with every index checked.
+bounds: venv
+	NUMBA_BOUNDSCHECK=1 GREENDC_FUZZ_CALLS=$(or $(CALLS),10000) GREENDC_FUZZ_SEED=$(or $(SEED),0) $(BIN)/python \
+	  -m pytest -s -k random_calls $(foreach family,pool vcc cluster,tests/greendc/*/test_$(family)_calls.py)
+
+# Named mutations of the source, each of which some test must notice (up to an hour). Those that runs/mutants has
+# as killed, with the same source and tests, are left out: a run that was cut off goes on.
 mutants: venv
-	$(BIN)/python tools/mutants.py --out runs/mutants
+	$(BIN)/python tools/mutants.py --rest --out runs/mutants
 
 # Trainings killed at random instants and at every change of their folder, resumed, compared bit for bit.
 crashes: venv

@@ -1,10 +1,11 @@
 """Kill trainings, resume them, and compare with trainings that nobody killed, to the last bit.
 
-Two ways to die. ``instants``: ``SIGKILL`` after a random time, in rollouts, updates and writes alike; a
+Three ways to die. ``instants``: ``SIGKILL`` after a random time, in rollouts, updates and writes alike; a
 training is killed and resumed until it ends, a few times or many. ``changes``: right before one of its calls
-of ``os.replace``, ``os.unlink`` or ``os.rmdir``, each one in turn. Every training must end as the one that
-was left alone: weights, optimizers, normalizer, log. ``--count`` kills in all; a line of JSON tells how many
-there were of each kind and what differed. The exit code is 1 if anything did.
+of ``os.fsync``, ``os.replace``, ``os.unlink`` or ``os.rmdir``, each one in turn. ``pairs``: at one of these
+calls, and the resumed training at another. Every training must end as the one that was left alone: weights,
+optimizers, normalizer, log, and nothing half written beside them. ``--count`` kills in all; a line of JSON
+tells how many there were of each kind and what differed. The exit code is 1 if anything did.
 
 Processes are forks of this one, which has loaded everything and learned nothing: a kill takes seconds.
 """
@@ -34,6 +35,7 @@ from sb3_greendc.cli.train import main as train
 from sb3_greendc.core import yaml
 from sb3_greendc.runs import checkpoints
 from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.normalizers import normalizer_to_json
 from sb3_greendc.runs.training import prepare
 
 DIED = 137
@@ -41,6 +43,7 @@ SMALL = "policy_kwargs={net_arch: [8]}"
 ON = ["n_steps=16", "batch_size=32", "n_epochs=1", SMALL]
 OFF = ["learning_starts=20", "batch_size=16", "buffer_size=2000", "train_freq=2", SMALL]
 CLOCKS = ["time/fps", "time/time_elapsed"]
+KINDS = ("instants", "changes", "pairs")
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def dying_at(point: int, work: Callable[[], int]) -> Callable[[], int]:
 
             return wrapper
 
-        for name in ("replace", "unlink", "rmdir"):
+        for name in ("fsync", "replace", "unlink", "rmdir"):
             setattr(os, name, counted(getattr(os, name)))
         return work()
 
@@ -137,7 +140,7 @@ def content_of(out: Path) -> dict[str, str]:
     variables = saved.model._get_torch_save_params()[1]
     visit("variables", {name: getattr(saved.model, name) for name in variables})
     if saved.normalizer is not None:
-        visit("normalizer", [saved.normalizer.obs_rms.mean, saved.normalizer.obs_rms.var])  # type: ignore[union-attr]
+        visit("normalizer", normalizer_to_json(saved.normalizer))
     text = (out / "progress.csv").read_text()
     log = pd.read_csv(out / "progress.csv") if text else pd.DataFrame()
     found["log"] = log.drop(columns=CLOCKS, errors="ignore").to_csv(index=False)
@@ -153,8 +156,8 @@ class Campaign:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self.case, self.folder = case, folder
-        self.kills = {"instants": 0, "changes": 0}
-        self.runs = 0
+        self.kills = dict.fromkeys(KINDS, 0)
+        self.runs, self.points = 0, 0
         self.failures: list[str] = []
         self._said = folder / "said"
         folder.mkdir(parents=True)
@@ -195,13 +198,28 @@ class Campaign:
         """Kill a training at one of its changes, resume it; return whether it has that many."""
         out = self.folder / "run"
         code = wait_for(in_child(dying_at(point, self.case.command(out)), self._said))
+        if code != DIED:
+            self._judge(out, code, "no change")
+            return False
+        self.kills["changes"] += 1
+        self.points = max(self.points, point + 1)
+        code = wait_for(in_child(self.case.command(out, "--resume"), self._said))
+        self._judge(out, code, f"change {point}")
+        return True
+
+    def at_pair(self, random_points: random.Random) -> None:
+        """Kill a training at one of its changes, and again when it is resumed, mostly soon after."""
+        out = self.folder / "run"
+        first = random_points.randrange(self.points)
+        second = min(random_points.randrange(self.points), random_points.randrange(self.points))
+        code = wait_for(in_child(dying_at(first, self.case.command(out)), self._said))
         if code == DIED:
-            self.kills["changes"] += 1
+            self.kills["pairs"] += 1
+            code = wait_for(in_child(dying_at(second, self.case.command(out, "--resume")), self._said))
+        if code == DIED:
+            self.kills["pairs"] += 1
             code = wait_for(in_child(self.case.command(out, "--resume"), self._said))
-            self._judge(out, code, f"change {point}")
-            return True
-        self._judge(out, code, "no change")
-        return False
+        self._judge(out, code, f"changes {first} and {second}")
 
     def _judge(self, out: Path, code: int, what: str) -> None:
         self.runs += 1
@@ -246,6 +264,8 @@ def main() -> int:
                     campaign.at_instants(random_times)
                     if points[i] >= 0:
                         points[i] = points[i] + 1 if campaign.at_change(points[i]) else -1
+                    else:
+                        campaign.at_pair(random_times)
                     if enough():
                         break
         except KeyboardInterrupt:
@@ -254,7 +274,7 @@ def main() -> int:
         for failure in campaign.failures:
             print(failure, file=sys.stderr)
     result = {
-        "kills": {kind: sum(one.kills[kind] for one in campaigns) for kind in ("instants", "changes")},
+        "kills": {kind: sum(one.kills[kind] for one in campaigns) for kind in KINDS},
         "trainings": sum(one.runs for one in campaigns),
         "by_case": {one.case.algorithm: one.kills for one in campaigns},
         "failures": sum(len(one.failures) for one in campaigns),

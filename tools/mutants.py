@@ -2,8 +2,10 @@
 
 ``python tools/mutants.py`` applies the mutations of ``mutants_list.py`` one at a time to a copy of the tree
 and runs the tests that ought to notice each. Every mutation is killed (a test fails) or survives (all pass):
-the tool prints a line for each, writes ``mutants.csv`` into ``--out``, and returns 1 if one survives. Before
-any mutation, the same tests must pass on the copy as it is. Names given as arguments run only these.
+the tool prints a line for each, writes it into ``mutants.csv`` in ``--out``, and returns 1 if one survives.
+Before its first mutation, a group of tests must pass on the copy as it is. Names given as arguments run only
+these; ``--rest`` leaves out what the table has as killed with the same source and tests, so that a run that
+was cut off goes on, and a change costs only what it touches.
 
 A process is forked for each run from one that has imported the libraries already, so it needs a system that
 can fork. Compiled code is cached in the copy; a mutation of the simulators compiles into a folder of its own.
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import fnmatch
+import hashlib
 import importlib
 import json
 import os
@@ -21,8 +24,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +41,7 @@ LIBRARIES = (
     *("stable_baselines3", "sb3_contrib", "imitation.algorithms.bc", "optuna", "cloudpickle"),
 )
 """Imported once, before anything is forked."""
+COLUMNS = ("mutation", "file", "outcome", "noticed_by", "seconds", "source")
 LIMIT = 900.0
 """Seconds after which a run is ended; a mutation that makes tests go on for ever is noticed so."""
 
@@ -233,50 +238,89 @@ def try_mutation(mutation: Mutation, tree: Path) -> Outcome:
             file.write_text(kept, encoding="utf-8")
 
 
-def run(mutations: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, Outcome]:
-    """Run every mutation, each line printed as it is known.
+def digest(mutation: Mutation, root: Path) -> str:
+    """Return what changes with the mutated source, or with a file of the tests that ought to notice."""
+    files = sorted({test.partition("::")[0] for test in mutation.tests})
+    content = [mutation.mutated(root).encode(), *((root / file).read_bytes() for file in files)]
+    return hashlib.sha256(b"".join(content)).hexdigest()[:12]
+
+
+def run(mutations: Sequence[Mutation], folder: Path, jobs: int, table: Path) -> dict[str, Outcome]:
+    """Run every mutation, each line printed and written as it is known.
 
     :param mutations: to run
     :param folder: where the copies are made
     :param jobs: how many run at once
+    :param table: file to which lines are written, in place of those of the same mutations
     :raises MutationError: if a mutation does not fit, or tests fail before any mutation
     """
     for mutation in mutations:
         mutation.check(ROOT)
+    digests = {mutation.name: digest(mutation, ROOT) for mutation in mutations}
     tree = copy_tree(folder / "tree0")
-    tests = sorted({test for mutation in mutations for test in mutation.tests})
-    before = run_tests(tree, tests, limit=4 * LIMIT)
-    if before.outcome != "survived":
-        raise MutationError(f"the tests do not pass before any mutation: {before.noticed_by}")
-    print(f"{len(tests)} groups of tests pass as it is ({before.seconds:.0f} s)", flush=True)
     trees: SimpleQueue[Path] = SimpleQueue()
-    for job in range(jobs):  # with the compiled code of the first
+    for job in range(jobs):
         trees.put(shutil.copytree(tree, folder / f"tree{job}", symlinks=True) if job else tree)
     outcomes: dict[str, Outcome] = {}
+    passed: set[tuple[str, ...]] = set()
+    writing = threading.Lock()
 
     def one(mutation: Mutation) -> None:
         mine = trees.get()
-        outcome = try_mutation(mutation, mine)
-        trees.put(mine)
+        try:
+            if mutation.tests not in passed:
+                before = run_tests(mine, mutation.tests, limit=4 * LIMIT)
+                if before.outcome != "survived":
+                    reason = f"the tests do not pass before any mutation: {before.noticed_by}"
+                    raise MutationError(reason)
+                passed.add(mutation.tests)
+            outcome = try_mutation(mutation, mine)
+        finally:
+            trees.put(mine)
         outcomes[mutation.name] = outcome
         line = f"{outcome.outcome:9}{mutation.name} ({outcome.seconds:.0f} s) {outcome.noticed_by}"
-        print(line, flush=True)
+        with writing:
+            print(line, flush=True)
+            write_row(table, mutation, outcome, digests[mutation.name])
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, mutations))
+        futures = [pool.submit(one, mutation) for mutation in mutations]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return {mutation.name: outcomes[mutation.name] for mutation in mutations}
 
 
-def write_table(path: Path, mutations: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> None:
-    """Write a line of CSV for each mutation."""
+def read_table(path: Path) -> dict[str, dict[str, str]]:
+    """Return the lines of a table by the name of the mutation; none where there is no table."""
+    if not path.is_file():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["mutation"]: row for row in csv.DictReader(file)}
+
+
+def write_row(path: Path, mutation: Mutation, outcome: Outcome, source: str) -> None:
+    """Write the line of a mutation into a table, in place of an older one."""
+    rows = read_table(path)
+    values = (
+        mutation.name,
+        mutation.path,
+        outcome.outcome,
+        outcome.noticed_by,
+        f"{outcome.seconds:.1f}",
+        source,
+    )
+    rows[mutation.name] = dict(zip(COLUMNS, values, strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["mutation", "file", "outcome", "noticed_by", "seconds"])
-        for mutation in mutations:
-            one = outcomes[mutation.name]
-            row = [mutation.name, mutation.path, one.outcome, one.noticed_by, f"{one.seconds:.1f}"]
-            table.writerow(row)
+    part = path.with_suffix(".part")
+    with part.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COLUMNS)
+        table.writeheader()
+        table.writerows(rows.values())
+    part.replace(path)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -289,6 +333,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="that run at once (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs/mutants"), help="folder of mutants.csv")
+    parser.add_argument(
+        "--rest", action="store_true", help="leave out what mutants.csv has as killed, of the same source"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and end")
     options = parser.parse_args(argv)
     chosen = [
@@ -301,6 +348,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(mutation.name for mutation in chosen))
         return 0
+    table = options.out / "mutants.csv"
+    if options.rest:
+        known = read_table(table)
+        chosen = [mutation for mutation in chosen if not _is_killed(mutation, known)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in LIBRARIES:
         try:
@@ -308,12 +359,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ImportError:  # an optional one; tests that need it say so
             print(f"without {name}")
     with tempfile.TemporaryDirectory() as folder:
-        outcomes = run(chosen, Path(folder), options.jobs)
-    write_table(options.out / "mutants.csv", chosen, outcomes)
+        outcomes = run(chosen, Path(folder), options.jobs, table)
     kinds = [outcome.outcome for outcome in outcomes.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("killed", "survived", "invalid"))
-    print(f"{len(kinds)} mutations: {counts}; the table is in {options.out / 'mutants.csv'}")
+    print(f"{len(kinds)} mutations: {counts}; the table is in {table}")
     return int(kinds.count("killed") != len(kinds))
+
+
+def _is_killed(mutation: Mutation, known: dict[str, dict[str, str]]) -> bool:
+    row = known.get(mutation.name, {})
+    mutation.check(ROOT)
+    return row.get("outcome") == "killed" and row.get("source") == digest(mutation, ROOT)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ too; ``tests/tools/test_mutants.py`` says which one is not found any more.
 from __future__ import annotations
 
 from mutants import Mutation
+from mutants_cluster import CLUSTER
 from mutants_off_policy import OFF_POLICY
 from mutants_on_policy import ON_POLICY
 from mutants_runs import RUNS
 from mutants_simulators import SIMULATORS
 
-MUTATIONS: tuple[Mutation, ...] = (*OFF_POLICY, *ON_POLICY, *RUNS, *SIMULATORS)
+MUTATIONS: tuple[Mutation, ...] = (*OFF_POLICY, *ON_POLICY, *RUNS, *SIMULATORS, *CLUSTER)

@@ -4,7 +4,62 @@ from __future__ import annotations
 
 from mutants import Mutation, mutations
 
+_GRAPHS = ("tests/sb3_greendc/runs/test_object_graphs.py",)
+
 RUNS: tuple[Mutation, ...] = (
+    *mutations(
+        "sb3_greendc/runs/graph_decoder.py",
+        _GRAPHS,
+        (
+            "graph-classes-of-any-name",
+            "cls = self._classes.get(key) or self._find_class(key)",
+            'cls = self._classes.get(key) or __import__("pydoc").locate(key.replace(":", "."))',
+        ),
+        (
+            "graph-functions-of-any-name",
+            "fresh = self._fixed.get(key)",
+            'fresh = self._fixed.get(key) or __import__("pydoc").locate(key.replace(":", "."))',
+        ),
+        ("graph-fixed-values-of-any-name", "if content[0] not in self._fixed:", "if not content[0]:"),
+        ("graph-objects-in-arrays", "if dtype.hasobject:", "if dtype.names:"),
+        ("graph-simulators-of-any-shape", "if there.get(place) != here.get(place):", "if place is None:"),
+        ("graph-shared-by-mistake", "if id(fresh) in self._used:", "if fresh is self:"),
+        ("graph-attributes-stay", "object.__delattr__(fresh, name)", "object.__getattribute__(fresh, name)"),
+    ),
+    *mutations(
+        "sb3_greendc/runs/object_graphs.py",
+        _GRAPHS,
+        (
+            "graph-what-has-more-than-attributes-is-kept",
+            "object.__reduce_ex__(value, 2)",
+            "object.__sizeof__(value)",
+        ),
+        (
+            "graph-rows-that-were-written-are-left-out",
+            "if not array[used:].any():",
+            "if array.size:",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/checkpoints.py",
+        ("tests/sb3_greendc/runs/test_checkpoints.py::TestFolder",),
+        ("resume-leftovers-stay", "            if path in paths[:KEPT]:\n", "            if path is None:\n"),
+        (
+            "resume-removes-what-it-has-read",
+            "            if path in paths[:KEPT]:\n",
+            "            if path:\n",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/runs/folder.py",
+        ("tests/sb3_greendc/runs/test_folder.py::TestLock",),
+        ("lock-of-the-dead-is-refused", "time.monotonic() > deadline or not", "time.monotonic() > 0 or not"),
+        (
+            "lock-of-the-living-is-waited-for",
+            "not ownership.is_dead(_read_owner(descriptor))",
+            "_read_owner(descriptor) is None",
+        ),
+    ),
     *mutations(
         "sb3_greendc/runs/training.py",
         ("tests/sb3_greendc/cli/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",),

@@ -1,11 +1,11 @@
-"""Random steps over presets and random configurations of both families, with laws checked from outside.
+"""Random steps over presets and random configurations of every family, with laws checked from outside.
 
 ``python tools/soak.py --steps 10000000`` plays so many steps and writes its count to ``soak.json`` in
 ``--out`` as it goes. A case is one simulator (a preset, or a configuration with every option drawn at random)
 played for some episodes with random actions; its seed alone fixes everything in it. What a step told is
-checked after every step, the tables of jobs at every reset, at every end and in a sample of the steps. The
-first law that is broken ends the run: the message names the case, and ``--first SEED --cases 1`` plays it
-again.
+checked after every step, the tables of jobs of a few environments at resets, at ends and in a sample of the
+steps. Batches are large, since a check of a batch takes about as long as one of an environment. The first law
+that is broken ends the run: the message names the case, and ``--first SEED --cases 1`` plays it again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from soak_cluster import ClusterWatch
 from soak_pool import BrokenLawError, PoolWatch
 from soak_vcc import VCCWatch
 
 import greendc
+from greendc.cluster.presets import presets as cluster_presets
+from greendc.cluster.simulator import ClusterSimulator
 from greendc.resource_pool.presets import presets as pool_presets
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.simulator import Simulator
@@ -33,15 +36,18 @@ from greendc.vcc import VCCSimulator
 from greendc.vcc.presets import presets as vcc_presets
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "greendc"
-sys.path[:0] = [str(TESTS / "resource_pool"), str(TESTS / "vcc")]
+sys.path[:0] = [str(TESTS / name) for name in ("resource_pool", "vcc", "cluster")]
 
+import cluster_cases  # noqa: E402
 import pool_cases  # noqa: E402
 import vcc_cases  # noqa: E402
 
-FAMILIES = ("pool", "vcc")
+FAMILIES = ("pool", "vcc", "cluster")
+PRESETS = {"pool": pool_presets, "vcc": vcc_presets, "cluster": cluster_presets}
 LOOK_EVERY = 24
 """Steps between two looks at the tables of jobs, of a few environments in turn."""
 LOOKS = 4
+"""Environments looked at, and at most of those that end or begin in one step."""
 
 Fault = Callable[[Any], None]
 """Breaks something in a simulator after each step, for tests of this check."""
@@ -50,27 +56,24 @@ Fault = Callable[[Any], None]
 def make_case(family: str, seed: int, num_envs: int | None = None) -> tuple[str, Simulator]:
     """Return a name and a simulator: in half of the cases of a preset, else of a random configuration.
 
-    :param family: ``"pool"`` or ``"vcc"``
+    :param family: one of :data:`FAMILIES`
     :param seed: of the case
     :param num_envs: size of the batch, default: by the case
     """
     rng = np.random.default_rng([seed, FAMILIES.index(family)])
     if rng.random() < 0.5:
-        names = pool_presets() if family == "pool" else vcc_presets()
-        name = str(rng.choice(list(names)))
-        large = "300" in name or "100" in name
-        options: dict[str, Any] = {}
-        if family == "pool":
-            options = {"offered_load": float(rng.uniform(0.2, 1.4)), "episode_steps": 300}
-        elif rng.random() < 0.5:
-            options = {"split": str(rng.choice(["train", "validation", "heldout", "test"]))}
-        return name, greendc.make_simulator(name, num_envs or (16 if large else 128), **options)
+        return _preset(family, rng, num_envs)
     if family == "vcc":
         days, jobs = int(rng.integers(1, 31)), int(rng.integers(1, 60))
         trace = vcc_cases.random_trace(rng, int(rng.integers(1, 9)), jobs, rng.choice([0.1, 0.6, 1.0]))
         levels = [None, None, 2, 11][rng.integers(4)]
         config = vcc_cases.random_config(rng, days=days, workload=trace, discrete_actions=levels)
-        return "random", VCCSimulator(config, num_envs or 128)
+        return "random", VCCSimulator(config, num_envs or 512)
+    if family == "cluster":
+        most = int(rng.choice([40, 40, 400]))
+        return "random", ClusterSimulator(
+            cluster_cases.random_config(rng, most // 5, most), num_envs or 20_480 // most
+        )
     fixed: dict[str, Any] = {}
     if rng.random() < 0.8:  # long episodes, with jobs of their own each
         steps, hours = int(rng.integers(50, 400)), float(rng.choice([0.5, 1.0, 2.0]))
@@ -79,19 +82,38 @@ def make_case(family: str, seed: int, num_envs: int | None = None) -> tuple[str,
         fixed["power"] = str(rng.choice(["constant", "on_off", "markov", "random", "trace", "trace"]))
         if fixed["power"] == "trace":
             fixed["trace"] = pool_cases.random_trace(rng, steps + 200, hours)
-    return "random", ResourcePoolSimulator(pool_cases.random_config(rng, **fixed), num_envs or 128)
+    return "random", ResourcePoolSimulator(pool_cases.random_config(rng, **fixed), num_envs or 512)
 
 
-def random_actions(simulator: Simulator, rng: np.random.Generator, lazy: float) -> NDArray[Any]:
-    """Return an action for each environment, of a pool mostly a valid one.
+def _preset(family: str, rng: np.random.Generator, num_envs: int | None) -> tuple[str, Simulator]:
+    name = str(rng.choice(list(PRESETS[family]())))
+    options: dict[str, Any] = {}
+    size = 128
+    if family == "pool":
+        size = 64 if "300" in name or "100" in name else 512
+        options = {"offered_load": float(rng.uniform(0.2, 1.4)), "episode_steps": 300}
+    elif family == "cluster":
+        options = {"episode_jobs": int(rng.choice([64, 256])), "workload_jobs": 2_000}
+        options["workload_seed"] = int(rng.integers(1_000))
+    elif rng.random() < 0.5:
+        options = {"split": str(rng.choice(["train", "validation", "heldout", "test"]))}
+    return name, greendc.make_simulator(name, num_envs or size, **options)
+
+
+def random_actions(
+    simulator: Simulator, rng: np.random.Generator, lazy: float, out: Any = None
+) -> NDArray[Any]:
+    """Return an action for each environment, of a pool or a cluster mostly a valid one.
 
     :param simulator: the batch
     :param rng: draws them
-    :param lazy: how seldom a pool's jobs are placed; how steady a virtual capacity is
+    :param lazy: how seldom jobs are placed; how steady a virtual capacity is
+    :param out: the present observations, where a family has masks in them
     """
     n = simulator.num_envs
-    if isinstance(simulator, ResourcePoolSimulator):
-        masks = simulator.action_masks()
+    if isinstance(simulator, ResourcePoolSimulator | ClusterSimulator):
+        is_pool = isinstance(simulator, ResourcePoolSimulator)
+        masks = simulator.action_masks() if is_pool else out["action_mask"]
         draws = rng.random(masks.shape, np.float32) * masks
         draws[:, -1] *= 1.0 + lazy
         actions: NDArray[Any] = draws.argmax(axis=1)
@@ -106,8 +128,10 @@ def random_actions(simulator: Simulator, rng: np.random.Generator, lazy: float) 
     return fractions.round() if lazy > 0.5 else fractions
 
 
-def watch_of(simulator: Simulator) -> PoolWatch | VCCWatch:
+def watch_of(simulator: Simulator) -> PoolWatch | VCCWatch | ClusterWatch:
     """Return what checks the laws of a simulator's family."""
+    if isinstance(simulator, ClusterSimulator):
+        return ClusterWatch(simulator)
     if isinstance(simulator, ResourcePoolSimulator):
         return PoolWatch(simulator)
     assert isinstance(simulator, VCCSimulator)
@@ -119,7 +143,7 @@ def play(
 ) -> tuple[str, int]:
     """Play a case and check every law.
 
-    :param family: ``"pool"`` or ``"vcc"``
+    :param family: one of :data:`FAMILIES`
     :param seed: of the case
     :param episodes: how many begin in each environment
     :param num_envs: size of the batch, default: by the case
@@ -138,17 +162,20 @@ def play(
         with np.errstate(invalid="raise", over="raise", divide="raise"):
             pending = list(range(simulator.num_envs))
             while True:
-                for i in pending:
+                looked = LOOKS if steps else simulator.num_envs
+                for k, i in enumerate(pending):
                     simulator.reset_env(i, generators[i])
-                    watch.reset(i)
+                    watch.reset(i, look=k < looked)
                     begun[i] += 1
-                simulator.step(random_actions(simulator, rng, lazy), out)
+                    if family == "cluster":
+                        simulator.observe(out, i)
+                simulator.step(random_actions(simulator, rng, lazy, out), out)
                 if fault is not None:
                     fault(simulator)
                 steps, moves = steps + simulator.num_envs, moves + 1
                 watch.step()
                 ended = np.flatnonzero(simulator.truncated)
-                watch.look(ended)
+                watch.look(ended[:: max(1, len(ended) // LOOKS)])
                 if moves % LOOK_EVERY == 0:
                     watch.look((turn + k) % simulator.num_envs for k in range(LOOKS))
                     turn += LOOKS
@@ -185,7 +212,8 @@ def soak(
     told: dict[str, Any] = {"steps": 0, "seconds": 0.0, "seeds": [first, first], "by": done}
     while told["steps"] < steps and told["seconds"] < seconds and (cases is None or seed - first < cases):
         for family in families:
-            name, played = play(family, seed, episodes)
+            # A case of the datacenter or of the cluster takes as long as three of the pool.
+            name, played = play(family, seed, 3 * episodes if family == "pool" else episodes)
             done[f"{family} {name}"] += played
             told["steps"] += played
         seed += 1

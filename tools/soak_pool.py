@@ -68,15 +68,20 @@ class PoolWatch:
         self._now, self._initial = np.zeros(n, np.int64), np.zeros(n)
         self._before = {name: np.zeros(n) for name in ACCOUNTS}
 
-    def reset(self, index: int) -> None:
-        """Take note of an environment that has been reset."""
+    def reset(self, index: int, look: bool = True) -> None:
+        """Take note of an environment that has been reset.
+
+        :param index: its number
+        :param look: check its jobs, too
+        """
         env = self.simulator.state.env[index]
         self._rewards[index] = self._costs[index] = self._potentials[index] = 0.0
         self._now[index], self._initial[index] = 0, env["stored_kwh"]
         for before in self._before.values():
             before[index] = 0.0
         require(env["now"] == 0 and env["used_unit_steps"] == 0, "an episode begins at nothing", env)
-        self.look([index])
+        if look:
+            self.look([index])
 
     def step(self) -> None:
         """Check what a step has done in every environment, from the accounts alone."""

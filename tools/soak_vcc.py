@@ -39,8 +39,12 @@ class VCCWatch:
         self._executed, self._executed_flexible = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self._evictions, self._carbon, self._hour = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64)
 
-    def reset(self, index: int) -> None:
-        """Take note of an environment that has been reset: the jobs of the day before are there."""
+    def reset(self, index: int, look: bool = True) -> None:
+        """Take note of an environment that has been reset: the jobs of the day before are there.
+
+        :param index: its number
+        :param look: check its jobs, too
+        """
         cluster = self.simulator.state.cluster[index]
         self._submitted[index] = cluster["submitted_work"]
         self._flexible[index] = cluster["submitted_flexible_work"]
@@ -49,7 +53,8 @@ class VCCWatch:
             account[index] = 0
         self._carbon[index] = 0.0
         require(cluster["executed_work"] == 0 and cluster["now"] == 0, "an episode begins at nothing")
-        self.look([index])
+        if look:
+            self.look([index])
 
     def step(self) -> None:
         """Check what an hour has done in every environment, from sums."""

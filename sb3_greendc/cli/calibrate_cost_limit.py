@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 frame.to_csv(file, index=False)
         save_figure(draw(episodes, limits), options.out / "calibration.png")
         write_json(options.out / "run.json", {"env_id": env_id, "env_kwargs": env_kwargs, **provenance()})
-        console.print(f"written: {options.out}")
+        console.print(f"written: {options.out}", markup=False)
     return 0
 
 

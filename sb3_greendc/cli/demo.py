@@ -37,5 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo_pool.run(
         options.out / "resource_pool", options.decisions, options.pool_episodes, options.seed, console
     )
-    console.print(f"Results and figures are in {options.out} ({time.perf_counter() - started:.0f} s).")
+    seconds = time.perf_counter() - started
+    console.print(f"Results and figures are in {options.out} ({seconds:.0f} s).", markup=False)
     return 0

@@ -203,7 +203,7 @@ def _my_site(options: argparse.Namespace) -> int:
         items = experiment.items(budget)
         make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
     for name, fact in site.facts.items():
-        console.print(f"{name}: {fact}")
+        console.print(f"{name}: {fact}", markup=False)
     store = Store(options.out / TASKS)
     failed = _run(items, store, options, console)
     if failed is not None:
@@ -214,7 +214,8 @@ def _my_site(options: argparse.Namespace) -> int:
     model: Task = best.distillation if isinstance(best, Evaluation) else best
     given = shlex.join(arguments_without_secrets(options.arguments[1:]))
     command = f"{how_to_start(my_site.NAME)} {given}"
-    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
+    report = my_site.write_report(site, analysis, folder, store.folder(model), command)
+    console.print(f"wrote {report}", markup=False)
     return 0
 
 
@@ -237,8 +238,8 @@ def _show(experiment: Experiment, budget: Budget, store: Store, folder: Path, co
         title = f"{experiment.name}: {experiment.title}"
         print_margins(margins(analysis.tables["comparison"]), title, console)
     for note in analysis.notes:
-        console.print(f"- {note}")
-    console.print(f"wrote {folder}")
+        console.print(f"- {note}", markup=False)
+    console.print(f"wrote {folder}", markup=False)
     return analysis
 
 
@@ -256,7 +257,7 @@ def print_margins(frame: pd.DataFrame, title: str, console: Console) -> None:
 def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 def was_run(folder: Path) -> str:

@@ -172,9 +172,13 @@ class CheckpointFolder:
     def latest(self, identity: Mapping[str, Any], report: Callable[[str], None]) -> Checkpoint | None:
         """Return the newest whole checkpoint, ``None`` if there is none at all.
 
+        What a killed process left unfinished, or had no time to remove, is removed: the run that goes on may
+        not write another checkpoint.
+
         :param identity: of the run that wants to go on
         :param report: told of each damaged file that is passed over
         :raises ValueError: if the checkpoint is of another run, or all of them are damaged
+        :raises OSError: if leftovers cannot be removed
         """
         paths = self.paths()
         for path in paths:
@@ -186,9 +190,12 @@ class CheckpointFolder:
             require_same_run(f"checkpoint {path}", checkpoint.identity, identity)
             if path != paths[0]:
                 report(f"going back to the checkpoint before it, {path.name}")
+            if path in paths[:KEPT]:
+                self._tidy()
             return checkpoint
         if paths:
             raise ValueError(f"no checkpoint in {self.folder} is whole ({len(paths)} damaged)")
+        self._tidy()
         return None
 
     def clear(self) -> None:

@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,6 +34,9 @@ _UNFINISHED = (
     "--overwrite starts from scratch"
 )
 _PIECE = 1 << 20
+_PATIENCE, _PAUSE = 10.0, 0.02
+"""Seconds for which the lock of a dead owner is waited for: a process that it was starting (``git``) has a
+copy of it until it runs its own program."""
 
 
 class FolderInUseError(ValueError):
@@ -201,12 +205,14 @@ def _entry(path: Path) -> dict[str, Any]:
 
 def _take(path: Path, name: str) -> int:
     """Take the lock and return the descriptor of its file, with this process's name in it."""
+    deadline = time.monotonic() + _PATIENCE
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _lock(descriptor):
+            free = _lock(descriptor)
+            if not free and (time.monotonic() > deadline or not ownership.is_dead(_read_owner(descriptor))):
                 raise FolderInUseError(_in_use(path, name))
-            if _is_at(descriptor, path):  # and not one that its last owner has just removed
+            if free and _is_at(descriptor, path):  # and not one that its last owner has just removed
                 owner = {
                     **ownership.claim(),
                     "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -218,6 +224,8 @@ def _take(path: Path, name: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+        if not free:
+            time.sleep(_PAUSE)
 
 
 def _lock(descriptor: int) -> bool:

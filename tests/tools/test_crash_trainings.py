@@ -22,21 +22,23 @@ runpy.run_path({tool!r}, run_name="__main__")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 
 
-def run(*command: str) -> tuple[int, dict[str, int]]:
+def run(*command: str) -> tuple[int, dict[str, int], str]:
     options = ["--count", "12", "--cases", "ppo", "--minutes", "5"]
     done = subprocess.run([sys.executable, *command, *options], capture_output=True, text=True)
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+    return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 @pytest.mark.slow  # instants differ from run to run; every point of change is in runs/test_crash_points.py
 def test_killed_trainings_end_as_others() -> None:
-    code, result = run(str(TOOL))
-    assert (code, result["failures"]) == (0, 0)
+    code, result, said = run(str(TOOL))
+    assert (code, result["failures"]) == (0, 0), said
     assert sum(result["kills"].values()) >= 12  # type: ignore[attr-defined]
 
 
 def test_it_sees_a_training_that_goes_on_otherwise() -> None:
-    code, result = run("-c", FORGETS.format(tool=str(TOOL)))
+    code, result, said = run("-c", FORGETS.format(tool=str(TOOL)))
     assert code == 1
+    assert "ppo, change" in said
+    assert "differs in" in said
     assert result["failures"] > 0

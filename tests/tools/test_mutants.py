@@ -81,14 +81,22 @@ def test_the_command_writes_a_table_and_fails_where_one_survives(
     monkeypatch.setattr(mutants, "COPIED", ("package.py", "test_of_a_mutated_package.py"))
     monkeypatch.setattr(mutants, "LIBRARIES", ("pytest", "there_is_no_such_library"))
     monkeypatch.setattr("mutants_list.MUTATIONS", found)
-    assert mutants.main(["--out", str(tmp_path / "out")]) == 1
+    assert mutants.main(["--out", str(tmp_path / "out"), "--jobs", "1"]) == 1
     told = capsys.readouterr().out
     assert "2 mutations: 1 killed, 1 survived, 0 invalid" in told and "without there_is_no_such_lib" in told
     rows = (tmp_path / "out" / "mutants.csv").read_text().splitlines()
-    assert rows[0] == "mutation,file,outcome,noticed_by,seconds"
+    assert rows[0] == "mutation,file,outcome,noticed_by,seconds,source"
     assert rows[1].startswith("a,package.py,killed,test_of_a_mutated_package.py::test_double,")
     assert rows[2].startswith("b,package.py,survived,,")
     assert mutants.main(["a", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
+    again = (tmp_path / "out" / "mutants.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in again] == ["mutation", "a", "b"]  # the row of b has stayed
+    capsys.readouterr()
+    assert mutants.main(["--rest", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 1
+    assert "1 mutations: 0 killed, 1 survived" in capsys.readouterr().out
+    (tree / "package.py").write_text(SOURCE + "# changed\n")
+    assert mutants.main(["--rest", "a", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
+    assert "1 mutations: 1 killed" in capsys.readouterr().out
     (tree / "test_of_a_mutated_package.py").write_text("def test_double():\n    raise ValueError\n")
     with pytest.raises(
         MutationError, match=r"do not pass before any mutation: test_of_a_mutated_package.py::test_double"

@@ -23,7 +23,7 @@ def _quiet() -> None:
 
 @pytest.mark.parametrize("family", soak.FAMILIES)
 def test_every_law_holds(family: str) -> None:
-    seeds = (1, 5, 7, 9, 12) if family == "pool" else (2, 4, 9, 12, 14)
+    seeds = {"pool": (1, 5, 7, 9, 12), "vcc": (2, 4, 9, 12, 14), "cluster": (1, 3, 6, 13, 14, 21)}[family]
     steps = sum(soak.play(family, seed, episodes=1, num_envs=4)[1] for seed in seeds)
     assert steps > 1_000
 
@@ -132,6 +132,72 @@ def test_a_broken_datacenter_is_found_out(name: str) -> None:
     fault, law = VCC_FAULTS[name]
     with pytest.raises(BrokenLawError, match=rf"vcc .*seed 2, step \d+: .*({law})"):
         soak.play("vcc", 2, episodes=1, num_envs=3, fault=fault)
+
+
+SUSPENDS, REPLAYS, KILLS = 1, 3, 13
+"""Seeds of clusters: green power with suspensions, RLScheduler's profile, jobs killed and requeued."""
+
+
+def cluster_queue_forgets(cluster: Any) -> None:
+    state = cluster.state.cluster
+    state["waiting"] -= state["waiting"] > 0
+
+
+def cluster_job_done_early(cluster: Any) -> None:
+    jobs = cluster.state.jobs
+    jobs["finish"][jobs["phase"] == 3] -= 1
+
+
+def cluster_runs_again(cluster: Any) -> None:
+    """What a suspended job had done is forgotten."""
+    cluster.state.jobs["worked"][:] = 0
+
+
+def cluster_out_of_order(cluster: Any) -> None:
+    cluster.state.endings["end"][:, 0] += 10**7
+
+
+def cluster_user_unknown(cluster: Any) -> None:
+    cluster.state.users["jobs"] += 1
+
+
+def told(name: str, amount: float) -> Callable[[Any], None]:
+    def fault(cluster: Any) -> None:
+        getattr(cluster.report, name)[:] += amount
+
+    return fault
+
+
+CLUSTER_FAULTS: dict[str, tuple[int, Callable[[Any], None], str]] = {
+    "a waiting job is forgotten": (SUSPENDS, cluster_queue_forgets, "waits, runs or is done"),
+    "a job is done early": (REPLAYS, cluster_job_done_early, "runs for its run time"),
+    "work is done twice": (SUSPENDS, cluster_runs_again, "work|delay|ends are|estimates"),
+    "processors from nowhere": (SUSPENDS, in_cluster("used", 1), "processors in use"),
+    "capacity from nowhere": (SUSPENDS, in_cluster("capacity", 1), "that of the series"),
+    "power from nowhere": (SUSPENDS, in_cluster("powered", 1), "power adds up"),
+    "work that nobody did": (
+        REPLAYS,
+        in_cluster("busy", 1),
+        "energy times intensity|work: what was done, and what was lost",
+    ),
+    "waste that nobody paid": (SUSPENDS, in_cluster("wasted", 3600), "costs add up"),
+    "a start too many": (REPLAYS, in_cluster("starts", 1), "what starts is preempted"),
+    "time is skipped": (REPLAYS, in_cluster("now", 1), "the clock goes on"),
+    "a reward twice": (SUSPENDS, told("rewards", 0.5), "rewards add up"),
+    "a cost that was none": (SUSPENDS, told("cost", 0.5), "costs add up"),
+    "delay forgotten": (REPLAYS, in_cluster("delay", -1), "delays add up"),
+    "value for nothing": (SUSPENDS, in_cluster("value", 1), "on time"),
+    "clean energy called dirty": (SUSPENDS, in_cluster("carbon", 10**6), "energy times intensity|rewards"),
+    "ends out of order": (REPLAYS, cluster_out_of_order, "ends are of the run times"),
+    "a user of one job more": (KILLS, cluster_user_unknown, "known by their jobs"),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTER_FAULTS)
+def test_a_broken_cluster_is_found_out(name: str) -> None:
+    seed, fault, law = CLUSTER_FAULTS[name]
+    with pytest.raises(BrokenLawError, match=rf"cluster .*seed {seed}, step \d+: .*({law})"):
+        soak.play("cluster", seed, episodes=1, num_envs=3, fault=fault)
 
 
 def test_what_was_done_is_written(tmp_path: Path) -> None:

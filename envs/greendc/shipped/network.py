@@ -9,7 +9,7 @@ float32 is up to 2e-3 away from them, since it sums the image's cells before it 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]
 
 _NORM_EPSILON = np.float32(1e-5)
+_PARTS = ("weight", "bias")
 _NOT_VECTORS = ("resources", "jobs", "action_mask")
 
 
@@ -37,6 +38,11 @@ class PerceptronNetwork:
         while f"mlp_extractor.policy_net.{k}.weight" in tensors:
             self.layers.append(_linear(tensors, f"mlp_extractor.policy_net.{k}"))
             k += 2  # an activation stands between
+        known = {
+            f"mlp_extractor.policy_net.{2 * k}.{part}" for k in range(len(self.layers)) for part in _PARTS
+        }
+        others = {key for key in tensors if key.startswith("mlp_extractor.policy_net.")} - known
+        _require(not others, f"{min(others, default='')} belongs to no layer")
         self.output = _linear(tensors, "action_net")
         _require(len(self.output[1]) == n_outputs, f"action_net has {len(self.output[1])} outputs")
 
@@ -71,17 +77,23 @@ class JobSetNetwork:
         self.blocks = _linear(tensors, f"{shared}.rows.0.linear")
         self.rows = _linear(tensors, f"{shared}.rows.1")
         self.situation = _linear(tensors, f"{shared}.situation.0")
-        self.situation_norm = _norm(tensors, f"{shared}.situation.2")
+        self.situation_norm = _norm(tensors, f"{shared}.situation.2", self.situation)
         self.job_input = _linear(tensors, f"{shared}.job_input")
         self.situation_input = np.ascontiguousarray(_get(tensors, f"{shared}.situation_input.weight").T)
         self.encoder = _linear(tensors, f"{shared}.job_encoder.1")
-        self.encoder_norm = _norm(tensors, f"{shared}.job_encoder.3")
+        self.encoder_norm = _norm(tensors, f"{shared}.job_encoder.3", self.encoder)
         self.context = _linear(tensors, f"{shared}.context.0")
-        self.context_norm = _norm(tensors, f"{shared}.context.2")
+        self.context_norm = _norm(tensors, f"{shared}.context.2", self.context)
         self.score_job = _stacked(tensors, f"{heads}.job_input")
         self.score_context = _stacked(tensors, f"{heads}.context_input")
         self.job_layers = [_stacked(tensors, name) for name in _layers(tensors, f"{heads}.job_scorer")]
         self.other_layers = [_stacked(tensors, name) for name in _layers(tensors, f"{heads}.other_scorer")]
+
+        hidden = (len(self.situation[1]), len(self.job_input[1]))
+        found = self.situation_input.shape
+        _require(found == hidden, f"situation_input takes and gives {found}, not {hidden}")
+        widths = (len(self.score_job[1]), len(self.score_context[1]))
+        _require(widths[0] == widths[1], f"job_input and context_input of the heads give {widths}")
 
         self.horizon, columns = image.shape
         n_blocks = len(self.rows[0]) // len(self.blocks[1])
@@ -172,17 +184,25 @@ def _get(tensors: Tensors, name: str) -> Floats:
 
 def _linear(tensors: Tensors, name: str) -> tuple[Floats, Floats]:
     """Return weight ``(in, out)`` and bias of a linear layer."""
-    return np.ascontiguousarray(_get(tensors, f"{name}.weight").T), _get(tensors, f"{name}.bias")
+    weight, bias = _get(tensors, f"{name}.weight"), _get(tensors, f"{name}.bias")
+    fits = weight.ndim == 2 and bias.shape == weight.shape[:1]
+    _require(fits, f"{name}: a weight of {weight.shape} and a bias of {bias.shape}")
+    return np.ascontiguousarray(weight.T), bias
 
 
-def _norm(tensors: Tensors, name: str) -> tuple[Floats, Floats]:
-    return _get(tensors, f"{name}.weight"), _get(tensors, f"{name}.bias")
+def _norm(tensors: Tensors, name: str, layer: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Return weight and bias of the norm of what a layer gives."""
+    weight, bias = _get(tensors, f"{name}.weight"), _get(tensors, f"{name}.bias")
+    width = layer[1].shape
+    _require(weight.shape == bias.shape == width, f"{name}: of {weight.shape} and {bias.shape}, not {width}")
+    return weight, bias
 
 
 def _stacked(tensors: Tensors, name: str) -> tuple[Floats, Floats]:
     """Return the one layer of a stack of one: weight ``(in, out)`` and bias."""
     weight, bias = _get(tensors, f"{name}.weight"), _get(tensors, f"{name}.bias")
-    _require(weight.ndim == 3 and len(weight) == 1, f"tensor {name}.weight is of {weight.shape}")
+    fits = weight.ndim == 3 and len(weight) == 1 and bias.shape == (1, 1, weight.shape[2])
+    _require(fits, f"{name}: a weight of {weight.shape} and a bias of {bias.shape}")
     return weight[0], bias[0, 0]
 
 
@@ -190,6 +210,24 @@ def _layers(tensors: Tensors, name: str) -> list[str]:
     """Return the names of the layers of a perceptron, in order."""
     found = {int(key.split(".")[-2]) for key in tensors if key.startswith(f"{name}.")}
     return [f"{name}.{k}" for k in sorted(found)]
+
+
+def check_outputs(network: Callable[[Any], Floats], space: spaces.Space[Any], n_outputs: int) -> None:
+    """Ask a network once: sizes that do not fit each other show now, and not at the first decision.
+
+    :raises ValueError: if it has other outputs, or its layers do not fit
+    """
+    try:
+        found = network(_zeros(space)).shape
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"not the tensors of this network: its layers do not fit: {error}") from error
+    _require(found == (n_outputs,), f"outputs of {found} for {n_outputs} actions")
+
+
+def _zeros(space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _zeros(part) for key, part in space.spaces.items()}
+    return np.zeros(space.shape or (), space.dtype)
 
 
 def _require(holds: bool, what: str) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from greendc.config import require
 from greendc.registration import resolve_env_id
-from greendc.shipped.network import Floats, JobSetNetwork, PerceptronNetwork
+from greendc.shipped.network import Floats, JobSetNetwork, PerceptronNetwork, check_outputs
 from greendc.shipped.release import (
     CONFIG_FILE,
     TENSORS_FILE,
@@ -58,12 +58,16 @@ class ShippedPolicy:
         self.action_space = action_space
         self._rng = np.random.default_rng(seed)
         self._network: JobSetNetwork | PerceptronNetwork
+        is_discrete = isinstance(action_space, spaces.Discrete)
+        outputs = int(action_space.n if is_discrete else action_space.shape[0])  # type: ignore[attr-defined,index]
         if isinstance(observation_space, spaces.Dict):
             self._network = JobSetNetwork(tensors, observation_space)
         else:
-            outputs = action_space.n if isinstance(action_space, spaces.Discrete) else action_space.shape[0]  # type: ignore[index]
-            self._network = PerceptronNetwork(tensors, int(outputs))
+            self._network = PerceptronNetwork(tensors, outputs)
+        check_outputs(self._network, observation_space, outputs)
         self._log_std = tensors.get("log_std")
+        if not is_discrete and (self._log_std is None or self._log_std.shape != (outputs,)):
+            raise ValueError(f"not the tensors of this network: log_std: must be of shape ({outputs},)")
 
     def make_env(self, **kwargs: Any) -> gym.Env[Any, Any]:
         """Make an environment that the policy acts in, with the mask and the features that it was trained on.

@@ -9,8 +9,10 @@ import sys
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import greendc
+from greendc.shipped.policy import ShippedPolicy
 from greendc.shipped.release import CONFIG_FILE, TENSORS_FILE, pretrained_directory
 
 ACTS = """
@@ -52,6 +54,17 @@ def test_a_batch_is_its_observations_one_by_one():
         for i in range(4):
             assert policy.predict({key: value[i] for key, value in batch.items()})[0] == actions[i]
         batch, *_ = env.step(actions)
+
+
+def test_an_invalid_action_is_never_taken():
+    policy = greendc.load_policy("ResourcePool-10")
+    observation, _ = policy.make_env(episode_steps=20).reset(seed=0)
+    for allowed in range(len(observation["action_mask"])):
+        mask = np.zeros_like(observation["action_mask"])
+        mask[allowed] = 1
+        masked = {**observation, "action_mask": mask}
+        assert np.flatnonzero(np.isfinite(policy.logits(masked))).tolist() == [allowed]
+        assert policy.predict(masked)[0] == policy.predict(masked, deterministic=False)[0] == allowed
 
 
 def test_drawn_actions_follow_the_logits():
@@ -103,3 +116,41 @@ def test_a_missing_file_and_an_unknown_name(copied):
         greendc.load_policy("ResourcePool")
     with pytest.raises(ValueError, match="pretrained 'ResourcePol': no such policy; did you mean"):
         greendc.load_policy("ResourcePol")
+
+
+FORMS = {
+    "one number": lambda tensor: tensor.ravel()[:1],
+    "one more axis": lambda tensor: tensor[None],
+    "a column": lambda tensor: tensor.reshape(-1, 1),
+    "twice": lambda tensor: np.concatenate([tensor, tensor]),
+    "less": lambda tensor: tensor[..., :-1],
+    "nothing": lambda tensor: tensor[:0],
+    "missing": lambda tensor: None,
+}
+
+
+@pytest.mark.parametrize("name", ["ResourcePool", "DiscreteVCC", "VCC"])
+def test_tensors_of_another_size_are_refused_and_never_stretched(name):
+    """NumPy stretches axes of length 1: a bias of one number would give other logits without a word."""
+    policy = greendc.load_policy(name)
+    tensors = safetensors.numpy.load((pretrained_directory() / name / TENSORS_FILE).read_bytes())
+    spaces = (policy.observation_space, policy.action_space)
+    observation, _ = policy.make_env().reset(seed=0)
+    logits = policy.logits(observation)
+    refusals = []
+    for key, tensor in tensors.items():
+        for form in FORMS.values():
+            changed = form(tensor)
+            if changed is not None and changed.shape == tensor.shape:
+                continue
+            others = {other: value for other, value in tensors.items() if other != key}
+            if changed is not None:
+                others[key] = changed
+            try:
+                other = ShippedPolicy(policy.release, policy.env_id, *spaces, others)
+            except ValueError as error:
+                refusals.append(str(error))
+            else:  # of the critic
+                np.testing.assert_array_equal(other.logits(observation), logits, err_msg=key)
+    assert len(refusals) >= 20
+    assert {text.partition(":")[0] for text in refusals} == {"not the tensors of this network"}

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from greendc.cluster import ClusterConfig, ClusterSimulator
 from greendc.traces import TraceError, read_carbon, read_moer_archive, read_power, read_swf
 from greendc.traces.limits import LIMITS
+from greendc.traces.moer import read_moer
 from greendc.traces.moer_archive import ARCHIVE_COLUMNS
 from greendc.traces.table_reader import clean_text, read_table
 from greendc.traces.trace_files import read_file, unpack
@@ -310,6 +312,37 @@ def test_a_stamp_far_away_is_refused_before_room_is_made_for_it(tmp_path: Path, 
     write(path, changed(POWER, 7, "2021-03", "9999-03"))
     with pytest.raises(TraceError, match=r"p\.csv, line 7: time='9999"):
         read_power(path, gaps=gaps)
+
+
+def test_no_other_reader_makes_room_for_a_stamp_far_away(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    for gaps in ("error", "interpolate"):
+        write(path, changed(CARBON, len(CARBON), "2021-", "2200-"))
+        with pytest.raises(
+            TraceError, match=rf"c\.csv, line {len(CARBON)}: .*'2200.*of the years from 1900 to"
+        ):
+            read_carbon(path, gaps=gaps)
+    moer = ["time,moer,f1,f2,f3", *(f"2021-03-01T{hour:02}:00Z,.2,.3,.3,.3" for hour in range(6))]
+    write(path, changed(moer, 7, "2021", "2200"))
+    with pytest.raises(TraceError, match=r"c\.csv, line 7: time='2200.*of the years from 1900 to"):
+        read_moer(path, "PGE")
+
+
+def test_a_job_submitted_in_the_year_2200_takes_no_more_room_than_another(tmp_path: Path) -> None:
+    """SWF counts seconds: up to 10**11 of them are read, and no array is as long as they are."""
+    jobs = [f"{i} {60 * i} 0 100 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1" for i in range(1, 6)]
+    late = changed(jobs, 5, "5 300", f"5 {230 * 366 * 86_400}")
+    assert read_swf(write(tmp_path / "a.swf", late)).table[4, 1] == 230 * 366 * 86_400
+    cluster = ClusterSimulator(ClusterConfig(workload=str(tmp_path / "a.swf"), episode_jobs=5))
+    assert sum(part.nbytes for part in (*cluster.world, *cluster.state)) < 10**5
+    cluster.reset_env(0, np.random.default_rng(0))
+    cluster.play(0, "sjf")
+    assert cluster.state.cluster[0]["over"]
+    write(tmp_path / "b.swf", changed(jobs, 5, "5 300", f"5 {10**12}"))
+    with pytest.raises(
+        TraceError, match=r"b\.swf, line 5: submit_time=1000000000000: must be at most 1e\+11"
+    ):
+        read_swf(tmp_path / "b.swf")
 
 
 def test_no_more_steps_are_made_up_than_are_there(tmp_path: Path) -> None:

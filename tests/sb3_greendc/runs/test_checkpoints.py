@@ -54,6 +54,43 @@ class TestFolder:
         assert [path.name for path in folder.paths()] == ["step_000000000003.ckpt", "step_000000000002.ckpt"]
         assert len(list(folder.chunks.folder.iterdir())) == 2
 
+    @pytest.mark.parametrize("damaged", [False, True])
+    def test_reading_the_last_removes_what_a_killed_writer_left(
+        self, folder: CheckpointFolder, damaged: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A run that goes on from its last checkpoint writes none any more, and would leave it for good."""
+        with monkeypatch.context() as killed:
+            killed.setattr(folder, "_tidy", lambda: None)
+            folder.write(4, WHO, {}, state(4))
+        assert len(folder.paths()) == 3
+        for torn in (folder.folder / ".step_000000000004.ckpt.x.part", folder.chunks.folder / ".abc.x.part"):
+            torn.write_bytes(b"half")
+        if damaged:
+            folder.paths()[0].write_bytes(b"")
+        read = folder.latest(WHO, lambda said: None)
+        assert read is not None
+        assert read.step == (3 if damaged else 4)
+        assert [path.name for path in folder.folder.rglob(".*")] == []
+        assert [path.name[-6:-5] for path in folder.paths()] == ["4", "3"]
+        assert len(list(folder.chunks.folder.iterdir())) == (1 if damaged else 2)
+        assert bytes(folder.read(folder.paths()[1]).state.arrays[0]) == bytes([3]) * 1000
+
+    def test_leftovers_of_a_first_checkpoint_are_removed(self, tmp_path: Path) -> None:
+        folder = CheckpointFolder(tmp_path)
+        (tmp_path / ".step_000000000000.ckpt.x.part").write_bytes(b"half")
+        assert folder.latest(WHO, pytest.fail) is None
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_only_whole_one_is_not_removed(self, folder: CheckpointFolder) -> None:
+        """Not even if two damaged ones are newer."""
+        kept = folder.paths()[0].read_bytes()
+        for step in (4, 5):
+            (folder.folder / f"step_{step:012d}.ckpt").write_bytes(b"damaged")
+        for _ in range(2):
+            read = folder.latest(WHO, lambda said: None)
+            assert read is not None
+            assert read.path.read_bytes() == kept
+
     @pytest.mark.parametrize("in_chunks", [500, 5000])
     def test_round_trip(self, tmp_path: Path, in_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checkpoints, "IN_CHUNKS", in_chunks)

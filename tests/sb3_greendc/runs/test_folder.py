@@ -16,6 +16,7 @@ from stable_baselines3 import A2C
 
 from sb3_greendc.core import ownership
 from sb3_greendc.core.files import sha256_of
+from sb3_greendc.runs import folder
 from sb3_greendc.runs.folder import (
     LOCK,
     MANIFEST,
@@ -55,6 +56,34 @@ class TestLock:
         with locked(tmp_path):
             assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("lets_go", [True, False])
+    def test_what_a_dead_owner_was_starting_lets_go_soon(
+        self, lets_go: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process that was forked from it, and has not begun its own program, holds the lock, too."""
+        if not ownership.claim()["boot"]:
+            pytest.skip("this system does not tell which processes are dead")
+        (tmp_path / LOCK).write_text(json.dumps({**ownership.claim(), "pid": 2**22 - 1}))
+        descriptor = os.open(tmp_path / LOCK, os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        waits = []
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if lets_go and len(waits) == 3:
+                os.close(descriptor)
+
+        monkeypatch.setattr(folder.time, "sleep", wait)
+        monkeypatch.setattr(folder, "_PATIENCE", 60.0 if lets_go else 0.05)
+        if lets_go:
+            with locked(tmp_path):
+                assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
+            assert len(waits) == 3
+            return
+        with pytest.raises(FolderInUseError, match=str(2**22 - 1)), locked(tmp_path):
+            pytest.fail("two writers")
+        os.close(descriptor)
 
     @pytest.mark.parametrize(
         ("owner", "free"),

@@ -1,0 +1,108 @@
+"""Mutations of the cluster in event time, its power, and policies that run without torch."""
+
+from __future__ import annotations
+
+from mutants import Mutation, mutations
+
+_RULES = ("tests/greendc/cluster/test_cluster_rules.py",)
+
+CLUSTER: tuple[Mutation, ...] = (
+    *mutations(
+        "envs/greendc/cluster/kernel_backfill.py",
+        _RULES,
+        (
+            "cluster-backfill-delays-the-head",
+            "before = cluster.now + requested(site, job) <= shadow",
+            "before = requested(site, job) <= shadow",
+        ),
+        ("cluster-backfill-at-the-shadow", "entry.request < shadow:", "entry.request <= shadow:"),
+        ("cluster-spare-given-twice", "spare -= processors", "spare -= 0"),
+        ("cluster-conservative-without-promises", "if at == 0:", "if at <= 1:"),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel_time.py",
+        _RULES,
+        ("cluster-ends-before-arrivals", "if submit <= end:", "if submit < end:"),
+        (
+            "cluster-one-processor-in-the-dark",
+            "cluster.used > cluster.capacity:",
+            "cluster.used > cluster.capacity + 1:",
+        ),
+        (
+            "cluster-drops-preempt-nobody",
+            "site.settings.on_drop != ADMIT_ONLY",
+            "site.settings.on_drop == ADMIT_ONLY",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel_queue.py",
+        _RULES,
+        (
+            "cluster-the-oldest-gives-way",
+            ".order > site.jobs[victim].order",
+            ".order < site.jobs[victim].order",
+        ),
+        ("cluster-restores-count-as-work", "state.worked += elapsed - restoring", "state.worked += elapsed"),
+        (
+            "cluster-kills-and-suspends-swapped",
+            "if settings.on_drop == KILL_REQUEUE:",
+            "if settings.on_drop != KILL_REQUEUE:",
+        ),
+        ("cluster-late-jobs-are-paid", "if cluster.now <= entry.deadline:", "if cluster.now >= 0:"),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel_rules.py",
+        _RULES,
+        ("cluster-rule-area-is-size", "return run * n\n", "return n\n"),
+        ("cluster-rule-wfp3-squared", "-(share * share * share) * n", "-(share * share) * n"),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel.py",
+        _RULES,
+        (
+            "cluster-who-waits-at-the-cut-pays-nothing",
+            "charge(site, site.queue[k])",
+            "cluster = site.cluster",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/cluster/world.py",
+        _RULES,
+        (
+            "cluster-limits-not-enforced",
+            "np.minimum(jobs.run, jobs.request) if enforce else jobs.run",
+            "jobs.run",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/cluster/power.py",
+        ("tests/greendc/cluster/test_cluster_jobs.py",),
+        ("cluster-forecast-of-tomorrow", "(self.times + seconds) % self", "(self.times - seconds) % self"),
+        (
+            "cluster-floor-not-kept",
+            "np.clip(served, np.floor(floor * processors)",
+            "np.clip(served, np.floor(0 * processors)",
+        ),
+        ("cluster-share-not-kept", "power * (share * processors", "power * (processors"),
+    ),
+    *mutations(
+        "envs/greendc/shipped/policy.py",
+        ("tests/greendc/shipped/test_shipped_policy.py::test_an_invalid_action_is_never_taken",),
+        (
+            "shipped-without-masks",
+            'np.where(observation["action_mask"], outputs, np.float32(-np.inf))',
+            "np.float32(1.0) * outputs",
+        ),
+        (
+            "shipped-masks-turned-round",
+            'np.where(observation["action_mask"], outputs, np.float32(-np.inf))',
+            'np.where(observation["action_mask"], np.float32(-np.inf), outputs)',
+        ),
+    ),
+    *mutations(
+        "envs/greendc/shipped/policy.py",
+        ("tests/greendc/shipped/test_shipped_policy.py",),
+        ("shipped-checksum-ignored", "if hashlib.sha256(data).hexdigest() != sha256:", "if not sha256:"),
+        ("shipped-numbers-not-finite", "or not np.isfinite(tensor).all()", "or False"),
+    ),
+)
