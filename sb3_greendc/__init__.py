@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sb3_greendc.datasets import OfflineDataset
     from sb3_greendc.discrete_sac import DiscreteSAC
     from sb3_greendc.evaluation.collection import collect
+    from sb3_greendc.evaluation.masked_evaluation import evaluate_policy
     from sb3_greendc.evaluation.paired import evaluate
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
@@ -31,6 +32,7 @@ __all__ = [
     "RecurrentPIDLagrangianPPO",
     "collect",
     "evaluate",
+    "evaluate_policy",
     "load_pretrained",
     "make_vec_env",
     "masked_log_softmax",
@@ -46,6 +48,7 @@ _MODULES = {
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
     "collect": "sb3_greendc.evaluation.collection",
     "evaluate": "sb3_greendc.evaluation.paired",
+    "evaluate_policy": "sb3_greendc.evaluation.masked_evaluation",
     "load_pretrained": "sb3_greendc.runs.pretrained",
     "make_vec_env": "sb3_greendc.core.vec_env",
     "masked_log_softmax": "sb3_greendc.core.masking",

@@ -14,6 +14,7 @@ from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.rendering import describe, draw_pool, show
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.simulator import Observation
+from greendc.unmasked import warn_of_missing_masks
 
 
 def make_config(config: ResourcePoolConfig | None, options: dict[str, Any]) -> ResourcePoolConfig:
@@ -153,6 +154,7 @@ class ResourcePoolEnv(SimulatorEnv):
         info: dict[str, Any] = {"cost": cost, "time_advanced": time_advanced}
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
+            warn_of_missing_masks(info["episode_metrics"])
         return observation, reward, False, truncated, info
 
     def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]

@@ -72,7 +72,7 @@ def test_seed_fixes_everything(env_id, forecast):
     space = gym.make(env_id).action_space
     space.seed(0)
     actions = [space.sample() for _ in range(48)]
-    options = {**SHORT, "forecast": forecast, "split": "train"}
+    options = {**SHORT, "forecast": forecast, "split": "train", "month": None}
     first = trajectory(env_id, 3, actions, **options)
     for a, b in zip(first, trajectory(env_id, 3, actions, **options), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -82,7 +82,7 @@ def test_seed_fixes_everything(env_id, forecast):
 
 @pytest.mark.parametrize("forecast", ["sgip", "noisy"])
 def test_batch_equals_single_over_several_episodes(forecast):
-    n, options = 3, {**SHORT, "forecast": forecast, "split": "train"}
+    n, options = 3, {**SHORT, "forecast": forecast, "split": "train", "month": None}
     batch = greendc.make_vec("VCC-2019", n, **options)
     singles = [gym.make("VCC-2019", **options) for _ in range(n)]
     observations, infos = batch.reset(seed=7)
@@ -288,5 +288,5 @@ def test_splits_keep_months_apart():
     assert (
         "2021-05" in months[3]
         and "2019-05" in months[0]
-        and greendc.training_kwargs("VCC-2021") == {"split": "train"}
+        and greendc.training_kwargs("VCC-2021") == {"split": "train", "month": None}
     )
