@@ -82,7 +82,7 @@ def test_seed_fixes_everything(env_id, forecast):
 
 @pytest.mark.parametrize("forecast", ["sgip", "noisy"])
 def test_batch_equals_single_over_several_episodes(forecast):
-    n, options = 3, {**SHORT, "forecast": forecast, "split": "train", "month": None}
+    n, options = 3, {**SHORT, "forecast": forecast, "split": "train"}
     batch = greendc.make_vec("VCC-2019", n, **options)
     singles = [gym.make("VCC-2019", **options) for _ in range(n)]
     observations, infos = batch.reset(seed=7)
@@ -288,5 +288,17 @@ def test_splits_keep_months_apart():
     assert (
         "2021-05" in months[3]
         and "2019-05" in months[0]
+        and greendc.training_kwargs("VCC-2019") == {"split": "train"}
         and greendc.training_kwargs("VCC-2021") == {"split": "train", "month": None}
     )
+
+
+def test_a_split_that_contradicts_an_id_is_refused():
+    for env_id, split in (("VCC-2021-v1", "train"), ("VCC-2019-v0", "test"), ("DiscreteVCC-2020-v1", "train")):
+        with pytest.raises(ValueError, match=f"split='{split}': must be one that contains {env_id[-7:-3]}-05"):
+            gym.make(env_id, split=split)
+        env = gym.make(env_id, split=split, month=None, days=1)
+        assert env.reset(seed=0)[1]["month"] in greendc.vcc.SPLITS[split]
+    assert gym.make("VCC-2021-v1", split="test", days=1).reset(seed=3)[1]["month"] >= "2020-09"
+    assert gym.make("VCC-v1", split="validation", days=1).reset(seed=0)[1]["month"][:4] == "2020"
+    assert VCCEnv(days=1).reset(seed=0)[1]["month"] == "2019-05"
