@@ -42,8 +42,8 @@ def make_vec_env(
     Ids of this project give a :class:`SimulatorVecEnv`, which steps all environments by one compiled call.
     It has no place for wrappers, monitor files and the like. Where ``monitor_dir``, ``wrapper_class``,
     ``vec_env_cls``, ``vec_env_kwargs`` or ``monitor_kwargs`` ask for some, the same environments, with the
-    same seeds, stand in SB3's ``DummyVecEnv`` (or ``vec_env_cls``), and are slower. So do those of every other
-    Gymnasium id.
+    same seeds, stand in SB3's ``DummyVecEnv`` (or ``vec_env_cls``), and are slower. So do those of every
+    other Gymnasium id.
 
     :param env_id: an environment id, with or without a version, or what makes an environment
     :param n_envs: number of environments in the batch

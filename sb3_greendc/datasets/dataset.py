@@ -297,7 +297,7 @@ class OfflineDataset:
 
 
 def _check_foreign(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise a ``ValueError`` for arrays that are none of :meth:`OfflineDataset.from_dict`, before any is read."""
+    """Raise a ``ValueError`` for arrays that ``from_dict`` does not take, before any is read."""
     if not is_d4rl(shapes):
         check_shapes(shapes)
         return

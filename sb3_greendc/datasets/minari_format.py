@@ -43,7 +43,8 @@ def from_minari(dataset: Any) -> OfflineDataset:
     """Return a Minari data set, or the local one of an id, as a data set of ours.
 
     Costs, sources and labels are found where :func:`to_minari` puts them; costs also where others have
-    ``infos["cost"]``. Where the data set knows its environment, ``metadata`` has ``env_id`` and ``env_kwargs``.
+    ``infos["cost"]``. Where the data set knows its environment, ``metadata`` has ``env_id`` and
+    ``env_kwargs``.
 
     :param dataset: a ``minari.MinariDataset``, or its id
     :raises ImportError: if Minari is needed and not installed

@@ -1,8 +1,8 @@
 """Models on the Hugging Face Hub: tensors and JSON with a model card, by the names of ``huggingface_sb3``.
 
-A repository holds the files of a run: ``model.zip`` (JSON and safetensors), ``run.json``, ``normalizer.json`` for
-models trained under ``VecNormalize``, the manifest with their checksums, and ``README.md``, the card. Nothing
-in them is pickled, and nothing that is pickled is pushed.
+A repository holds the files of a run: ``model.zip`` (JSON and safetensors), ``run.json``,
+``normalizer.json`` for models trained under ``VecNormalize``, the manifest with their checksums, and
+``README.md``, the card. Nothing in them is pickled, and nothing that is pickled is pushed.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def push_to_hub(repo_id: str, filename: str, commit_message: str, token: str | N
 
 
 def load_from_hub(repo_id: str, filename: str = MODEL_FILE) -> str:
-    """Fetch a model from the Hub, and return where it lies: ``load_model`` of ``sb3_greendc.runs.models`` reads it.
+    """Fetch a model from the Hub, and return where it lies.
+
+    :func:`~sb3_greendc.runs.models.load_model` reads it, with its record and its normaliser.
 
     :param repo_id: ``OWNER/NAME``
     :param filename: of the model in the repository; what lies beside it, and belongs to it, is fetched too
@@ -162,7 +164,13 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
     """Return the card: the Hub's metadata, what the model is, how to load it, how it scored."""
     env_id = str(run.get("env_id", "unknown"))
     name = run.get("architecture", algorithm)
-    tags = [env_id, "deep-reinforcement-learning", "reinforcement-learning", "stable-baselines3", "sb3-greendc"]
+    tags = [
+        env_id,
+        "deep-reinforcement-learning",
+        "reinforcement-learning",
+        "stable-baselines3",
+        "sb3-greendc",
+    ]
     head: dict[str, Any] = {"library_name": "stable-baselines3", "tags": tags}
     results = json.loads((folder / RESULTS_FILE).read_text()) if (folder / RESULTS_FILE).is_file() else None
     scored = ["No evaluation was pushed with it."]

@@ -36,19 +36,19 @@ BATCH = "batch"
 def export_onnx(
     model: BaseAlgorithm, path: str | Path, normalizer: VecNormalize | None = None, opset: int = 17
 ) -> Path:
-    """Write the policy of a model as an ONNX file; ``onnxruntime`` and others then need neither torch nor SB3.
+    """Write the policy of a model as an ONNX file; runtimes then need neither torch nor SB3.
 
-    Inputs are the observation's parts by their keys (or ``observation``), in the dtypes of their spaces, with a
-    batch axis of any length in front. A policy that takes masks apart from observations has ``action_mask``
-    as a further input, int8. Outputs: ``action``, what ``predict(deterministic=True)`` returns, and with
-    discrete actions ``logits`` (DQN: values) ``(batch, n_actions)``. Where the policy obeys masks, the logits
-    of invalid actions are -1e8 (:data:`~sb3_greendc.core.masking.MASKED_LOGIT`).
+    Inputs are the observation's parts by their keys (or ``observation``), in the dtypes of their spaces,
+    with a batch axis of any length in front. A policy that takes masks apart from observations has
+    ``action_mask`` as a further input, int8. Outputs: ``action``, what ``predict(deterministic=True)``
+    returns, and with discrete actions ``logits`` (DQN: values) ``(batch, n_actions)``. Where the policy obeys
+    masks, the logits of invalid actions are -1e8 (:data:`~sb3_greendc.core.masking.MASKED_LOGIT`).
 
-    Sums of float32 differ between torch and a runtime in the last bits: for the policies that ship by less
-    than 1e-5.
+    Sums of float32 differ between torch and a runtime in the last bits: logits by less than 1e-5, and by less
+    than 1e-5 of their size where that is above 1.
 
-    :param model: of PPO, A2C, MaskablePPO, PIDLagrangianPPO, DiscreteSAC, CRR, DQN, or another algorithm whose
-        policy is one of theirs
+    :param model: of PPO, A2C, MaskablePPO, PIDLagrangianPPO, DiscreteSAC, CRR, DQN, or another algorithm
+        whose policy is one of theirs
     :param path: ends in ``.onnx``
     :param normalizer: the ``VecNormalize`` that the model was trained under, if it has no environment that
         tells (:func:`~sb3_greendc.runs.models.load_model` returns it)
@@ -97,9 +97,9 @@ class _Graph(nn.Module):
         space = policy.observation_space
         self.keys = list(space.spaces) if isinstance(space, spaces.Dict) else [OBSERVATION]
         self.is_dict = isinstance(space, spaces.Dict)
-        known: Mapping[str, spaces.Space[Any]] = space.spaces if isinstance(space, spaces.Dict) else {
-            OBSERVATION: space
-        }
+        known: Mapping[str, spaces.Space[Any]] = (
+            space.spaces if isinstance(space, spaces.Dict) else {OBSERVATION: space}
+        )
         self.inputs = {key: _shape_and_dtype(part) for key, part in known.items()}
         self.discrete = isinstance(policy.action_space, spaces.Discrete)
         self.outputs = ("logits", "action") if self.discrete else ("action",)

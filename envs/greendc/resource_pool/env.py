@@ -79,7 +79,8 @@ class ResourcePoolEnv(SimulatorEnv):
 
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or
-    ``observation="flat"``; this project's extractors scale the image themselves.
+    ``observation="flat"``, and ``mask="now_on_time"`` (``docs/sb3.md`` has figures); this project's
+    extractors scale the image themselves.
 
     ### Queue
 

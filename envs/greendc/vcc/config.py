@@ -19,8 +19,8 @@ FORECASTS = ("oracle", "sgip", "noisy", "persistence")
 class VCCConfig:
     """Everything that defines a VCC environment; the defaults are those of version 1.
 
-    :param month: ``"YYYY-MM"``, or several months of which each episode draws one by its seed; ``None``: those
-        of the split, and without a split May 2019. The ids of a year name its May
+    :param month: ``"YYYY-MM"``, or several months of which each episode draws one by its seed; ``None``:
+        those of the split, and without a split May 2019. The ids of a year name its May
     :param split: ``"train"``, ``"validation"``, ``"heldout"`` or ``"test"`` (:mod:`greendc.vcc.splits`):
         draws each episode's month from the split, which must contain ``month``
     :param region: whose emissions: ``"PGE"`` or ``"SCE"``

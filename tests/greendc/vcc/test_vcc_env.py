@@ -294,8 +294,14 @@ def test_splits_keep_months_apart():
 
 
 def test_a_split_that_contradicts_an_id_is_refused():
-    for env_id, split in (("VCC-2021-v1", "train"), ("VCC-2019-v0", "test"), ("DiscreteVCC-2020-v1", "train")):
-        with pytest.raises(ValueError, match=f"split='{split}': must be one that contains {env_id[-7:-3]}-05"):
+    for env_id, split in (
+        ("VCC-2021-v1", "train"),
+        ("VCC-2019-v0", "test"),
+        ("DiscreteVCC-2020-v1", "train"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"split='{split}': must be one that contains {env_id[-7:-3]}-05"
+        ):
             gym.make(env_id, split=split)
         env = gym.make(env_id, split=split, month=None, days=1)
         assert env.reset(seed=0)[1]["month"] in greendc.vcc.SPLITS[split]

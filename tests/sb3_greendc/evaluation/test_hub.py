@@ -1,4 +1,4 @@
-"""Models to the Hub and back, with a hub that is a folder. Calls are checked against huggingface_hub's own."""
+"""Models to the Hub and back. The hub is a folder; calls are checked against huggingface_hub's own."""
 
 from __future__ import annotations
 
@@ -92,7 +92,17 @@ def test_package_and_load(folder_hub: FolderHub, tmp_path: Path) -> None:
     env = make_vec_env("ResourcePool-10-v0", 2, seed=0, **options)
     model = DiscreteSAC("MultiInputPolicy", env, buffer_size=100, learning_starts=10, seed=0, device="cpu")
     said = package_to_hub(
-        model, "sac-pool", "DiscreteSAC", "ResourcePool-10", env, REPO, "first", True, 3, "t0", env_kwargs=options
+        model,
+        "sac-pool",
+        "DiscreteSAC",
+        "ResourcePool-10",
+        env,
+        REPO,
+        "first",
+        True,
+        3,
+        "t0",
+        env_kwargs=options,
     )
     assert said == f"hub://{REPO}/commit/1"
     assert (folder_hub.messages, folder_hub.tokens) == (["first"], ["t0"])
@@ -102,7 +112,8 @@ def test_package_and_load(folder_hub: FolderHub, tmp_path: Path) -> None:
     saved = load_model(load_from_hub(REPO))  # without trust: it holds no pickles
     observation = env.reset()
     np.testing.assert_array_equal(
-        saved.model.predict(observation, deterministic=True)[0], model.predict(observation, deterministic=True)[0]
+        saved.model.predict(observation, deterministic=True)[0],
+        model.predict(observation, deterministic=True)[0],
     )
     assert saved.run["env_id"] == "ResourcePool-10-v0"
     assert saved.run["env_kwargs"] == options
@@ -134,7 +145,7 @@ def test_nothing_pickled_is_pushed(folder_hub: FolderHub, tmp_path: Path) -> Non
     PPO("MlpPolicy", env, n_steps=8, batch_size=16, device="cpu").save(tmp_path / "model.zip")
     with pytest.raises(ValueError, match="holds pickled code"):
         push_to_hub(REPO, str(tmp_path), "never")
-    with pytest.raises(ValueError, match="filename=.*must be a run's folder, or its model.zip"):
+    with pytest.raises(ValueError, match=r"filename=.*must be a run's folder, or its model.zip"):
         push_to_hub(REPO, str(tmp_path / "other.zip"), "never")
     assert not folder_hub.root.exists()
 

@@ -34,7 +34,9 @@ def masked_model() -> MaskablePPO:
 @pytest.mark.parametrize("make", [single, batch])
 def test_sb3s_function_warns_and_names_ours_which_gives_masks(make: Any) -> None:
     model = masked_model()
-    with pytest.warns(UserWarning, match=r"gives MaskablePPO no action masks: \d+ .*sb3_greendc.evaluate_policy"):
+    with pytest.warns(
+        UserWarning, match=r"gives MaskablePPO no action masks: \d+ .*sb3_greendc.evaluate_policy"
+    ):
         without_masks(model, make(), 2)
     invalid: list[float] = []
 

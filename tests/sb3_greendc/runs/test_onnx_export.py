@@ -16,11 +16,21 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from greendc.shipped.release import releases
-from sb3_greendc import CRR, DiscreteSAC, PIDLagrangianPPO, collect, export_onnx, load_pretrained, make_vec_env
+from sb3_greendc import (
+    CRR,
+    DiscreteSAC,
+    PIDLagrangianPPO,
+    collect,
+    export_onnx,
+    load_pretrained,
+    make_vec_env,
+)
 from sb3_greendc.core.masking import MASKED_LOGIT
 
 POOL: dict[str, Any] = {"episode_steps": 30, "mask": "now"}
 SMALL: dict[str, Any] = {"seed": 0, "device": "cpu"}
+CLOSE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
+"""Relative for logits far from 0, of which float32 has seven digits."""
 ON: dict[str, Any] = {**SMALL, "n_steps": 8, "batch_size": 16}
 
 
@@ -76,7 +86,11 @@ def observations_of(env: VecEnv, steps: int = 40) -> tuple[Any, Any]:
     observation = env.reset()
     env.action_space.seed(0)
     for _ in range(steps):
-        seen.append({k: v.copy() for k, v in observation.items()} if isinstance(observation, dict) else observation.copy())
+        seen.append(
+            {k: v.copy() for k, v in observation.items()}
+            if isinstance(observation, dict)
+            else observation.copy()
+        )
         if env.has_attr("action_masks"):
             masks.append(np.stack(env.env_method("action_masks")))
         observation = env.step(np.stack([env.action_space.sample() for _ in range(env.num_envs)]))[0]
@@ -111,11 +125,17 @@ def torch_log_probs(model: BaseAlgorithm, observation: Any, mask: Any) -> np.nda
 
 
 def check(model: BaseAlgorithm, runtime: Any, observation: Any, mask: Any) -> None:
-    found = dict(zip([one.name for one in runtime.get_outputs()], runtime.run(None, inputs_of(runtime, observation, mask)), strict=True))
+    found = dict(
+        zip(
+            [one.name for one in runtime.get_outputs()],
+            runtime.run(None, inputs_of(runtime, observation, mask)),
+            strict=True,
+        )
+    )
     masks = {"action_masks": mask} if isinstance(model, MaskablePPO) else {}
     action = model.predict(observation, deterministic=True, **masks)[0]
     if "logits" not in found:
-        np.testing.assert_allclose(found["action"], action, atol=1e-5)
+        np.testing.assert_allclose(found["action"], action, **CLOSE)
         return
     logits = th.as_tensor(found["logits"])
     expected = torch_log_probs(model, observation, mask)
@@ -124,11 +144,11 @@ def check(model: BaseAlgorithm, runtime: Any, observation: Any, mask: Any) -> No
     if obeys and mask is not None:
         np.testing.assert_array_equal(valid, mask.astype(bool))
         assert (found["logits"][~valid] == np.float32(MASKED_LOGIT)).all() and not valid.all()
-    np.testing.assert_allclose(logits.log_softmax(dim=1).numpy()[valid], expected[valid], atol=1e-5)
+    np.testing.assert_allclose(logits.log_softmax(dim=1).numpy()[valid], expected[valid], **CLOSE)
     # Of two actions with the same logit, but for the last bits, either may come first.
     chosen = np.take_along_axis(expected, action[:, None].astype(np.int64), 1)
     ours = np.take_along_axis(expected, found["action"][:, None], 1)
-    np.testing.assert_allclose(ours, chosen, atol=1e-5)
+    np.testing.assert_allclose(ours, chosen, **CLOSE)
     assert len(np.unique(action)) > 1
 
 
@@ -160,10 +180,10 @@ def test_the_normalizer_is_inside(tmp_path: Path) -> None:
     expected = model.predict(env.normalize_obs(raw), deterministic=True)[0]
     assert not np.allclose(expected, model.predict(raw, deterministic=True)[0], atol=1e-3)
     runtime = export(model, tmp_path / "a.onnx")
-    np.testing.assert_allclose(runtime.run(None, {"observation": raw})[0], expected, atol=1e-5)
+    np.testing.assert_allclose(runtime.run(None, {"observation": raw})[0], expected, **CLOSE)
     model.env = None  # as after loading
     runtime = export(model, tmp_path / "b.onnx", normalizer=env)
-    np.testing.assert_allclose(runtime.run(None, {"observation": raw})[0], expected, atol=1e-5)
+    np.testing.assert_allclose(runtime.run(None, {"observation": raw})[0], expected, **CLOSE)
 
 
 def test_what_cannot_be_exported_is_one_clear_error(tmp_path: Path) -> None:
@@ -173,7 +193,7 @@ def test_what_cannot_be_exported_is_one_clear_error(tmp_path: Path) -> None:
     recurrent = RecurrentPPO("MlpLstmPolicy", vcc(), **ON)
     with pytest.raises(ValueError, match="is recurrent"):
         export_onnx(recurrent, tmp_path / "x.onnx")
-    with pytest.raises(ValueError, match="path=.*must be one that ends in .onnx"):
+    with pytest.raises(ValueError, match=r"path=.*must be one that ends in .onnx"):
         export_onnx(PPO("MlpPolicy", vcc(), **ON), tmp_path / "x.zip")
 
 
