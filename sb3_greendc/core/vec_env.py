@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -131,8 +132,8 @@ class SimulatorVecEnv(VecEnv):
     ``env_method("action_masks")``. The last info of an episode carries ``info["episode_metrics"]``.
 
     Observations alternate between two buffers, since SB3 still holds the previous batch while it
-    stores the next one: an observation stays valid until the second call of ``step`` after it. Copy
-    what is to be kept longer (SB3's rollout and replay buffers do).
+    stores the next one. A buffer that somebody still holds after that, or a part of it, is left to them and
+    replaced: imitation keeps views of all observations of an episode.
 
     The environments share one configuration. So ``set_attr`` takes no subset of them, and
     ``env_method`` calls a method of the simulator with the environment's index as first argument.
@@ -148,7 +149,8 @@ class SimulatorVecEnv(VecEnv):
         self._view = view
         self._masked = type(simulator).action_masks is not Simulator.action_masks
         self._generators = [seeding.np_random(None)[0] for _ in range(simulator.num_envs)]
-        self._buffers = (simulator.empty_observations(), simulator.empty_observations())
+        self._buffers = [simulator.empty_observations(), simulator.empty_observations()]
+        self._unheld = _references(self._buffers, 0)
         self._turn = 0
         self._actions: NDArray[Any] = np.empty(0)
         self._returns = np.zeros(simulator.num_envs)
@@ -200,6 +202,8 @@ class SimulatorVecEnv(VecEnv):
 
     def _next_buffer(self) -> Observation:
         self._turn = 1 - self._turn
+        if _references(self._buffers, self._turn) != self._unheld:
+            self._buffers[self._turn] = self.simulator.empty_observations()
         return self._buffers[self._turn]
 
     def _infos(self) -> list[dict[str, Any]]:
@@ -296,3 +300,12 @@ class SimulatorVecEnv(VecEnv):
         if self._view is None:
             raise ValueError("nothing to render: make the environment with render_mode='rgb_array'")
         return self._view.render()
+
+
+def _references(buffers: list[Observation], which: int) -> list[int]:
+    """Return how many references there are to a buffer and to its arrays, of which views hold one, too."""
+    buffer = buffers[which]
+    counts = [sys.getrefcount(buffer)]
+    if isinstance(buffer, dict):
+        counts += [sys.getrefcount(array) for array in buffer.values()]
+    return counts

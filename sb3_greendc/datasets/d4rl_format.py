@@ -1,10 +1,10 @@
 """Dictionaries of arrays by D4RL's names.
 
 They are ``observations``, ``actions``, ``rewards``, ``terminals``, ``timeouts``, and perhaps
-``next_observations``. D4RL stores no observation after the last step of an episode. Where ``next_observations`` is missing, the next
-row is what follows. Of a row at which time was up, or the recording stopped, nobody knows what follows: it is
-left out, as ``d4rl.qlearning_dataset`` does, and the row before it counts as truncated. After a terminal row
-nothing counts, and its own observation stands in.
+``next_observations``. D4RL stores no observation after the last step of an episode. Where next observations
+are missing, the next row is what follows. Of a row at which time was up, or the recording stopped, nobody
+knows what follows: it is left out, as ``d4rl.qlearning_dataset`` does, and the row before it counts as
+truncated. After a terminal row nothing counts, and its own observation stands in.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def from_minari(dataset: Any) -> OfflineDataset:
         dataset.action_space,
         known.get("sources"),
         labels,
-        known.get("metadata") or {"minari_id": dataset.id, **_environment_of(dataset)},
+        known.get("metadata", {"minari_id": dataset.id, **_environment_of(dataset)}),
     )
 
 

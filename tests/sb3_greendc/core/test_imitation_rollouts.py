@@ -13,6 +13,8 @@ from sb3_greendc.datasets import from_trajectories
 
 rollout: Any = pytest.importorskip("imitation.data.rollout")
 
+KEEP = {"unwrap": False, "exclude_infos": False}
+"""No wrapper of imitation's is there to be undone; the infos say how episodes ended."""
 CASES = [
     ("ResourcePool-10-v0", "hvf", {"episode_steps": 6}, {}),
     ("ResourcePool-10-v0", "plan", {"episode_steps": 4}, {"futures": 1, "depth": 8}),
@@ -26,7 +28,7 @@ def test_rollouts(env_id: str, name: str, options: dict[str, Any], settings: dic
     env = make_vec_env(env_id, 3, seed=0, **options)
     policy = make_policy(name, env, **settings)
     enough = rollout.make_sample_until(min_episodes=3)
-    trajectories = rollout.rollout(policy, env, enough, rng=np.random.default_rng(0), unwrap=False)
+    trajectories = rollout.rollout(policy, env, enough, rng=np.random.default_rng(0), **KEEP)
     assert len(trajectories) >= 3 and all(trajectory.terminal for trajectory in trajectories)
     data = from_trajectories(trajectories, env.observation_space, env.action_space)  # checks the masks, too
     again = make_vec_env(env_id, 3, seed=0, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,44 @@ def test_what_a_compiled_batch_has_no_place_for_is_one_clear_error() -> None:
     assert type(make_vec_env(POOL, 2, vec_env_cls=SimulatorVecEnv, **SHORT)) is SimulatorVecEnv
     with pytest.raises(ValueError, match="did you mean"):
         make_vec_env("ResourcePol-10", 2, vec_env_cls=DummyVecEnv)
+
+
+@pytest.mark.parametrize("part", ["all", "key", "view"])
+@pytest.mark.parametrize("options", [{}, {"observation": "flat"}], ids=["dict", "flat"])
+def test_an_observation_that_is_kept_stays_as_it_was(options: dict[str, Any], part: str) -> None:
+    """Imitation keeps views; a list of observations keeps them whole."""
+    env = make_vec_env(POOL, 3, seed=0, episode_steps=6, **options)
+
+    def step() -> Any:
+        valid = np.stack(env.env_method("action_masks")).argmax(axis=1)
+        return env.step(valid)[0]
+
+    def keep(observation: Any) -> Any:
+        if part == "all":
+            return observation
+        array = observation["jobs"] if isinstance(observation, dict) else observation
+        return array if part == "key" else array[1]
+
+    env.reset()
+    kept, copies = [], []
+    for _ in range(12):
+        kept.append(keep(step()))
+        copies.append(copy.deepcopy(kept[-1]))
+    for one, other in zip(kept, copies, strict=True):
+        assert one.keys() == other.keys() if isinstance(one, dict) else True
+        for key in one if isinstance(one, dict) else [...]:
+            np.testing.assert_array_equal(one[key], other[key])
+
+
+def test_observations_that_nobody_keeps_share_two_buffers() -> None:
+    env = make_vec_env(POOL, 3, seed=0, **SHORT)
+    env.reset()
+    addresses = set()
+    last: Any = None  # what SB3 holds while it steps
+    for _ in range(20):
+        last = env.step(np.stack(env.env_method("action_masks")).argmax(axis=1))[0]
+        addresses.add(last["jobs"].ctypes.data)
+    assert len(addresses) == 2
 
 
 def test_other_packages_environments() -> None:

@@ -19,7 +19,9 @@ POOL: dict[str, Any] = {"episode_steps": 30}
 
 
 def single() -> Any:
-    return Monitor(gym.make("ResourcePool-10-v0", **POOL))
+    env = Monitor(gym.make("ResourcePool-10-v0", **POOL))
+    env.reset(seed=1)
+    return env
 
 
 def batch() -> Any:
