@@ -197,5 +197,5 @@ def _quiet() -> Iterator[None]:
     """Keep torch from telling that it has a newer exporter, and that shapes are compared while it traces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", th.jit.TracerWarning)
+        warnings.simplefilter("ignore", th.jit.TracerWarning)  # type: ignore[attr-defined]
         yield
