@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from sb3_greendc.datasets import OfflineDataset
     from sb3_greendc.discrete_sac import DiscreteSAC
     from sb3_greendc.evaluation.collection import collect
+    from sb3_greendc.evaluation.hub import load_from_hub, package_to_hub, push_to_hub
+    from sb3_greendc.evaluation.masked_evaluation import evaluate_policy
     from sb3_greendc.evaluation.paired import evaluate
     from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
     from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
+    from sb3_greendc.runs.onnx_export import export_onnx
     from sb3_greendc.runs.pretrained import load_pretrained
 
 __all__ = [
@@ -31,9 +34,14 @@ __all__ = [
     "RecurrentPIDLagrangianPPO",
     "collect",
     "evaluate",
+    "evaluate_policy",
+    "export_onnx",
+    "load_from_hub",
     "load_pretrained",
     "make_vec_env",
     "masked_log_softmax",
+    "package_to_hub",
+    "push_to_hub",
 ]
 
 _MODULES = {
@@ -46,9 +54,14 @@ _MODULES = {
     "RecurrentPIDLagrangianPPO": "sb3_greendc.recurrent_pid_ppo",
     "collect": "sb3_greendc.evaluation.collection",
     "evaluate": "sb3_greendc.evaluation.paired",
+    "evaluate_policy": "sb3_greendc.evaluation.masked_evaluation",
+    "export_onnx": "sb3_greendc.runs.onnx_export",
+    "load_from_hub": "sb3_greendc.evaluation.hub",
     "load_pretrained": "sb3_greendc.runs.pretrained",
     "make_vec_env": "sb3_greendc.core.vec_env",
     "masked_log_softmax": "sb3_greendc.core.masking",
+    "package_to_hub": "sb3_greendc.evaluation.hub",
+    "push_to_hub": "sb3_greendc.evaluation.hub",
 }
 
 

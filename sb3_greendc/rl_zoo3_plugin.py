@@ -77,7 +77,7 @@ def _split(env_id: str, env_kwargs: Mapping[str, Any], split: str | None = None)
     if "split" in env_kwargs or "month" in env_kwargs:
         return {}
     kwargs = greendc.training_kwargs(env_id)
-    return {**kwargs, "split": split} if split is not None and "split" in kwargs else kwargs
+    return {"split": split, "month": None} if split is not None and "split" in kwargs else kwargs
 
 
 def _manager(parent: Any, algorithms: Mapping[str, Any]) -> Any:

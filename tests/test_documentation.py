@@ -111,3 +111,11 @@ def test_links_between_files_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+
+
+def test_gymnasium_is_asked_for_ids_with_a_version():
+    """It warns of others, and its registry takes no id without a version beside one that has it."""
+    shown = [*PAGES, *ROOT.glob("examples/**/*.*"), *ROOT.glob("pretrained/*/CARD.md")]
+    for page in shown:
+        for env_id in re.findall(r'gym\.make(?:_vec)?\(\\?"([^"\\]+)', page.read_text(encoding="utf-8")):
+            assert re.search(r"-v\d+$", env_id), f"{page}: {env_id} has no version"

@@ -17,7 +17,7 @@ from golden_parts.digest import Value, digest_of
 
 RECORD = Path(__file__).resolve().parent / "golden" / "a005919.json"
 CHOSEN = (
-    "DiscreteVCC-2019-v1 split test, batch",
+    "DiscreteVCC-v1 split test, batch",
     "ResourcePool-10-v0, single",
     "ResourcePool-300-v0, single",
     "ResourcePoolGreen-10-v0, batch",

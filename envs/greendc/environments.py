@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from greendc.simulator import Observation, Simulator, row
+from greendc.unmasked import warn_of_missing_masks
 
 try:  # Gymnasium 1.1 and later state the autoreset mode; 0.29 always reset in the same step.
     from gymnasium.vector import AutoresetMode  # type: ignore[attr-defined,unused-ignore]
@@ -60,6 +61,7 @@ class SimulatorEnv(gym.Env[Any, Any]):
         }
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
+            warn_of_missing_masks(info["episode_metrics"])
         if self.render_mode == "human":
             self.render()
         return row(observations, 0, copy=False), simulator.rewards.item(), False, truncated, info

@@ -17,6 +17,7 @@ from greendc.environments import SimulatorVectorEnv
 from greendc.resource_pool.presets import presets as resource_pool_presets
 from greendc.simulator import Simulator
 from greendc.vcc.presets import presets as vcc_presets
+from greendc.vcc.splits import SPLITS
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,16 @@ def family(env_id: str) -> str | None:
 def training_kwargs(env_id: str) -> dict[str, Any]:
     """Return the keyword arguments that turn an id into the split that it may be trained on.
 
-    Training for ``VCC-2021`` uses the months of the training split, never its own.
+    Training for ``VCC-2021`` uses the months of the training split, never its own: ``month=None`` says so.
     """
     entry = family_of(env_id)
-    return dict(entry.training) if entry else {}
+    if entry is None:
+        return {}
+    kwargs = dict(entry.training)
+    month = entry.presets[resolve_env_id(env_id)].get("month")
+    if "split" in kwargs and month is not None and month not in SPLITS[kwargs["split"]]:
+        kwargs["month"] = None
+    return kwargs
 
 
 def make_vec(env_id: str, num_envs: int, **kwargs: Any) -> SimulatorVectorEnv:

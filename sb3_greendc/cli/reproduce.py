@@ -257,7 +257,7 @@ def print_margins(frame: pd.DataFrame, title: str, console: Console) -> None:
 def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def was_run(folder: Path) -> str:

@@ -292,7 +292,7 @@ def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = 
     ]
     split = {key: value for key, value in run.env_kwargs.items() if key not in asked}
     if split:
-        said = ", ".join(f"{key}={value}" for key, value in split.items())
+        said = ", ".join(f"{key}={value}" for key, value in split.items() if value is not None)
         lines.append(f"training split: {said} (--set month=... or split=... chooses others)")
     return "\n".join(lines)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from stable_baselines3.common import env_util
@@ -18,24 +21,94 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 import greendc
 from greendc.environments import SimulatorEnv
 from greendc.simulator import Observation, Simulator, row
+from greendc.unmasked import warn_of_missing_masks
 
 
-def make_vec_env(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs: Any) -> VecEnv:
-    """Make SB3's vectorised environment for any id.
+def make_vec_env(
+    env_id: str | Callable[..., gym.Env[Any, Any]],
+    n_envs: int = 1,
+    seed: int | None = None,
+    start_index: int = 0,
+    monitor_dir: str | None = None,
+    wrapper_class: Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]] | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    vec_env_cls: type[VecEnv] | None = None,
+    vec_env_kwargs: Mapping[str, Any] | None = None,
+    monitor_kwargs: Mapping[str, Any] | None = None,
+    wrapper_kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> VecEnv:
+    """Make SB3's vectorised environment for any id; the parameters are those of SB3's ``make_vec_env``.
 
-    Ids of this project give a :class:`SimulatorVecEnv`; every other Gymnasium id gives a
-    ``DummyVecEnv`` of monitored environments.
+    Ids of this project give a :class:`SimulatorVecEnv`, which steps all environments by one compiled call.
+    It has no place for wrappers, monitor files and the like. Where ``monitor_dir``, ``wrapper_class``,
+    ``vec_env_cls``, ``vec_env_kwargs`` or ``monitor_kwargs`` ask for some, the same environments, with the
+    same seeds, stand in SB3's ``DummyVecEnv`` (or ``vec_env_cls``), and are slower. So do those of every
+    other Gymnasium id.
 
-    :param env_id: an environment id, with or without a version
+    :param env_id: an environment id, with or without a version, or what makes an environment
     :param n_envs: number of environments in the batch
     :param seed: environment ``i`` is the single environment seeded ``seed + i``
-    :param kwargs: keyword arguments of the environment
+    :param start_index: number of the first monitor file, as in SB3; seeds do not depend on it
+    :param monitor_dir: folder of SB3's ``*.monitor.csv``
+    :param wrapper_class: put around each environment
+    :param env_kwargs: keyword arguments of the environment
+    :param vec_env_cls: class of the batch, such as ``SubprocVecEnv``
+    :param vec_env_kwargs: its keyword arguments
+    :param monitor_kwargs: of SB3's ``Monitor``
+    :param wrapper_kwargs: of ``wrapper_class``
+    :param settings: keyword arguments of the environment, in place of ``env_kwargs``:
+        ``make_vec_env("ResourcePool-10", 8, offered_load=0.8)``
     :raises ValueError: for an unknown id, or a wrong value of a keyword
-    :raises TypeError: for an unknown keyword
+    :raises TypeError: for an unknown keyword, one that is given twice, or what a :class:`SimulatorVecEnv`
+        cannot do and was asked to
     """
-    env_id = greendc.resolve_env_id(env_id)
-    if greendc.family(env_id) is None:
-        return env_util.make_vec_env(env_id, n_envs, seed=seed, env_kwargs=kwargs)
+    kwargs = dict(env_kwargs or {})
+    if twice := sorted(kwargs.keys() & settings.keys()):
+        raise TypeError(f"{twice[0]}: given twice, as a keyword and in env_kwargs")
+    kwargs.update(settings)
+    asked = {
+        "monitor_dir": monitor_dir,
+        "wrapper_class": wrapper_class,
+        "vec_env_kwargs": vec_env_kwargs,
+        "monitor_kwargs": monitor_kwargs,
+    }
+    beyond = [name for name, value in asked.items() if value]
+    ours = False
+    if isinstance(env_id, str):
+        env_id = greendc.resolve_env_id(env_id)
+        ours = greendc.family(env_id) is not None
+    if isinstance(vec_env_cls, type) and issubclass(vec_env_cls, SimulatorVecEnv):
+        if not ours:
+            raise TypeError(f"vec_env_cls={vec_env_cls.__name__}: only for ids of greendc, not {env_id}")
+        if beyond:
+            raise TypeError(f"{beyond[0]}: a {vec_env_cls.__name__} has none; leave vec_env_cls out")
+        vec_env_cls = None
+    if ours and not beyond and vec_env_cls is None:
+        assert isinstance(env_id, str)
+        return _make_batch(env_id, n_envs, seed, kwargs)
+    return env_util.make_vec_env(
+        functools.partial(_make_single, gym.spec(env_id)) if ours and isinstance(env_id, str) else env_id,
+        n_envs,
+        seed=seed,
+        start_index=start_index,
+        monitor_dir=monitor_dir,
+        wrapper_class=wrapper_class,
+        env_kwargs=kwargs,
+        vec_env_cls=vec_env_cls,  # type: ignore[arg-type]  # SB3 names its own two
+        vec_env_kwargs=dict(vec_env_kwargs or {}),
+        monitor_kwargs=dict(monitor_kwargs or {}),
+        wrapper_kwargs=dict(wrapper_kwargs or {}),
+    )
+
+
+def _make_single(spec: EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
+    """Make one environment, also in a worker that does not know the id."""
+    env: gym.Env[Any, Any] = gym.make(spec, **kwargs)
+    return env
+
+
+def _make_batch(env_id: str, n_envs: int, seed: int | None, kwargs: dict[str, Any]) -> SimulatorVecEnv:
     render_mode = kwargs.pop("render_mode", None)
     simulator = greendc.make_simulator(env_id, n_envs, **kwargs)
     view: SimulatorEnv | None = None
@@ -59,8 +132,8 @@ class SimulatorVecEnv(VecEnv):
     ``env_method("action_masks")``. The last info of an episode carries ``info["episode_metrics"]``.
 
     Observations alternate between two buffers, since SB3 still holds the previous batch while it
-    stores the next one: an observation stays valid until the second call of ``step`` after it. Copy
-    what is to be kept longer (SB3's rollout and replay buffers do).
+    stores the next one. A buffer that somebody still holds after that, or a part of it, is left to them and
+    replaced: imitation keeps views of all observations of an episode.
 
     The environments share one configuration. So ``set_attr`` takes no subset of them, and
     ``env_method`` calls a method of the simulator with the environment's index as first argument.
@@ -76,7 +149,8 @@ class SimulatorVecEnv(VecEnv):
         self._view = view
         self._masked = type(simulator).action_masks is not Simulator.action_masks
         self._generators = [seeding.np_random(None)[0] for _ in range(simulator.num_envs)]
-        self._buffers = (simulator.empty_observations(), simulator.empty_observations())
+        self._buffers = [simulator.empty_observations(), simulator.empty_observations()]
+        self._unheld = _references(self._buffers, 0)
         self._turn = 0
         self._actions: NDArray[Any] = np.empty(0)
         self._returns = np.zeros(simulator.num_envs)
@@ -128,6 +202,8 @@ class SimulatorVecEnv(VecEnv):
 
     def _next_buffer(self) -> Observation:
         self._turn = 1 - self._turn
+        if _references(self._buffers, self._turn) != self._unheld:
+            self._buffers[self._turn] = self.simulator.empty_observations()
         return self._buffers[self._turn]
 
     def _infos(self) -> list[dict[str, Any]]:
@@ -154,6 +230,7 @@ class SimulatorVecEnv(VecEnv):
             info["terminal_observation"] = row(observations, i)
             info["episode"] = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": elapsed}
             info["episode_metrics"] = self.simulator.episode_metrics(i)
+            warn_of_missing_masks(info["episode_metrics"])
             self.simulator.reset_env(i, self._generators[i])
             self.simulator.observe(observations, i)
             self.reset_infos[i] = self.simulator.reset_info(i)
@@ -223,3 +300,12 @@ class SimulatorVecEnv(VecEnv):
         if self._view is None:
             raise ValueError("nothing to render: make the environment with render_mode='rgb_array'")
         return self._view.render()
+
+
+def _references(buffers: list[Observation], which: int) -> list[int]:
+    """Return how many references there are to a buffer and to its arrays, of which views hold one, too."""
+    buffer = buffers[which]
+    counts = [sys.getrefcount(buffer)]
+    if isinstance(buffer, dict):
+        counts += [sys.getrefcount(array) for array in buffer.values()]
+    return counts

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from greendc.simulator import Observation
 from sb3_greendc.datasets import npz, validation
 from sb3_greendc.datasets.arrays import check_lengths, check_shapes, dataset_arguments
+from sb3_greendc.datasets.d4rl_format import from_d4rl, is_d4rl, our_name
 from sb3_greendc.datasets.spaces import check_in_space, space_from_json, space_to_json
 from sb3_greendc.datasets.validation import parts
 
@@ -179,7 +180,7 @@ class OfflineDataset:
             if digest is None:
                 if mmap:
                     raise ValueError("mmap=True needs a file that OfflineDataset.save wrote")
-                return cls.from_dict(npz.read_foreign(path, check_shapes))
+                return cls.from_dict(npz.read_foreign(path, _check_foreign))
             return cls._read(path, digest, mmap)
         except (
             ValueError,
@@ -219,7 +220,9 @@ class OfflineDataset:
             for each key; or dicts under ``obs`` and ``next_obs``), ``actions``, ``rewards``, ``terminated``,
             ``truncated``, and optionally ``costs``, ``source_id``, ``episode_id``. Each ``(N, ...)``. Without
             ``episode_id`` the rows are taken in order and episodes end where ``terminated`` or ``truncated``
-            say; a last episode that does not end is marked truncated
+            say; a last episode that does not end is marked truncated. Or by D4RL's names: ``observations``,
+            ``actions``, ``rewards``, ``terminals``, ``timeouts``, perhaps ``next_observations``
+            (:mod:`~sb3_greendc.datasets.d4rl_format`)
         :param observation_space: default: the widest that the arrays' dtypes allow
         :param action_space: default: ``Discrete`` for whole numbers, ``Box`` of [-1, 1] or [0, 1] for others
         :param sources: names of the sources, default ``source_0``, ``source_1``, ...
@@ -227,6 +230,7 @@ class OfflineDataset:
         :param metadata: JSON values
         :raises ValueError: for a missing or unknown array, one that does not fit, or data that are not valid
         """
+        data = from_d4rl(data) if is_d4rl(data) else data
         arguments = dataset_arguments(data, observation_space, action_space, sources)
         return cls(**arguments, labels=dict(labels or {}), metadata=dict(metadata or {}))
 
@@ -290,6 +294,16 @@ class OfflineDataset:
             metadata=header["metadata"],
             check=check,
         )
+
+
+def _check_foreign(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise a ``ValueError`` for arrays that ``from_dict`` does not take, before any is read."""
+    if not is_d4rl(shapes):
+        check_shapes(shapes)
+        return
+    read = {name: shape for name, shape in shapes.items() if our_name(name) is not None}
+    if "actions" in read:
+        check_lengths(read)
 
 
 def _check_arrays(shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -10,11 +10,16 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
+import greendc
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
 
@@ -38,7 +43,8 @@ def from_minari(dataset: Any) -> OfflineDataset:
     """Return a Minari data set, or the local one of an id, as a data set of ours.
 
     Costs, sources and labels are found where :func:`to_minari` puts them; costs also where others have
-    ``infos["cost"]``.
+    ``infos["cost"]``. Where the data set knows its environment, ``metadata`` has ``env_id`` and
+    ``env_kwargs``.
 
     :param dataset: a ``minari.MinariDataset``, or its id
     :raises ImportError: if Minari is needed and not installed
@@ -78,14 +84,15 @@ def from_minari(dataset: Any) -> OfflineDataset:
         dataset.action_space,
         known.get("sources"),
         labels,
-        known.get("metadata", {"minari_id": dataset.id}),
+        known.get("metadata", {"minari_id": dataset.id, **_environment_of(dataset)}),
     )
 
 
 def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
     """Create a local Minari data set and return it. Only the order of interleaved episodes is lost.
 
-    Minari's ``recover_environment`` does not work on it: the environment's id is in our metadata alone.
+    Minari's ``recover_environment`` makes the environment that ``data.metadata`` name, with the same keyword
+    arguments, as long as those are JSON values; else, and without an ``env_id``, it has none to make.
 
     :param data: whole episodes
     :param dataset_id: ``NAMESPACE/NAME-v0``, of none that exists
@@ -111,6 +118,7 @@ def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
         )
         for number, episode in enumerate(episodes(data))
     ]
+    kwargs.setdefault("env", _spec_of(data.metadata))
     with warnings.catch_warnings():
         # It warns of every field left open: author, e-mail, code, algorithm.
         warnings.filterwarnings("ignore", message=".*is (set to )?None.*")
@@ -124,6 +132,24 @@ def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
     known = {"sources": list(data.sources), "labels": sorted(data.labels), "metadata": dict(data.metadata)}
     dataset.storage.update_metadata({_METADATA: json.dumps(known, default=str)})
     return minari.load_dataset(dataset_id)
+
+
+def _spec_of(metadata: Mapping[str, Any]) -> EnvSpec | None:
+    """Return the specification of the environment that the data come from, ``None`` if it is not known."""
+    if not isinstance(metadata.get("env_id"), str):
+        return None
+    try:
+        env_kwargs = json.loads(json.dumps(dict(metadata.get("env_kwargs") or {})))
+        spec = gym.spec(greendc.resolve_env_id(metadata["env_id"]))
+    except (TypeError, ValueError):  # no JSON values, or an id that is not known here
+        return None
+    # The entry points of batches need not be texts, which is all that Minari can write.
+    return replace(spec, kwargs={**spec.kwargs, **env_kwargs}, vector_entry_point=None)
+
+
+def _environment_of(dataset: Any) -> dict[str, Any]:
+    spec = getattr(getattr(dataset, "spec", None), "env_spec", None)
+    return {} if spec is None else {"env_id": spec.id, "env_kwargs": dict(spec.kwargs)}
 
 
 def _infos(data: OfflineDataset, rows: NDArray[np.int64]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ HEADER = "dataset.json"
 _SIGNATURE = b"sb3-greendc dataset, sha256 "
 _DIGEST = 64  # hexadecimal digits
 _PIECE = 1 << 24
+_BEGINNING = 4096
 _LONGEST_HEADER = 64 << 20
 _NAME = re.compile(r"[^\\:\x00-\x1f]+")  # neither a drive nor a folder of Windows
 
@@ -71,18 +72,32 @@ def checksum(path: Path) -> str | None:
     """Return the checksum of a file of ours, having compared it with the content; ``None`` for other files.
 
     :raises OSError: if there is no such file
-    :raises ValueError: if the file is not what was written
+    :raises ValueError: if the file is not what was written, or holds text
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END) - _DIGEST
         file.seek(max(0, size - len(_SIGNATURE)))
         tail = file.read()
         if not tail.startswith(_SIGNATURE):
+            file.seek(0)
+            if _is_text(file.read(_BEGINNING)):
+                raise ValueError(f"{path}: a text file; a data set is an .npz file of arrays")
             return None
         digest = _hash(file.fileno(), size)
     if digest.encode() != tail[len(_SIGNATURE) :]:
         raise ValueError(f"{path}: damaged: its content is not what its checksum says")
     return digest
+
+
+def _is_text(beginning: bytes) -> bool:
+    """Tell whether a file that begins so holds text; a zip file begins with bytes that no text has."""
+    try:
+        text = beginning.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(beginning) - 3:  # else a character was cut
+            return False
+        text = beginning[: error.start].decode()
+    return bool(text) and all(character.isprintable() or character.isspace() for character in text)
 
 
 def read_header(path: Path) -> dict[str, Any]:

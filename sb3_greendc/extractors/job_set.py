@@ -174,7 +174,7 @@ class JobSetHeads(Heads):
     def forward(self, features: th.Tensor) -> th.Tensor:
         """Return ``(n_heads, B, n_jobs + 2)``."""
         jobs, context = self.split(features)
-        n_batch = len(features)
+        n_batch = features.shape[0]  # len() would fix the batch size of an exported graph
         scores = self.job_input(jobs.reshape(-1, self.job_dim)).view(self.n_heads, n_batch, self.n_jobs, -1)
         scores = scores.add_(self.context_input(context).unsqueeze(2))
         if self.job_scorer is not None:

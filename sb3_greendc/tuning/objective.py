@@ -10,7 +10,7 @@ from typing import Any
 import greendc
 from greendc.config import require, require_one_of
 from greendc.registration import family_of
-from greendc.vcc.splits import SPLITS
+from greendc.vcc.splits import DEFAULT_MONTH, SPLITS
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.runs.hyperparameters import Hyperparameters, read_hyperparameters
 from sb3_greendc.tuning.conversion import setting_of, to_settings
@@ -130,5 +130,5 @@ def months_of(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     assert entry is not None
     if env_kwargs.get("split") is not None:
         return SPLITS.get(env_kwargs["split"], ())
-    month = env_kwargs.get("month", entry.presets[env_id].get("month", ()))
+    month = env_kwargs.get("month") or entry.presets[env_id].get("month", DEFAULT_MONTH)
     return (month,) if isinstance(month, str) else tuple(month)

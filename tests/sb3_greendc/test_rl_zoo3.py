@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml as pyyaml
 
+import greendc
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
 from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3, register
@@ -28,7 +29,7 @@ def test_rl_zoo3s_parser_reads_the_same_values(path: Path) -> None:
 @pytest.mark.parametrize("env_id", ["VCC-2021-v1", "DiscreteVCC-2019-v1", "ResourcePool-10-v0"])
 def test_block(algorithm: str, env_id: str) -> None:
     block = block_for_rl_zoo3(algorithm, env_id, {})
-    assert block["env_kwargs"] == ({"split": "train"} if "VCC" in env_id else {})
+    assert block["env_kwargs"] == greendc.training_kwargs(env_id)
     policy = block["policy"]
     if "." in policy:
         module, _, name = policy.rpartition(".")

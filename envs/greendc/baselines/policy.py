@@ -16,8 +16,9 @@ SimulatorT = TypeVar("SimulatorT", bound=Simulator)
 class BaselinePolicy(abc.ABC, Generic[SimulatorT]):
     """A rule that acts on a simulator's environments, to stand beside learned policies.
 
-    It goes wherever something with ``predict`` does: SB3's ``evaluate_policy``, data collection,
-    imitation. Row i of a batch of observations belongs to environment i of the simulator.
+    It goes wherever something with ``predict`` does (SB3's ``evaluate_policy``, data collection), and, since
+    it can be called, into imitation's ``rollout.rollout``. Row i of a batch of observations belongs to
+    environment i of the simulator.
 
     :param simulator: the simulator behind the environment or batch that the policy is to act in
     """
@@ -54,6 +55,15 @@ class BaselinePolicy(abc.ABC, Generic[SimulatorT]):
             )
         actions = self.act(batch)
         return (np.squeeze(actions, axis=0) if single else actions), state
+
+    def __call__(
+        self,
+        observations: Observation,
+        states: tuple[NDArray[Any], ...] | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]:
+        """Do what :meth:`predict` does: the form in which imitation takes policies that are none of SB3's."""
+        return self.predict(observations, states, episode_starts)
 
     @abc.abstractmethod
     def act(self, observations: Observation) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from greendc.config import numbers, require, require_kinds, require_one_of
 from greendc.energy.site import SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
+from greendc.traces.limits import LIMITS
 
 if TYPE_CHECKING:
     from greendc.resource_pool.workloads import Workload
@@ -26,6 +27,12 @@ OBSERVATIONS = ("dict", "flat")
 LARGEST_ERROR = 1000.0
 """Of a forecast, relative; beyond it, forecasts of kilowatts would overflow."""
 IMAGE_DTYPES = ("uint8", "float32")
+LARGEST_LOAD = 10.0
+"""Far above what any policy can serve; what lies beyond it is a percentage, or a slip."""
+LONGEST_STEP = 168.0
+"""A week in hours; a longer step is one in minutes or seconds."""
+DIRTIEST = LIMITS["carbon_intensity"].high
+"""kg/kWh, several times the dirtiest coal; what lies beyond it is in grams."""
 
 
 @dataclass(frozen=True)
@@ -180,9 +187,11 @@ class ResourcePoolConfig:
             self.horizon,
             f"above start_delay + end_delay = {self.start_delay + self.end_delay}, to leave room for work",
         )
-        require(0.0 < self.step_hours < math.inf, "step_hours", self.step_hours, "finite and above 0")
+        hours = f"above 0 and at most {LONGEST_STEP:g} (hours)"
+        require(0.0 < self.step_hours <= LONGEST_STEP, "step_hours", self.step_hours, hours)
         load = self.offered_load
-        require(load is None or 0.0 <= load < math.inf, "offered_load", load, "finite, at least 0, or None")
+        least_to_most = f"in [0, {LARGEST_LOAD:g}] (1 is what the pool can just do; 90 % is 0.9), or None"
+        require(load is None or 0.0 <= load <= LARGEST_LOAD, "offered_load", load, least_to_most)
         require_one_of("too_large", self.too_large, ("clip", "drop"))
         if self.prices is not None:
             object.__setattr__(self, "prices", numbers("prices", self.prices))
@@ -227,7 +236,8 @@ class ResourcePoolConfig:
             require(self.site is None, "site", self.site, f'None with power="{self.power}"')
             require(self.trace is None, "trace", "<trace>", f'None with power="{self.power}"')
         if isinstance(self.carbon, int | float):
-            require(0.0 <= self.carbon < math.inf, "carbon", self.carbon, "finite, at least 0 kg/kWh")
+            most = f"in [0, {DIRTIEST:g}] kg/kWh (370 g/kWh is 0.37)"
+            require(0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)
 
     @property
     def price_list(self) -> tuple[float, ...]:

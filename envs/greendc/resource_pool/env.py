@@ -14,6 +14,7 @@ from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.rendering import describe, draw_pool, show
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.simulator import Observation
+from greendc.unmasked import warn_of_missing_masks
 
 
 def make_config(config: ResourcePoolConfig | None, options: dict[str, Any]) -> ResourcePoolConfig:
@@ -78,7 +79,8 @@ class ResourcePoolEnv(SimulatorEnv):
 
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or
-    ``observation="flat"``; this project's extractors scale the image themselves.
+    ``observation="flat"``, and ``mask="now_on_time"`` (``docs/sb3.md`` has figures); this project's
+    extractors scale the image themselves.
 
     ### Queue
 
@@ -153,6 +155,7 @@ class ResourcePoolEnv(SimulatorEnv):
         info: dict[str, Any] = {"cost": cost, "time_advanced": time_advanced}
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
+            warn_of_missing_masks(info["episode_metrics"])
         return observation, reward, False, truncated, info
 
     def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]

@@ -19,9 +19,10 @@ FORECASTS = ("oracle", "sgip", "noisy", "persistence")
 class VCCConfig:
     """Everything that defines a VCC environment; the defaults are those of version 1.
 
-    :param month: ``"YYYY-MM"``, or several months of which each episode draws one by its seed
+    :param month: ``"YYYY-MM"``, or several months of which each episode draws one by its seed; ``None``:
+        those of the split, and without a split May 2019. The ids of a year name its May
     :param split: ``"train"``, ``"validation"``, ``"heldout"`` or ``"test"`` (:mod:`greendc.vcc.splits`):
-        draws each episode's month from the split, and takes the place of ``month``
+        draws each episode's month from the split, which must contain ``month``
     :param region: whose emissions: ``"PGE"`` or ``"SCE"``
     :param moer: emissions of one's own, in place of the shipped series of ``region``
     :param utc_offset: hours between UTC and the region's local standard clock, whose midnight is t = 0
@@ -55,7 +56,7 @@ class VCCConfig:
     :raises ValueError: for a wrong value; the message names the field, the value and what is allowed
     """
 
-    month: str | tuple[str, ...] = "2019-05"
+    month: str | tuple[str, ...] | None = None
     split: str | None = None
     region: str = "PGE"
     moer: MoerSeries | None = None
@@ -86,10 +87,11 @@ class VCCConfig:
         require_kinds(type(self).__annotations__, vars(self))
         if self.split is not None:
             require_one_of("split", self.split, SPLITS)
-        if not isinstance(self.month, str):
+        if self.month is not None and not isinstance(self.month, str):
             several = isinstance(self.month, Sequence) and len(self.month) > 0
             require(several, "month", self.month, "a month 'YYYY-MM' or a sequence of months")
             object.__setattr__(self, "month", tuple(self.month))
+        self._check_split()
         require_one_of("region", self.region, ("PGE", "SCE"))
         known = self.moer is None or isinstance(self.moer, MoerSeries)
         require(known, "moer", self.moer, "a MoerSeries or None")
@@ -125,3 +127,17 @@ class VCCConfig:
         if self.discrete_actions is not None:
             levels = self.discrete_actions
             require(2 <= levels <= 10**6, "discrete_actions", levels, "from 2 to a million levels")
+
+    def _check_split(self) -> None:
+        """Refuse a split that leaves out the month that an id, or ``month``, names."""
+        if self.split is None or self.month is None:
+            return
+        named = (self.month,) if isinstance(self.month, str) else self.month
+        for month in named:
+            require(
+                month in SPLITS[self.split],
+                "split",
+                self.split,
+                f"one that contains {month}, which the id or month= names; for the months of a split make "
+                "'VCC-v1' ('DiscreteVCC-v1'), or say month=None",
+            )

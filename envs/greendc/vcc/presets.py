@@ -14,7 +14,8 @@ PAGE: dict[str, Any] = {
 }
 """Version 0: SustainGym's page, exactly. Version 1 is :class:`~greendc.vcc.config.VCCConfig`'s defaults."""
 
-MONTHS = {"VCC": "2019-05", "VCC-2019": "2019-05", "VCC-2020": "2020-05", "VCC-2021": "2021-05"}
+MONTHS = {"VCC": {}, **{f"VCC-{year}": {"month": f"{year}-05"} for year in (2019, 2020, 2021)}}
+"""What each name says of the month: the one without a year takes any."""
 
 
 def presets() -> dict[str, dict[str, Any]]:
@@ -22,6 +23,6 @@ def presets() -> dict[str, dict[str, Any]]:
     ids: dict[str, dict[str, Any]] = {}
     for prefix, discrete in (("", {}), ("Discrete", {"discrete_actions": 11})):
         for name, month in MONTHS.items():
-            ids[f"{prefix}{name}-v0"] = {"month": month, **PAGE, **discrete}
-            ids[f"{prefix}{name}-v1"] = {"month": month, **discrete}
+            ids[f"{prefix}{name}-v0"] = {**month, **PAGE, **discrete}
+            ids[f"{prefix}{name}-v1"] = {**month, **discrete}
     return ids

@@ -24,7 +24,7 @@ from greendc.vcc.kernel_queue import keys_size
 from greendc.vcc.metrics import episode_metrics
 from greendc.vcc.observation import MOER_SCALE, normalization, raw_bounds
 from greendc.vcc.snapshot import UnfinishedJobs, copy_state, unfinished_jobs
-from greendc.vcc.splits import SPLITS
+from greendc.vcc.splits import DEFAULT_MONTH, SPLITS
 from greendc.vcc.workload import Workload, capacity_of
 
 SINGLE = np.dtype(np.float32)
@@ -410,4 +410,5 @@ def months_of(config: VCCConfig) -> tuple[str, ...]:
     """Return the months that a configuration draws its episodes from."""
     if config.split is not None:
         return SPLITS[config.split]
-    return (config.month,) if isinstance(config.month, str) else config.month
+    month = DEFAULT_MONTH if config.month is None else config.month
+    return (month,) if isinstance(month, str) else month

@@ -17,3 +17,6 @@ SPLITS: dict[str, tuple[str, ...]] = {
 }
 """Training (May 2019 to April 2020 without September), validation, a held-out month of the training
 year, and test (September 2020 to August 2021)."""
+
+DEFAULT_MONTH = "2019-05"
+"""Where neither an id, nor a month, nor a split says which."""

@@ -271,6 +271,12 @@ def test_raw_ready_jobs_are_in_info_on_request():
         ({"site": {"grid": "off"}}, 'site=.*None with power="constant"'),
         ({"power": "trace", "site": {"pv_kw": 50.0}}, "site.pv_kw=50.0: must be at least the trace's peak"),
         ({"power": "trace", "episode_steps": 9000, "trace": "short"}, "trace='100 steps'"),
+        ({"offered_load": 90}, r"offered_load=90: must be in \[0, 10\] .*90 % is 0.9"),
+        ({"step_hours": 3600.0}, r"step_hours=3600.0: must be above 0 and at most 168 \(hours\)"),
+        (
+            {"power": "trace", "carbon": 370.0},
+            r"carbon=370.0: must be in \[0, 5\] kg/kWh \(370 g/kWh is 0.37\)",
+        ),
         ({"power": "trace", "carbon": "short"}, "carbon="),
         ({"forecast_error": -0.1}, "forecast_error=-0.1"),
         ({"skip_forced": 1}, "skip_forced=1"),

@@ -72,7 +72,7 @@ def test_seed_fixes_everything(env_id, forecast):
     space = gym.make(env_id).action_space
     space.seed(0)
     actions = [space.sample() for _ in range(48)]
-    options = {**SHORT, "forecast": forecast, "split": "train"}
+    options = {**SHORT, "forecast": forecast, "split": "train", "month": None}
     first = trajectory(env_id, 3, actions, **options)
     for a, b in zip(first, trajectory(env_id, 3, actions, **options), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -288,5 +288,23 @@ def test_splits_keep_months_apart():
     assert (
         "2021-05" in months[3]
         and "2019-05" in months[0]
-        and greendc.training_kwargs("VCC-2021") == {"split": "train"}
+        and greendc.training_kwargs("VCC-2019") == {"split": "train"}
+        and greendc.training_kwargs("VCC-2021") == {"split": "train", "month": None}
     )
+
+
+def test_a_split_that_contradicts_an_id_is_refused():
+    for env_id, split in (
+        ("VCC-2021-v1", "train"),
+        ("VCC-2019-v0", "test"),
+        ("DiscreteVCC-2020-v1", "train"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"split='{split}': must be one that contains {env_id[-7:-3]}-05"
+        ):
+            gym.make(env_id, split=split)
+        env = gym.make(env_id, split=split, month=None, days=1)
+        assert env.reset(seed=0)[1]["month"] in greendc.vcc.SPLITS[split]
+    assert gym.make("VCC-2021-v1", split="test", days=1).reset(seed=3)[1]["month"] >= "2020-09"
+    assert gym.make("VCC-v1", split="validation", days=1).reset(seed=0)[1]["month"][:4] == "2020"
+    assert VCCEnv(days=1).reset(seed=0)[1]["month"] == "2019-05"

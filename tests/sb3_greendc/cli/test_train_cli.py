@@ -87,7 +87,7 @@ def test_set_beats_the_training_split(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_month_takes_the_place_of_the_training_split() -> None:
-    """Both together would be a contradiction, which the environment settles in favor of the split."""
+    """Both together would be a contradiction, which the environment refuses."""
     assert training_split("VCC-2019-v1", {}) == {"split": "train"}
     assert training_split("VCC-2019-v1", {"target_load": 0.5}) == {"split": "train"}
     assert training_split("VCC-2019-v1", {"month": "2019-07"}) == {}

@@ -172,7 +172,7 @@ def test_command_uses_the_training_split(tmp_path: Path) -> None:
     out = tmp_path / "x.npz"
     arguments = ["--env", "VCC-2021", "--policies", "always_on", "--transitions", "50", "--out", str(out)]
     assert main([*arguments, "--no-progress"]) == 0
-    assert OfflineDataset.load(out).metadata["env_kwargs"] == {"split": "train"}
+    assert OfflineDataset.load(out).metadata["env_kwargs"] == {"split": "train", "month": None}
 
 
 def test_command_writes_minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

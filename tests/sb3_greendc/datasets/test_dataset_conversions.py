@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from gymnasium import spaces
 from stable_baselines3 import SAC
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
+from greendc.resource_pool import ResourcePoolEnv
+from sb3_greendc import collect
 from sb3_greendc.datasets import (
     OfflineDataset,
     from_minari,
@@ -45,6 +48,36 @@ def test_minari_round_trip(make: Any) -> None:
             assert read.labels[name].dtype == label.dtype
     with pytest.raises(ValueError, match="none of this id"):
         from_minari("greendc/other-v0")
+
+
+@pytest.mark.usefixtures("_minari_folder")
+def test_minari_data_recover_their_environment() -> None:
+    options = {"episode_steps": 12, "reward": {"on_time": 1.0}, "cost_weights": (1.0, 0.5)}
+    data = collect(["hvf"], "ResourcePool-10", 40, n_envs=2, env_kwargs=options)
+    env = to_minari(data, "greendc/pool-v0").recover_environment()
+    assert env.spec.id == "ResourcePool-10-v0"
+    assert env.unwrapped.config == ResourcePoolEnv(**options).config
+    assert env.observation_space == data.observation_space
+    env.reset(seed=0)
+    # Read without our own metadata, as data of others are.
+    written = minari_of("greendc/pool-v0")
+    written.storage.update_metadata({"sb3_greendc": "{}"})
+    metadata = from_minari(written).metadata
+    assert metadata["env_id"] == "ResourcePool-10-v0" and metadata["env_kwargs"]["episode_steps"] == 12
+
+
+@pytest.mark.usefixtures("_minari_folder")
+def test_minari_data_of_an_environment_that_cannot_be_written_have_none() -> None:
+    data = masked_dataset()
+    for number, metadata in enumerate(({}, {"env_id": "Nowhere-v0"}, {"env_id": 3})):
+        written = to_minari(replace(data, metadata=metadata), f"greendc/none{number}-v0")
+        assert written.spec.env_spec is None
+
+
+def minari_of(name: str) -> Any:
+    import minari
+
+    return minari.load_dataset(name)
 
 
 @pytest.mark.usefixtures("_minari_folder")

@@ -122,6 +122,15 @@ def test_interrupted_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
+@pytest.mark.parametrize("text", ["; a log\n1 2 3\n", "arrival,cpu\n" * 600 + "é" * 4000, '{"obs": [1]}'])
+@pytest.mark.parametrize("name", ["log.txt", "log.npz"])
+def test_a_text_file_is_called_one(text: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    for mmap in (False, True):
+        with pytest.raises(ValueError, match=f"^{tmp_path / name}: a text file; a data set is an .npz file"):
+            OfflineDataset.load(tmp_path / name, mmap=mmap)
+
+
 def test_bad_requests(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must end in \.npz"):
         masked_dataset().save(tmp_path / "x.dat")

@@ -40,7 +40,7 @@ def tune_threshold(
     """
     require(len(seeds) > 0, "seeds", seeds, "at least one")
     episodes = list(itertools.product(SPLITS["train"], seeds))
-    simulator = make_simulator(env_id, len(episodes), **{**kwargs, "split": "train"})
+    simulator = make_simulator(env_id, len(episodes), **{**kwargs, "split": "train", "month": None})
     if not isinstance(simulator, VCCSimulator):
         raise ValueError(f"env_id={env_id!r}: must be a VCC environment")
     rows = []

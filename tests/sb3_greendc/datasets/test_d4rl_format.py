@@ -1,0 +1,93 @@
+"""Arrays by D4RL's names: what follows a row is the next row, and what nobody recorded is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from sb3_greendc import CRR, OfflineDataset
+
+N = 10
+SPACES = (spaces.Box(0, 20, (1,), np.float32), spaces.Box(-1, 1, (2,), np.float32))
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    """Return three episodes: rows 0 to 3 end, 4 to 7 run out of time, 8 and 9 are cut by the recording."""
+    rows = np.arange(N)
+    data: dict[str, Any] = {
+        "observations": rows.astype(np.float32)[:, None],
+        "actions": np.tile(np.float32([-0.5, 0.5]), (N, 1)),
+        "rewards": rows.astype(np.float32),
+        "terminals": rows == 3,
+        "timeouts": rows == 7,
+        "infos/qpos": np.zeros((N, 3)),
+        "metadata/algorithm": np.array(b"SAC"),
+    }
+    return {name: value for name, value in {**data, **changes}.items() if value is not None}
+
+
+def test_rows_whose_next_observation_nobody_knows_are_left_out() -> None:
+    data = OfflineDataset.from_dict(arrays(), *SPACES)
+    np.testing.assert_array_equal(data.observations[:, 0], [0, 1, 2, 3, 4, 5, 6, 8])  # type: ignore[call-overload]
+    following = data.next_observations[:, 0]  # type: ignore[call-overload]
+    np.testing.assert_array_equal(following, [1, 2, 3, 3, 5, 6, 7, 9])
+    np.testing.assert_array_equal(data.rewards, [0, 1, 2, 3, 4, 5, 6, 8])
+    np.testing.assert_array_equal(np.flatnonzero(data.terminated), [3])
+    np.testing.assert_array_equal(np.flatnonzero(data.truncated), [6, 7])
+    assert data.n_episodes == 3
+
+
+def test_a_row_that_ends_and_runs_out_of_time_ends() -> None:
+    data = OfflineDataset.from_dict(
+        arrays(terminals=np.arange(N) % 5 == 4, timeouts=np.arange(N) == 4), *SPACES
+    )
+    assert len(data) == N
+    np.testing.assert_array_equal(np.flatnonzero(data.terminated), [4, 9])
+    assert not data.truncated.any()
+
+
+def test_next_observations_are_taken_as_they_are() -> None:
+    """As ``d4rl.qlearning_dataset`` returns them."""
+    following = np.arange(1, N + 1, dtype=np.float32)[:, None]
+    data = OfflineDataset.from_dict(arrays(next_observations=following, timeouts=None), *SPACES)
+    assert len(data) == N
+    np.testing.assert_array_equal(data.next_observations, following)
+    np.testing.assert_array_equal(np.flatnonzero(data.truncated), [N - 1])
+
+
+def test_dict_observations_by_key_or_nested() -> None:
+    parts = {"a": np.arange(N, dtype=np.float32)[:, None], "b": np.ones((N, 2), np.float32)}
+    flat = {f"observations/{key}": value for key, value in parts.items()}
+    actions = np.arange(N) % 3
+    one = OfflineDataset.from_dict(arrays(observations=parts, actions=actions))
+    other = OfflineDataset.from_dict(arrays(observations=None, actions=actions, **flat))
+    for data in (one, other):
+        assert data.action_space == spaces.Discrete(3)
+        np.testing.assert_array_equal(data.next_observations["a"][:, 0], [1, 2, 3, 3, 5, 6, 7, 9])  # type: ignore[call-overload, index]
+
+
+def test_files_and_algorithms_take_them(tmp_path: Path) -> None:
+    plain = {name: value for name, value in arrays().items() if not name.startswith("metadata")}
+    np.savez(tmp_path / "d4rl.npz", **plain)
+    data = OfflineDataset.load(tmp_path / "d4rl.npz")
+    assert (len(data), data.n_episodes) == (8, 3)
+    model = CRR("MlpPolicy", dataset=arrays(), device="cpu", seed=0, batch_size=4)
+    model.learn(2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rewards": None}, "no array 'rewards', beside 'terminals'"),
+        ({"timeouts": np.zeros(3)}, "timeouts: 3 rows, but there are 10 terminals"),
+        ({"rewards": np.zeros(4)}, "4 rows in one array, but there are 10 terminals"),
+        ({"terminals": np.zeros(N), "timeouts": np.ones(N)}, "no row is followed by another"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OfflineDataset.from_dict(arrays(**changes), *SPACES)
