@@ -14,7 +14,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from sb3_greendc.cli.common import INTERRUPTED, one_line_errors
+from greendc.traces.defects import DefectsError
+from sb3_greendc.cli.common import INTERRUPTED, BadInput, one_line_errors
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import ENGINES, TaskError, processors
 from sb3_greendc.core.secrets import arguments_without_secrets
@@ -182,23 +183,37 @@ def _my_site(options: argparse.Namespace) -> int:
     """Run ``reproduce my-site``, whose inputs are the user's."""
     budget, console = Budget(options.quick, options.seeds, rollouts=options.rollouts), Console()
     folder = options.out / my_site.NAME
-    with one_line_errors("reproduce"):
-        site = my_site.prepare_site(options, folder / "inputs")
-        experiment = my_site.site_experiment(site)
-        items = experiment.items(budget)
-        make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+    command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
+    try:
+        with one_line_errors("reproduce", apart=(DefectsError,)):
+            site = my_site.prepare_site(options, folder / "inputs")
+            experiment = my_site.site_experiment(site)
+            items = experiment.items(budget)
+            make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+    except DefectsError as error:
+        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        raise BadInput from error
     for name, fact in site.facts.items():
         console.print(f"{name}: {fact}")
+    console.print(my_site.assumptions_summary(site.assumptions), markup=False)
     store = Store(options.out / TASKS)
     failed = _run(items, store, options, console)
     if failed is not None:
         return failed
-    analysis = _show(experiment, budget, store, folder, console)
+    analysis = write_analysis(experiment, budget, store, folder)
+    console.print(_table(my_site.short_table(analysis.tables["policies"]), my_site.NAME))
+    for note in analysis.notes:
+        console.print(f"- {note}", markup=False)
     judged = [item.task for item in items if isinstance(item.task, Training | Evaluation)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.distillation if isinstance(best, Evaluation) else best
-    command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
-    console.print(f"wrote {my_site.write_report(site, analysis, folder, store.folder(model), command)}")
+    choice = {} if isinstance(best, Evaluation) else best.learner.choice
+    acting = {**best.scenario.env_kwargs, **choice}
+    environment = my_site.portable_environment(site.scenario, acting, budget.test_steps)
+    report = my_site.write_report(
+        site, analysis, folder, store.folder(model), environment, command, budget.episodes
+    )
+    console.print(f"wrote {report} and {report.with_suffix('.html').name}, {my_site.MODEL}/ beside them")
     return 0
 
 

@@ -66,9 +66,9 @@ def inspect_swf(data: bytes, name: str) -> Inspection:
     if data.strip() and not data.endswith(b"\n"):
         data, _, rest = data.rpartition(b"\n")
         data += b"\n"
-        line = data.count(b"\n") + 1
+        last = data.count(b"\n") + 1
         what = f"the last line has no end, and may be cut: {rest[:40].decode('utf-8', 'replace')!r}"
-        defects.append(Defect(line, what, "left out", kind="lines_left_out"))
+        defects.append(Defect(last, what, "left out", kind="lines_left_out"))
     lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
     kept: list[str] = []
     seen: dict[float, int] = {}

@@ -164,7 +164,7 @@ class _Series:
         steps, often = np.unique(np.diff(known), return_counts=True)
         step = int(steps[np.argmax(often)]) if len(steps) else 0
         keep = np.ones(len(bad), np.bool_)
-        for k in np.flatnonzero(bad):
+        for k in np.flatnonzero(bad).tolist():
             cell = self.rows[k][clock]
             said = f"{self.header[clock]}={cell[:_SHOWN]!r}"
             what = (

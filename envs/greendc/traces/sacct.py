@@ -1,8 +1,8 @@
-"""Reads job lists that Slurm exports: ``sacct -P`` with its columns between bars.
+r"""Reads job lists that Slurm exports: ``sacct -P`` with its columns between bars.
 
 An export that has all that is read here::
 
-    sacct -a -P -S 2024-01-01 -E 2024-07-01 \\
+    sacct -a -P -S 2024-01-01 -E 2024-07-01 \
         -o JobID,User,Submit,Start,End,Elapsed,Timelimit,NCPUS,NNodes,State > jobs.txt
 
 Columns may stand in any order, and others may stand among them. Needed are ``JobID``, ``Submit``, one of
@@ -35,7 +35,9 @@ UNLIMITED = frozenset({*NOT_KNOWN, "unlimited", "partition_limit"})
 
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
 _LEFT_OUT = ("cancelled_before_start", "not_started", "still_running", "no_run_time", "requeued", "steps")
-_UNDER_WAY = frozenset("RUNNING SUSPENDED COMPLETING RESIZING STOPPED SIGNALING STAGE_OUT".split())
+_UNDER_WAY = frozenset(
+    ("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
+)
 _SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
 _SHOWN = 40
 
@@ -64,8 +66,8 @@ def read_sacct(path: str | Path) -> JobLog:
     Left out and counted: ``steps`` (lines such as ``123.batch``), ``cancelled_before_start``,
     ``not_started`` (pending jobs), ``still_running`` (their run time is not known yet), ``no_run_time`` and
     ``requeued`` (earlier runs of a job number that comes again). With a column ``Eligible``, jobs that were
-    held, or waited for others, are submitted when they became eligible. A time limit that is ``UNLIMITED`` or not known is
-    missing. Times have no zone: they are the cluster's clock, and so is the log's.
+    held, or waited for others, are submitted when they became eligible. A time limit that is ``UNLIMITED``
+    or not known is missing. Times have no zone: they are the cluster's clock, and so is the log's.
 
     Slurm does not export the size of the machine: the header's ``MaxProcs`` is the greatest number in use at
     one time.
@@ -217,10 +219,10 @@ def duration(cell: str, column: str = "duration") -> float:
         if days.isdigit() and not dash:
             return 60.0 * int(days)
         raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a duration such as 1-02:03:04")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    parts = [int(part or 0) for part in match.groups()]
     if match[1] is not None and match[2] is None:  # days-hours:minutes
-        hours, minutes, seconds = minutes, seconds, 0
-    return 86_400.0 * days + 3600.0 * hours + 60.0 * minutes + seconds
+        parts = [parts[0], parts[2], parts[3], 0]
+    return 86_400.0 * parts[0] + 3600.0 * parts[1] + 60.0 * parts[2] + parts[3]
 
 
 def _number(cell: str, column: str) -> float:
