@@ -184,6 +184,8 @@ def _my_site(options: argparse.Namespace) -> int:
     budget, console = Budget(options.quick, options.seeds, rollouts=options.rollouts), Console()
     folder = options.out / my_site.NAME
     command = shlex.join(["python", "scripts/reproduce.py", *arguments_without_secrets(options.arguments)])
+    if options.validate:
+        return _validate(options, folder, command, console)
     try:
         with one_line_errors("reproduce", apart=(DefectsError,)):
             site = my_site.prepare_site(options, folder / "inputs")
@@ -214,6 +216,26 @@ def _my_site(options: argparse.Namespace) -> int:
         site, analysis, folder, store.folder(model), environment, command, budget.episodes
     )
     console.print(f"wrote {report} and {report.with_suffix('.html').name}, {my_site.MODEL}/ beside them")
+    return 0
+
+
+def _validate(options: argparse.Namespace, folder: Path, command: str, console: Console) -> int:
+    """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
+    try:
+        with one_line_errors("reproduce", apart=(DefectsError,)):
+            found = my_site.read_jobs(options)
+            validation = my_site.validate(found)
+    except DefectsError as error:
+        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        raise BadInput from error
+    short = {"processors": "width", "jobs": "jobs"}
+    for kind, called in (("recorded", "rec."), ("simulated", "sim.")):
+        short |= {f"{kind}_{name}": f"{called} {name}" for name in ("mean", "median", "p95")}
+    console.print(_table(validation.by_width.rename(columns=short), "waits in hours, FCFS + EASY"))
+    for note in validation.notes:
+        console.print(f"- {note}", markup=False)
+    path = my_site.write_validation(found, validation, folder, command)
+    console.print(f"wrote {path}, the same as .html, tables and figure")
     return 0
 
 
