@@ -299,5 +299,6 @@ def write_validation(found: InspectedLog, validation: Validation, folder: Path, 
 
 def rounded(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table as people read it: words for columns, two decimals."""
-    shown = frame.apply(lambda c: c.map("{:.2f}".format) if c.dtype.kind == "f" else c)
-    return shown.rename(columns=lambda name: str(name).replace("_", " "))
+    shown: pd.DataFrame = frame.apply(lambda c: c.map("{:.2f}".format) if c.dtype.kind == "f" else c)
+    shown.columns = pd.Index([str(name).replace("_", " ") for name in shown.columns])
+    return shown
