@@ -24,6 +24,7 @@ from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.statistics import summarize
+from sb3_greendc.evaluation.tables import number
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import prepare, train
 
@@ -144,9 +145,9 @@ def short_table(results: pd.DataFrame, period: Period = TEST) -> pd.DataFrame:
             "95 % interval": [
                 f"{carbon.loc[row, 'low']:+.2f}…{carbon.loc[row, 'high']:+.2f}" for row in rows
             ],
-            "overdue": [f"{wide.loc[row, 'overdue_work']:.1f}" for row in rows],
+            "overdue": [number(wide.loc[row, "overdue_work"]) for row in rows],
             "delay h": [f"{wide.loc[row, 'mean_delay']:.2f}" for row in rows],
-            "return": [f"{wide.loc[row, 'return']:,.2f}" for row in rows],
+            "return": [number(wide.loc[row, "return"]) for row in rows],
         }
     )
 
