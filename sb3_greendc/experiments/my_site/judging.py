@@ -135,7 +135,7 @@ def verdicts(comparison: pd.DataFrame) -> list[str]:
     best = comparison[(comparison["kind"] == "learner") & (comparison["against"] == BEST_OF_ALL)]
     for _, row in best.drop_duplicates(["learner", "form"]).iterrows():
         said = f"{row['learner']} against the {BEST_OF_ALL} ({row['form']}): {summary_of(row)}"
-        parts = [f"value {_interval(row['margin_percent'], row['low'], row['high'])}"]
+        parts = [f"Value {_interval(row['margin_percent'], row['low'], row['high'])}"]
         for metric, name in BESIDE.items():
             if f"{metric}_percent" in row and np.isfinite(row[f"{metric}_percent"]):
                 percent = (row[f"{metric}_{part}"] for part in ("percent", "low", "high"))
@@ -231,7 +231,7 @@ def trade_off_figure(policies: pd.DataFrame, learners: Sequence[str]) -> Figure:
         name = str(policies["policy"].iloc[k])
         axes.plot(carbon[k], value[k], "D", ms=5, color=color_of(name, learners), label=name)
     named = [k for k in front if not taught[k]]
-    for k in dict.fromkeys([*named[:1], *named[-2:]]):
+    for k in dict.fromkeys([*named[:1], *named[-1:]]):
         name = str(policies["policy"].iloc[k])
         axes.annotate(name, (carbon[k], value[k]), (5, -8), "data", "offset points", fontsize=6)
     axes.set_xlabel(_AXES["carbon_kg"])

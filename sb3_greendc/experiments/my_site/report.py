@@ -13,6 +13,7 @@ from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.report import Section
 from sb3_greendc.evaluation.report import write_report as write_page
+from sb3_greendc.evaluation.tables import number
 from sb3_greendc.experiments.comparison import BEST_OF_ALL
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Analysis
@@ -88,7 +89,7 @@ def write_report(
     write_portable(folder / MODEL, model, environment)
     rows = assumptions_table(site.assumptions)
     policies = analysis.tables["policies"].head(12)
-    rounded = policies.apply(lambda c: c.map("{:.4g}".format) if c.dtype.kind == "f" else c)
+    rounded = policies.apply(lambda c: c.map(number) if c.dtype.kind == "f" else c)
     rounded = rounded.rename(columns=SHOWN)
     best = str(_rivals(analysis)["form"].iloc[0]) if len(_rivals(analysis)) else "deadline_never"
     again = _commands(folder / MODEL, best, episodes)

@@ -341,7 +341,7 @@ def test_the_verdict_names_what_a_margin_emits():
     comparison = judging.with_emissions(compare(rows, ["distilled policy"]), rows)
     (said,) = judging.verdicts(comparison)
     assert "it earns more value but emits more CO2 (+6.7 % CO2 for each unit of value)" in said
-    assert "value +4.0 % [" in said
+    assert "Value +4.0 % [" in said
     assert "CO2 +11.0 % [" in said
     assert "energy from the grid +11.0 % [" in said
     table = judging.policies_table(rows)

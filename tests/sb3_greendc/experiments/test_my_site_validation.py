@@ -106,3 +106,12 @@ def test_without_validate_power_and_carbon_are_needed(tmp_path):
     my_site.add_options(parser)
     with pytest.raises(ValueError, match="--power: missing"):
         my_site.prepare_site(parser.parse_args(["--jobs=x.swf"]), tmp_path)
+
+
+def test_nobody_is_killed_who_ran_on_in_the_log(log):
+    found = []
+    for request in (log.column("run_time"), np.ones(JOBS)):
+        own = with_waits(log, ("sjf", "easy"))
+        own.log.table[:, REQUEST] = request
+        found.append(my_site.validate(own).by_width)
+    pd.testing.assert_frame_equal(*found)
