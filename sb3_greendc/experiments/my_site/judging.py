@@ -115,6 +115,7 @@ def with_emissions(comparison: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame
             theirs = matrix(last[last["policy"] == row.form], metric)
             mean = np.nan if ours is None else float(ours.mean())
             cells |= {metric: mean, f"{metric}_theirs": float(theirs.mean())}
+            cells |= dict.fromkeys((f"{metric}_percent", f"{metric}_low", f"{metric}_high"), np.nan)
             if ours is not None and theirs.mean() > 0:
                 found_margin = margin(ours, theirs)
                 cells |= {

@@ -87,7 +87,8 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     monkeypatch.setattr(Budget, "test_steps", 72)
     monkeypatch.setattr(Budget, "labels", lambda budget, long_queues: 600)
     out = tmp_path / "out"
-    arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--set", "units=8"]
+    arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--battery-kwh=0"]
+    arguments += ["--set", "units=8"]
     assert reproduce.main(arguments) == 0
     report = (out / "my-site" / "report.md").read_text()
     for part in (
@@ -111,6 +112,8 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     first = ["policy", "total_job_value_ratio", "carbon_kg", "carbon_per_value", "brown_kwh"]
     assert list(policies.columns[:5]) == first
     assert {"carbon_kg_percent", "brown_kwh_theirs"} <= set(pd.read_csv(site / "comparison.csv").columns)
+    assert (policies["carbon_kg"] > 0).all()
+    assert all("CO2 for each unit of value" in verdict for verdict in verdicts)
     _check_the_folder_can_be_carried(site / "model", policies, tmp_path, capsys)
 
 
