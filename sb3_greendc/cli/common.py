@@ -41,16 +41,19 @@ class BadInput(SystemExit):
 
 
 @contextlib.contextmanager
-def one_line_errors(command: str) -> Iterator[None]:
+def one_line_errors(command: str, apart: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Turn errors about the input into one line on stderr and exit code 2, without a traceback.
 
     It belongs around what reads and checks the input, not around the work itself, whose errors are
     ours and need their traceback.
 
     :param command: name of the command, which the line begins with
+    :param apart: errors that are let through: they have more than a line to say
     """
     try:
         yield
+    except apart:
+        raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"{command}: error: {' '.join(without_secrets(str(error)).split())}", file=sys.stderr)
         raise BadInput from error

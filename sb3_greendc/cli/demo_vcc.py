@@ -1,4 +1,4 @@
-"""First part of the demo: PPO learns to shift a datacenter's work to cleaner hours, on real emissions.
+"""Second part of the demo: PPO learns to shift a datacenter's work to cleaner hours, on real emissions.
 
 Trained on months of May 2019 to April 2020 (September left out), judged on May 2019, which it has seen,
 on September 2019, and on May 2021, next to every baseline that decides without hindsight.
@@ -6,14 +6,13 @@ on September 2019, and on May 2021, next to every baseline that decides without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from greendc import baselines
 from greendc.traces import load_moer
@@ -23,13 +22,12 @@ from greendc.vcc.rendering import WEEK, week_figure
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.paired import Evaluation
-from sb3_greendc.evaluation.plots import bars, save_figure
+from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.statistics import summarize
-from sb3_greendc.evaluation.tables import summary_tables
+from sb3_greendc.evaluation.tables import number
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import prepare, train
 
-LEARNER = "ppo"
 REFERENCE = "always_on"
 METRICS = (
     "return",
@@ -58,45 +56,71 @@ PERIODS = (
 )
 
 
-def run(out: Path, timesteps: int, episodes: int, seed: int, console: Console) -> None:
-    """Train, evaluate, print a table per period and write everything to ``out``.
+LEGEND = (
+    "CO2: against always_on, on the same months. Overdue: machine-unit-hours that were more than a day late "
+    "at day ends."
+)
+TEST = PERIODS[-1]
+SEED = 10_000
+SHIPPED, LEARNED = "shipped policy", "PPO, trained here"
+
+
+@dataclass(frozen=True)
+class VccPart:
+    """What this part does.
 
     :param out: folder of ``model.zip``, ``progress.csv``, ``results.csv`` and the figures
     :param timesteps: hours to train for
     :param episodes: months of jobs that each policy is judged on in each period
-    :param seed: of training; evaluation uses the seeds from 10,000 on
+    :param seed: of training; judging uses the seeds from 10,000 on
     """
-    run = prepare("ppo", "VCC-2019", timesteps, seed, device="cpu")
-    console.print(f"[bold]PPO on {run.env_id}[/bold]: {timesteps:,} hours of the training split")
-    train(run, out)
-    policies = [*baselines.names("vcc"), LEARNER]
-    console.print(
-        f"[bold]Evaluation[/bold]: {len(policies)} policies, {episodes} episodes a period, same seeds"
-    )
-    results = pd.concat([_evaluate(period, out, policies, episodes) for period in PERIODS])
-    results["carbon_change"] = _change_to_reference(results, "carbon_kg")
-    with atomic_write(out / "results.csv") as file:
-        results.to_csv(file, index=False)
-    summary = summarize(results, METRICS)
-    for title, of_period in summary.groupby("env_id", sort=False):
-        heading = f"{title}: mean of {episodes} episodes, 95 % interval"
-        for table in summary_tables(of_period, heading, console.width):
-            console.print(table)
-    console.print(UNITS)
-    _write_figures(out, summary)
 
+    out: Path
+    timesteps: int
+    episodes: int
+    seed: int
+    called = "VCC-2019"
 
-UNITS = (
-    "return: reward of VCC-*-v1, to be maximised; carbon_kg: kg CO2; carbon_change: per cent against "
-    f"{REFERENCE}; carbon_per_work: kg CO2 per machine-unit-hour done; overdue_work: machine-unit-hours "
-    "more than 24 h late at day ends; delays: hours, of flexible jobs."
-)
+    def run(self, say: Callable[[str], None]) -> pd.DataFrame:
+        """Train, judge, write everything to ``out``; return all episodes.
 
+        :param say: is told what happens
+        """
+        run = prepare("ppo", "VCC-2019", self.timesteps, self.seed, device="cpu")
+        say(f"PPO plans {self.timesteps:,} hours of the training months")
+        train(run, self.out, progress=False)
+        say(f"judging on {self.episodes} months of jobs in each of {len(PERIODS)} periods")
+        results = pd.concat([self._judge(period) for period in PERIODS], ignore_index=True)
+        results["carbon_change"] = _change_to_reference(results, "carbon_kg")
+        with atomic_write(self.out / "results.csv") as file:
+            results.to_csv(file, index=False)
+        figures = (week_of(self.out / MODEL_FILE), emissions_of_both_years())
+        for figure, name in zip(figures, ("week", "moer"), strict=True):
+            save_figure(figure, self.out / f"{name}.png")
+        say("done")
+        return results
 
-def _evaluate(period: Period, out: Path, policies: Sequence[str], episodes: int) -> pd.DataFrame:
-    named = {name: str(out / MODEL_FILE) if name == LEARNER else name for name in policies}
-    evaluation = Evaluation(named, period.env_id, episodes, seed=10_000, env_kwargs={"month": period.month})
-    return evaluation.run(progress=True).assign(env_id=period.title)
+    def _policies(self, period: Period) -> dict[str, str]:
+        known = {name: name for name in baselines.names("vcc")}
+        return {**known, SHIPPED: "pretrained", LEARNED: str(self.out / MODEL_FILE)}
+
+    def _judge(self, period: Period) -> pd.DataFrame:
+        kwargs = {"month": period.month}
+        found = Evaluation(self._policies(period), period.env_id, self.episodes, SEED, kwargs).run()
+        return found.assign(env_id=period.title)
+
+    def commands(self) -> list[str]:
+        """Return the commands that repeat training and table."""
+        length = f"--timesteps {self.timesteps} --seed {self.seed}"
+        policies = f"{' '.join(baselines.names('vcc'))} pretrained {self.out} --reference {REFERENCE}"
+        judged = f"--policies {policies} --episodes {self.episodes} --seed {SEED}"
+        return [
+            f"python scripts/train.py --algo ppo --env VCC-2019 {length} --out {self.out}",
+            *(
+                f"python scripts/evaluate.py --env {period.env_id} --set month={period.month} {judged}"
+                for period in PERIODS
+            ),
+        ]
 
 
 def _change_to_reference(results: pd.DataFrame, metric: str) -> pd.Series[float]:
@@ -107,11 +131,25 @@ def _change_to_reference(results: pd.DataFrame, metric: str) -> pd.Series[float]
     return change
 
 
-def _write_figures(out: Path, summary: pd.DataFrame) -> None:
-    save_figure(week_of(out / MODEL_FILE), out / "week.png")
-    carbon = summary[summary["metric"].isin(["carbon_change", "overdue_work"])]
-    save_figure(bars(carbon), out / "carbon.png")
-    save_figure(emissions_of_both_years(), out / "moer.png")
+def short_table(results: pd.DataFrame, period: Period = TEST) -> pd.DataFrame:
+    """Return a row for each policy in one period, the best first: carbon, late work, return."""
+    of_period = results[results["env_id"] == period.title]
+    summary = summarize(of_period, ("carbon_change", "overdue_work", "mean_delay", "return"))
+    wide = summary.pivot(index="policy", columns="metric", values="estimate")
+    carbon = summary[summary["metric"] == "carbon_change"].set_index("policy")
+    rows = wide.sort_values("return", ascending=False).index
+    return pd.DataFrame(
+        {
+            "policy": rows,
+            "CO2 %": [f"{wide.loc[row, 'carbon_change']:+.2f}" for row in rows],
+            "95 % interval": [
+                f"{carbon.loc[row, 'low']:+.2f}…{carbon.loc[row, 'high']:+.2f}" for row in rows
+            ],
+            "overdue": [number(wide.loc[row, "overdue_work"]) for row in rows],
+            "delay h": [f"{wide.loc[row, 'mean_delay']:.2f}" for row in rows],
+            "return": [number(wide.loc[row, "return"]) for row in rows],
+        }
+    )
 
 
 def week_of(model: Path, period: Period = PERIODS[-1], first_day: int = 6, seed: int = 10_000) -> Figure:
@@ -121,7 +159,7 @@ def week_of(model: Path, period: Period = PERIODS[-1], first_day: int = 6, seed:
     env = make_vec_env(period.env_id, 1, seed=seed, month=period.month)
     assert isinstance(env, SimulatorVecEnv)
     assert isinstance(env.simulator, VCCSimulator)
-    (source,) = policy_sources({LEARNER: str(model)}, period.env_id)
+    (source,) = policy_sources({LEARNED: str(model)}, period.env_id)
     acting_env = source.prepare_env(env)
     policy = source.policy_for(acting_env)
     observation = acting_env.reset()

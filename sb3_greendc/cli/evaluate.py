@@ -34,6 +34,8 @@ from sb3_greendc.evaluation.policy_specs import split_name
 from sb3_greendc.evaluation.result_files import check_path, files_of, write_results
 from sb3_greendc.evaluation.statistics import STATISTICS, summarize
 from sb3_greendc.evaluation.tables import summary_tables
+from sb3_greendc.runs.models import model_folder, read_run
+from sb3_greendc.runs.portable import read_environment
 
 _EPILOG = """examples of POLICY:
   rolling                            a baseline
@@ -54,7 +56,12 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--env", nargs="+", required=True, metavar="ID", help="environment ids: VCC-2021 ...")
+    parser.add_argument(
+        "--env",
+        nargs="+",
+        metavar="ID",
+        help="environment ids: VCC-2021 ... (default: that of the first saved model, with its settings)",
+    )
     parser.add_argument(
         "--policies",
         nargs="+",
@@ -95,6 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("evaluate"):
         _check_options(options)
         env_kwargs = yaml.parse_assignments(options.set, "--set")
+        if options.env is None:
+            env_id, own = recorded_environment(options.policies)
+            options.env, env_kwargs = [env_id], {**own, **env_kwargs}
         evaluations = [
             Evaluation(
                 options.policies,
@@ -128,6 +138,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             save_figure(intervals(summary), options.out.with_suffix(suffix))
             print(f"wrote {options.out.with_suffix(suffix)}")
     return 0 if completed else INTERRUPTED
+
+
+def recorded_environment(policies: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the environment that the first saved model among policies was made for, and its settings.
+
+    A portable folder says it (:mod:`sb3_greendc.runs.portable`), else the record of a training run.
+
+    :raises ValueError: if there is no such model
+    """
+    for policy in policies:
+        source = split_name(policy)[1]
+        environment = read_environment(source)
+        if environment is not None:
+            return environment.env_id, dict(environment.env_kwargs)
+        run = read_run(model_folder(source)) if Path(source).exists() else {}
+        if "env_id" in run:
+            return str(run["env_id"]), dict(run.get("env_kwargs") or {})
+    raise ValueError("--env: missing; only a saved model with a record of its environment does without")
 
 
 def _keep(

@@ -13,7 +13,15 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from sb3_greendc.cli.common import INTERRUPTED, add_wide_option, one_line_errors, print_table, tables_console
+from greendc.traces.defects import DefectsError
+from sb3_greendc.cli.common import (
+    INTERRUPTED,
+    BadInput,
+    add_wide_option,
+    one_line_errors,
+    print_table,
+    tables_console,
+)
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError
@@ -197,25 +205,62 @@ def _my_site(options: argparse.Namespace) -> int:
         tables_console(options.wide),
     )
     folder = options.out / my_site.NAME
-    with one_line_errors("reproduce"):
-        site = my_site.prepare_site(options, folder / "inputs")
-        experiment = my_site.site_experiment(site)
-        items = experiment.items(budget)
-        make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+    given = shlex.join(arguments_without_secrets(options.arguments[1:]))
+    command = f"{how_to_start(my_site.NAME)} {given}"
+    if options.validate:
+        return _validate(options, folder, command, console)
+    try:
+        with one_line_errors("reproduce", apart=(DefectsError,)):
+            site = my_site.prepare_site(options, folder / "inputs")
+            experiment = my_site.site_experiment(site)
+            items = experiment.items(budget)
+            make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+    except DefectsError as error:
+        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        raise BadInput from error
     for name, fact in site.facts.items():
         console.print(f"{name}: {fact}", markup=False)
+    console.print(my_site.assumptions_summary(site.assumptions), markup=False)
     store = Store(options.out / TASKS)
     failed = _run(items, store, options, console)
     if failed is not None:
         return failed
-    analysis = _show(experiment, budget, store, folder, console)
+    analysis = write_analysis(experiment, budget, store, folder)
+    print_frame(my_site.short_table(analysis.tables["policies"]), my_site.NAME, console)
+    for note in analysis.notes:
+        console.print(f"- {note}", markup=False)
     judged = [item.task for item in items if isinstance(item.task, Training | Evaluation)]
     best = max(judged, key=lambda task: float(store.table(task, "episodes")["total_job_value"].mean()))
     model: Task = best.distillation if isinstance(best, Evaluation) else best
-    given = shlex.join(arguments_without_secrets(options.arguments[1:]))
-    command = f"{how_to_start(my_site.NAME)} {given}"
-    report = my_site.write_report(site, analysis, folder, store.folder(model), command)
-    console.print(f"wrote {report}", markup=False)
+    choice = {} if isinstance(best, Evaluation) else best.learner.choice
+    acting = {**best.scenario.env_kwargs, **choice}
+    environment = my_site.portable_environment(site.scenario, acting, budget.test_steps)
+    report = my_site.write_report(
+        site, analysis, folder, store.folder(model), environment, command, budget.episodes
+    )
+    console.print(
+        f"wrote {report} and {report.with_suffix('.html').name}, {my_site.MODEL}/ beside them", markup=False
+    )
+    return 0
+
+
+def _validate(options: argparse.Namespace, folder: Path, command: str, console: Console) -> int:
+    """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
+    try:
+        with one_line_errors("reproduce", apart=(DefectsError,)):
+            found = my_site.read_jobs(options)
+            validation = my_site.validate(found)
+    except DefectsError as error:
+        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        raise BadInput from error
+    short = {"processors": "width", "jobs": "jobs"}
+    for kind, called in (("recorded", "rec."), ("simulated", "sim.")):
+        short |= {f"{kind}_{name}": f"{called} {name}" for name in ("mean", "median", "p95")}
+    print_frame(validation.by_width.rename(columns=short), "waits in hours, FCFS + EASY", console)
+    for note in validation.notes:
+        console.print(f"- {note}", markup=False)
+    path = my_site.write_validation(found, validation, folder, command)
+    console.print(f"wrote {path}, the same as .html, tables and figure", markup=False)
     return 0
 
 
@@ -249,6 +294,12 @@ def print_margins(frame: pd.DataFrame, title: str, console: Console) -> None:
         title = f"{title}; {frame['series'].iloc[0]}"
         frame = frame.drop(columns="series")
     heads = sorted(map(str, frame.columns), key=lambda head: _LAST.index(head) if head in _LAST else -1)
+    print_frame(frame[heads], title, console)
+
+
+def print_frame(frame: pd.DataFrame, title: str, console: Console) -> None:
+    """Print a table."""
+    heads = list(map(str, frame.columns))
     rows = [[_cell(value) for value in row] for row in frame[heads].itertuples(index=False)]
     right = [head for head in heads if frame[head].dtype.kind in "fi"]
     print_table(console, title, heads, rows, right)

@@ -36,6 +36,7 @@ from sb3_greendc.evaluation.policy_specs import (
 )
 from sb3_greendc.evaluation.prior import read_prior
 from sb3_greendc.runs.models import SavedModel, attach, load_model
+from sb3_greendc.runs.portable import read_environment
 from sb3_greendc.runs.pretrained import load_pretrained
 
 
@@ -163,6 +164,12 @@ class ModelSource(PolicySource):
 
     path: str
     trust: bool = False
+
+    @cached_property
+    def choice(self) -> Mapping[str, Any]:  # type: ignore[override]  # read once, then kept
+        """What the model chooses from and sees, if its folder says so (:mod:`~sb3_greendc.runs.portable`)."""
+        environment = read_environment(self.path)
+        return {} if environment is None else environment.choice
 
     @cached_property
     def saved(self) -> SavedModel:

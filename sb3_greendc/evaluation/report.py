@@ -31,12 +31,18 @@ class Section:
     :param text: what to know about it, in plain sentences
     :param tables: summaries, see :func:`~sb3_greendc.evaluation.statistics.summarize`
     :param figures: each with its caption
+    :param points: a list, below the text
+    :param frames: tables that are shown cell by cell as they are
+    :param code: lines of commands, at the end
     """
 
     title: str
     text: str = ""
     tables: Sequence[pd.DataFrame] = ()
     figures: Sequence[tuple[Figure, str]] = ()
+    points: Sequence[str] = ()
+    frames: Sequence[pd.DataFrame] = ()
+    code: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,9 @@ def write_report(
             "title": section.title,
             "text": section.text,
             "tables": [table for summary in section.tables for table in _tables(summary, lower_is_better)],
+            "points": list(section.points),
+            "frames": [_frame(frame) for frame in section.frames],
+            "code": "\n".join(section.code),
             "figures": [{"svg": _svg(figure), "caption": caption} for figure, caption in section.figures],
         }
         for section in sections
@@ -114,6 +123,21 @@ def _tables(summary: pd.DataFrame, lower_is_better: frozenset[str]) -> Iterator[
             for metric in metrics
         ]
         yield {"env_id": env_id, "columns": columns, "rows": rows}
+
+
+def _frame(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return a table of cells; those of numbers, given as numbers or as text, stand to the right."""
+    cells = [[str(value) for value in row] for row in frame.itertuples(index=False)]
+    right = [all(_is_number(row[k]) for row in cells) for k in range(len(frame.columns))]
+    return {"columns": [str(column) for column in frame.columns], "rows": cells, "right": right}
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def _cell(row: Mapping[Any, Any], best: float | None) -> dict[str, Any]:

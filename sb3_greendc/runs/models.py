@@ -128,6 +128,15 @@ def load_model(source: str | Path, device: str = "cpu", trust: bool = False) -> 
     return SavedModel(model, normalizer, run)
 
 
+def model_folder(source: str | Path) -> Path:
+    """Return the folder that a saved model lies in.
+
+    :param source: as for :func:`load_model`
+    """
+    _, path = _split(str(source))
+    return path if path.is_dir() else path.parent
+
+
 def read_run(folder: Path) -> dict[str, Any]:
     """Return the record of the run in a folder, empty where there is none.
 

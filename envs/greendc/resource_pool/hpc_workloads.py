@@ -27,7 +27,8 @@ class RecordedWorkload:
     a window may be longer than it.
 
     Logs of parallel jobs know neither GPUs nor urgency. RARE (section 5.3.2) adds both at random, without
-    the distributions; here, each job draws its QoS value from U(0.1, 0.9), as synthetic jobs do, and, if
+    the distributions; here, each job draws its QoS value from U(0.1, 0.9), as synthetic jobs do, unless the
+    log says it (:attr:`~greendc.traces.swf.JobLog.qos`), and, if
     ``other_demand`` is on, its demand of every other type from U{0..its CPU units}, so that wide jobs stay
     wide. Both are drawn for each window.
 
@@ -43,6 +44,7 @@ class RecordedWorkload:
         it), or 0 if they begin at any time
     :param counts: what was left out or clipped when the recording was made
     :param source: what errors call the recording
+    :param qos: ``(J,)`` float64 in (0, 1], each job's own QoS value; ``None``: drawn as said above
     """
 
     submit: NDArray[np.float64] = field(repr=False)
@@ -54,6 +56,7 @@ class RecordedWorkload:
     day_steps: float
     counts: dict[str, int]
     source: str
+    qos: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         """Return the number of jobs in the recording."""
@@ -82,7 +85,10 @@ class RecordedWorkload:
     def mean_value(self, prices: Sequence[float]) -> float:
         """Return the mean job value, exact: size and run time as recorded, the rest drawn independently."""
         per_cpu_unit = np.dot(prices, (1.0, *[self._other_share] * (self.resource_types - 1)))
-        return float((self.duration * self.cpu).mean() * per_cpu_unit) * sum(_QOS_RANGE) / 2
+        work = self.duration * self.cpu
+        if self.qos is not None:
+            return float((work * self.qos).mean() * per_cpu_unit)
+        return float(work.mean() * per_cpu_unit) * sum(_QOS_RANGE) / 2
 
     def sample(self, rng: np.random.Generator, steps: int) -> JobArrays:
         """Draw a window of the jobs that arrive in steps ``0 .. steps - 1``."""
@@ -101,7 +107,8 @@ class RecordedWorkload:
         if self.other_demand and self.resource_types > 1:
             draws = rng.random((len(job), self.resource_types - 1))
             units[:, 1:] = draws * (cpu + 1)[:, np.newaxis]
-        return JobArrays(arrival, self.duration[job], units, rng.uniform(*_QOS_RANGE, len(job)))
+        qos = rng.uniform(*_QOS_RANGE, len(job)) if self.qos is None else self.qos[job]
+        return JobArrays(arrival, self.duration[job], units, qos)
 
     def _jobs_before(self, time: float) -> int:
         """Return how many jobs of the endlessly repeated recording are submitted before ``time``."""
@@ -168,6 +175,7 @@ def log_workload(
             f"and a horizon of {horizon} steps ({counts})"
         )
     hours, cpu, duration = hours[fits], cpu[fits], duration[fits]
+    qos = None if log.qos is None else log.qos[usable][fits]
     counts["jobs"] = len(hours)
     if offered_load is None:
         clock = hours + _midnight_offset_hours(log)
@@ -182,7 +190,7 @@ def log_workload(
         time = (hours - hours[0]) * (length / span if span > 0 else 0.0)
         day_steps = 0.0
     return RecordedWorkload(
-        time, duration, cpu, float(length), resource_types, other_demand, day_steps, counts, log.source
+        time, duration, cpu, float(length), resource_types, other_demand, day_steps, counts, log.source, qos
     )
 
 

@@ -26,6 +26,7 @@ _MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237}
 _ENERGIES = {"kwh": 1.0, "mwh": 1e3}
 _INTENSITY = re.compile(r"(kg|g|t|lb)(?:co2(?:e|eq)?)?/([km]wh)")
 
+_SOLAR, _WIND = frozenset({"solar", "pv"}), frozenset({"wind"})
 _ALIKE = 0.75  # how much of a word must be there to take it for another one, misspelled
 _DEFAULT_START = datetime(2021, 1, 1)
 
@@ -133,8 +134,8 @@ def read_power(
     """
     table = open_table(path)
     chosen = {
-        "solar": _choose(table, solar, "solar", lambda words: bool({"solar", "pv"} & words)),
-        "wind": _choose(table, wind, "wind", lambda words: "wind" in words),
+        "solar": _choose(table, solar, "solar", lambda words: bool(_SOLAR & words)),
+        "wind": _choose(table, wind, "wind", lambda words: bool(_WIND & words)),
     }
     if chosen["solar"] is None and chosen["wind"] is None:
         raise UnclearTraceError(
@@ -177,6 +178,16 @@ def read_carbon(
     factors = {chosen: _intensity_factor(table, chosen, unit)}
     series = read_columns(table, factors, "carbon_intensity", time, gaps)
     return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
+
+
+def says_power(column: str) -> bool:
+    """Tell whether :func:`read_power` takes a column of this name for solar or wind power."""
+    return bool((_SOLAR | _WIND) & set(_words(column)))
+
+
+def says_carbon(column: str) -> bool:
+    """Tell whether :func:`read_carbon` takes a column of this name for a carbon intensity."""
+    return _says_carbon(set(_words(column)))
 
 
 def format_power(trace: PowerTrace) -> bytes:

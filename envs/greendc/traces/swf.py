@@ -102,6 +102,59 @@ class JobLog:
                 return size
         return int(np.nanmax(self.processors, initial=1))
 
+    @property
+    def peak_processors(self) -> int:
+        """The greatest number of processors in use at one time, by submit, wait and run times; at least 1.
+
+        A wait that is missing is taken for none. It is what there is to go by where no header tells the
+        machine's size.
+        """
+        start = self.column("submit_time") + np.nan_to_num(self.column("wait_time"))
+        end, size = start + self.column("run_time"), self.processors
+        known = ~(np.isnan(end) | np.isnan(size))
+        times = np.concatenate([end[known], start[known]])  # at one instant, ends come before starts
+        changes = np.concatenate([-size[known], size[known]])
+        in_use = np.cumsum(changes[np.argsort(times, kind="stable")])
+        return int(in_use.max(initial=1))
+
+    @property
+    def qos(self) -> NDArray[np.float64] | None:
+        """QoS value of each job in (0, 1], ``None`` where the log has none, as logs of others have not.
+
+        A header line ``; QosField: think_time`` says which field holds it (:func:`format_swf` writes it).
+
+        :raises TraceError: if there is no such field, or a job's value is missing or out of range
+        """
+        field = self.header.get("QosField")
+        if field is None:
+            return None
+        if field not in SWF_FIELDS:
+            raise TraceError(
+                f"{self.source}: header QosField={field!r}: must be one of {', '.join(SWF_FIELDS)}"
+            )
+        values = self.column(field)
+        bad = ~((values > 0.0) & (values <= 1.0))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise TraceError(f"{self.source}: job {row + 1}: {field}={values[row]:g}: must be in (0, 1]")
+        return values
+
+
+def format_swf(log: JobLog, qos: NDArray[np.float64] | None = None) -> bytes:
+    """Return a log as text that :func:`read_swf` reads.
+
+    :param log: the log
+    :param qos: ``(J,)`` QoS value of each job in (0, 1], which then stands in the last field
+        (:attr:`JobLog.qos`)
+    """
+    table, header = np.where(np.isnan(log.table), -1.0, log.table), dict(log.header)
+    if qos is not None:
+        table[:, -1] = qos
+        header["QosField"] = SWF_FIELDS[-1]
+    lines = [f"; {key}: {line}" for key, value in header.items() for line in str(value).split("\n")]
+    lines += [" ".join(f"{value:.10g}" for value in row) for row in table.tolist()]
+    return ("\n".join(lines) + "\n").encode()
+
 
 def read_swf(path: str | Path) -> JobLog:
     """Read a job log, plain or gzipped (by the name's ending), of any length.

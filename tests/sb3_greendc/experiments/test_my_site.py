@@ -2,16 +2,26 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shutil
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from greendc.resource_pool.workloads import make_workload
+from greendc.traces.defects import DefectsError
 from greendc.traces.power import CarbonTrace, PowerTrace
+from greendc.traces.swf import read_swf
+from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
 from sb3_greendc.experiments import my_site
+from sb3_greendc.experiments.comparison import compare
+from sb3_greendc.experiments.episodes import TEST_SEED
+from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import DISCRETE_SAC
+from sb3_greendc.experiments.my_site import judging
 
 DAY = 24
 
@@ -56,7 +66,7 @@ def inputs(tmp_path):
         lines.append(" ".join(map(str, fields)))
     (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
     times = pd.date_range("2020-03-01", periods=60 * DAY, freq="h")
-    sun_and_wind = {"time": times, "solar_kw": 40.0, "wind_kw": 100.0 + np.arange(len(times)) % 400}
+    sun_and_wind = {"time": times, "solar_kw": 40.0, "wind_kw": np.arange(len(times)) % 400.0}
     pd.DataFrame(sun_and_wind).to_csv(tmp_path / "power.csv", index=False)
     dirt = {"time": times + pd.Timedelta(days=365), "carbon gCO2/kWh": 300.0}
     pd.DataFrame(dirt).to_csv(tmp_path / "carbon.csv", index=False)
@@ -70,28 +80,58 @@ def inputs(tmp_path):
     ]
 
 
-def test_from_three_files_to_a_report(inputs, tmp_path, monkeypatch):
+def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, monkeypatch, capsys):
     tiny = dataclasses.replace(DISCRETE_SAC, quick_decisions=400)
-    monkeypatch.setattr(my_site, "pool_learners", lambda budget: [tiny])
-    monkeypatch.setattr(my_site.Budget, "episodes", 3)
-    monkeypatch.setattr(my_site.Budget, "test_steps", 72)
-    monkeypatch.setattr(my_site.Budget, "labels", lambda budget, long_queues: 600)
+    monkeypatch.setattr(judging, "pool_learners", lambda budget: [tiny])
+    monkeypatch.setattr(Budget, "episodes", 3)
+    monkeypatch.setattr(Budget, "test_steps", 72)
+    monkeypatch.setattr(Budget, "labels", lambda budget, long_queues: 600)
     out = tmp_path / "out"
-    arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--set", "units=8"]
+    arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--battery-kwh=0"]
+    arguments += ["--set", "units=8"]
     assert reproduce.main(arguments) == 0
     report = (out / "my-site" / "report.md").read_text()
     for part in (
-        "log.swf: 400 jobs",
+        "log.swf (SWF): 400 jobs",
         "laid onto the power's calendar",
         "mean 0.300 kg/kWh",
         "deadline_never",
         "chooses among the first 32 jobs",
     ):
         assert part in report
-    margins = [line.split("(`")[1].split("`")[0] for line in report.splitlines() if " against " in line]
-    assert len(margins) == 2 * len(set(margins))  # each rival once, for each of both learners
-    assert (out / "my-site" / "model" / "model.zip").is_file()
-    assert (out / "my-site" / "figure.png").is_file()
+    assert report.index("## What was assumed") < report.index("## Verdict") < report.index("## Policies")
+    verdicts = [line for line in report.splitlines() if " against the best non-learning baseline " in line]
+    assert len(verdicts) == 2  # one for each learner
+    site = out / "my-site"
+    assert (site / "figure.png").is_file()
+    assert (site / "tradeoff.png").is_file()
+    page = (site / "report.html").read_text()
+    for option in ("--units", "--total-kw", "--battery-kwh", "--grid", "--deadlines", "--too-large"):
+        assert option in page
+    policies = pd.read_csv(site / "policies.csv")
+    first = ["policy", "total_job_value_ratio", "carbon_kg", "carbon_per_value", "brown_kwh"]
+    assert list(policies.columns[:5]) == first
+    assert {"carbon_kg_percent", "brown_kwh_theirs"} <= set(pd.read_csv(site / "comparison.csv").columns)
+    assert (policies["carbon_kg"] > 0).all()
+    assert all("CO2 for each unit of value" in verdict for verdict in verdicts)
+    _check_the_folder_can_be_carried(site / "model", policies, tmp_path, capsys)
+
+
+def _check_the_folder_can_be_carried(model, policies, tmp_path, capsys):
+    elsewhere = tmp_path / "elsewhere" / "policy"
+    shutil.move(model, elsewhere)
+    for file in ("log.swf", "power.csv", "carbon.csv"):
+        (tmp_path / file).unlink()
+    shutil.rmtree(tmp_path / "out")
+    results = tmp_path / "again.csv"
+    arguments = ["--policies", "hvf:dispatch=skip,scope=ready", f"best={elsewhere}", "--episodes=3"]
+    assert evaluate_cli.main([*arguments, f"--seed={TEST_SEED}", f"--out={results}", "--no-progress"]) == 0
+    capsys.readouterr()
+    again = pd.read_csv(results).groupby("policy", sort=False)["total_job_value_ratio"].mean()
+    before = policies.set_index("policy")["total_job_value_ratio"]
+    learners = before[["distilled policy", "DiscreteSAC"]]
+    assert again.iloc[0] == pytest.approx(before["hvf/skip/ready"], rel=1e-5)
+    assert again["best"] == pytest.approx(learners.max(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +164,191 @@ def test_options_tell_what_files_do_not(inputs, tmp_path):
     facts = my_site.prepare_site(parser.parse_args([*inputs, *told]), tmp_path / "kept").facts
     assert "mean 40000 kW of sun and 0 kW of wind" in facts["power"]
     assert "mean 0.300 kg/kWh" in facts["carbon"]
+
+
+def prepared(inputs, folder, *more):
+    parser = argparse.ArgumentParser()
+    my_site.add_options(parser)
+    return my_site.prepare_site(parser.parse_args([*inputs, *more]), folder)
+
+
+def by_subject(site):
+    return {one.about: one for one in site.assumptions}
+
+
+def test_what_is_assumed_is_said_and_what_is_told_is_no_assumption(inputs, tmp_path):
+    rows = by_subject(prepared(inputs, tmp_path / "kept"))
+    assert "10 units stand for the log's 16 processors, 1.6 each" in rows["size of the pool"].said
+    assert "MaxProcs in the log's header" in rows["size of the machine"].said
+    assert "240 kW" in rows["power of the site"].said
+    assert "1000 kWh" in rows["battery"].said
+    assert "drawn at random" in rows["deadlines and values"].said
+    assert not any(one.told for one in rows.values())
+    assert all(one.option.startswith("--") for one in rows.values())
+    told = ["--units=8", "--processors=32", "--total-kw=100", "--critical-kw=20", "--battery-kwh=0"]
+    site = prepared(inputs, tmp_path / "kept", *told, "--resource-types=1", "--set", "horizon=4")
+    rows = by_subject(site)
+    assert {about for about, one in rows.items() if one.told} == {
+        *("size of the machine", "size of the pool", "power of the site", "battery", "longest job"),
+    }
+    assert "other resources" not in rows
+    assert "8 units stand for the log's 32 processors, 4 each" in rows["size of the pool"].said
+    assert rows["battery"].said == "none"
+    assert site.scenario.env_kwargs["site"]["total_kw"] == 100.0
+    assert [one.told for one in site.assumptions] == sorted(one.told for one in site.assumptions)
+
+
+def test_shares_that_rounding_adds_are_exact(tmp_path, inputs):
+    # Two jobs: 3 of 16 processors for half an hour, 8 of 16 for 90 minutes, on 4 units in steps of an hour.
+    fields = "{0} {1} 0 {2} {3} -1 -1 {3} {2} -1 1 1 1 1 1 1 1 1"
+    lines = ["; MaxProcs: 16", fields.format(1, 0, 1800, 3), fields.format(2, 60, 5400, 8)]
+    (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
+    rows = by_subject(prepared(inputs, tmp_path / "kept", "--units=4", "--set", "horizon=1"))
+    # 3 become 4: (4 * .5 + 8 * 1.5) / (3 * .5 + 8 * 1.5) = 14 / 13.5
+    assert "which adds 4 % to the processor-hours" in rows["size of the pool"].said
+    # half an hour becomes one, 90 minutes two: (3 + 16) / 13.5
+    assert "which adds 41 % to the processor-hours" in rows["time"].said
+    # the second job is cut from two steps to one: 8 of 19 processor-hours
+    assert "1 of 2 jobs are longer and were cut to that, which takes away 42.1 %" in rows["longest job"].said
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--units=4", "--set", "units=5"], "units is in --set, too"),
+        (["--total-kw=9", "--set", "site={total_kw: 8}"], "there is an option for it, too"),
+        (["--job-columns=x.csv"], "needs --deadlines, --priorities or --values"),
+        (["--deadlines=due"], "no field 'due' of the Standard Workload Format"),
+        (["--priorities=queu"], "did you mean 'queue'"),
+    ],
+)
+def test_options_that_contradict_or_name_nothing(inputs, tmp_path, more, message):
+    with pytest.raises(ValueError, match=message):
+        prepared(inputs, tmp_path / "kept", *more)
+
+
+def kept_qos(site):
+    return read_swf(site.scenario.env_kwargs["workload"]).qos
+
+
+def test_deadlines_priorities_and_values_come_from_columns(inputs, tmp_path):
+    log = read_swf(tmp_path / "log.swf")
+    run, submit = log.column("run_time"), log.column("submit_time")
+    due = submit + 2.0 * run
+    due[0], due[1] = np.nan, submit[1] + 1.0  # one without, one that cannot be met
+    worth = run * log.processors * (1.0 + np.arange(len(run)) % 3)
+    frame = pd.DataFrame({"job": log.column("job"), "due": due, "worth": worth, "rank": np.arange(len(run))})
+    frame.sample(frac=1.0, random_state=0).to_csv(tmp_path / "mine.csv", index=False)
+    mine = f"--job-columns={tmp_path / 'mine.csv'}"
+    site = prepared(inputs, tmp_path / "kept", mine, "--deadlines=due")
+    qos = kept_qos(site)
+    assert qos[2:] == pytest.approx(0.5)
+    assert qos[1] == 1.0
+    assert 0.1 <= qos[0] <= 0.9
+    said = by_subject(site)["deadlines and values"]
+    assert said.told
+    assert "1 deadlines too early to be met" in said.said
+    assert "1 drawn at random, for want of a value" in said.said
+    values = kept_qos(prepared(inputs, tmp_path / "kept", mine, "--values=worth"))
+    assert values == pytest.approx(0.9 * (1.0 + np.arange(len(run)) % 3) / 3.0)
+    ranks = kept_qos(prepared(inputs, tmp_path / "kept", mine, "--priorities=rank"))
+    assert ranks == pytest.approx(np.linspace(0.1, 0.9, len(run)))
+    of_log = kept_qos(prepared(inputs, tmp_path / "kept", "--priorities=run_time"))
+    assert (np.argsort(of_log, kind="stable") == np.argsort(run, kind="stable")).all()
+
+
+def test_the_environment_plays_the_jobs_own_urgency(inputs, tmp_path):
+    site = prepared(inputs, tmp_path / "kept", "--priorities=run_time")
+    workload = make_workload(site.scenario.env_kwargs["workload"], units=10, resource_types=1, horizon=48)
+    jobs = workload.sample(np.random.default_rng(0), 100)
+    longest, shortest = jobs.qos[jobs.duration == jobs.duration.max()], jobs.qos[jobs.duration == 1]
+    assert longest.min() > shortest.max()
+    assert workload.mean_value([1.0]) == pytest.approx(
+        (workload.duration * workload.cpu * workload.qos).mean()
+    )
+
+
+def spoil(tmp_path):
+    for file in ("power.csv", "carbon.csv"):
+        lines = (tmp_path / file).read_text().splitlines()
+        lines[5] = lines[5].replace(lines[5].split(",")[0], "")
+        lines[9] = ",".join([*lines[9].split(",")[:-1], "offline"])
+        lines.append("generated by logger")
+        (tmp_path / file).write_text("\n".join(lines) + "\n")
+    log = (tmp_path / "log.swf").read_text().splitlines()
+    log[7] = "*** end of week 1 ***"
+    (tmp_path / "log.swf").write_text("\n".join(log) + "\n")
+
+
+def test_all_defects_of_all_files_are_shown_at_once_and_repair_mends_and_counts_them(
+    inputs, tmp_path, capsys
+):
+    sound = prepared(inputs, tmp_path / "sound")
+    spoil(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        reproduce.main(["my-site", *inputs, f"--out={tmp_path / 'out'}"])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    for place in ("log.swf:8:", "power.csv:6:", "power.csv:10:", "carbon.csv:6:", "carbon.csv:10:"):
+        assert place in said
+    assert "7 defect(s) in the input; --repair mends 7 of them" in said
+    mended = prepared(inputs, tmp_path / "mended", "--repair")
+    assert len(mended.mended) == 7
+    assert "1 lines left out" in by_subject(mended)["jobs left out or changed"].said
+    for name in ("trace", "carbon"):
+        paths = [Path(site.scenario.env_kwargs[name]) for site in (sound, mended)]
+        assert paths[0].name == paths[1].name  # their names are hashes: filled in as they were
+
+
+def test_repair_does_not_hide_what_cannot_be_mended(inputs, tmp_path):
+    spoil(tmp_path)
+    (tmp_path / "carbon.csv").write_text("time,carbon g/kWh\n2020-01-01,9e9\n2020-01-02,1\n2020-01-03,1\n")
+    with pytest.raises(DefectsError, match=r"must be from 0 to 5 kg/kWh") as raised:
+        prepared(inputs, tmp_path / "kept", "--repair")
+    assert "power.csv:6:" in str(raised.value)  # the others are shown with it
+
+
+def test_an_export_of_sacct_takes_the_place_of_the_log(inputs, tmp_path):
+    submit = pd.date_range("2024-03-01 10:00", periods=50, freq="40min")
+    lines = ["JobID|Submit|Start|End|Elapsed|Timelimit|NCPUS|State|Priority"]
+    for job, at in enumerate(submit):
+        start, end = at + pd.Timedelta("5min"), at + pd.Timedelta("65min")
+        times = "|".join(f"{time:%Y-%m-%dT%H:%M:%S}" for time in (at, start, end))
+        lines.append(f"{job}|{times}|01:00:00|02:00:00|{1 + job % 4}|COMPLETED|{100 - job}")
+    (tmp_path / "jobs.txt").write_text("\n".join(lines) + "\n")
+    arguments = [f"--jobs={tmp_path / 'jobs.txt'}", *inputs[1:], "--priorities=Priority"]
+    site = prepared(arguments, tmp_path / "kept")
+    assert "jobs.txt (sacct): 50 jobs" in site.facts["jobs"]
+    assert "sacct does not export the machine's size" in by_subject(site)["size of the machine"].said
+    assert kept_qos(site) == pytest.approx(np.linspace(0.9, 0.1, 50))
+
+
+def episodes(policy, value, carbon, baseline=None):
+    columns = {"policy": policy, "baseline": baseline, "episode": range(len(value))}
+    learned = {"train_seed": np.nan, "trained_decisions": np.nan} if baseline else {"train_seed": 0.0}
+    learned = {"trained_decisions": 1.0, **learned}
+    numbers = {"total_job_value": value, "carbon_kg": carbon, "brown_kwh": np.multiply(carbon, 2.0)}
+    return pd.DataFrame({**columns, **learned, **numbers, "total_job_value_ratio": np.divide(value, 100.0)})
+
+
+def test_the_verdict_names_what_a_margin_emits():
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(0.99, 1.01, 40)
+    rows = pd.concat(
+        [
+            episodes("distilled policy", 52.0 * noise, 111.0 * noise),
+            episodes("hvf/skip/ready", 50.0 * noise, 100.0 * noise, "hvf"),
+        ],
+        ignore_index=True,
+    ).assign(series="my site", x=0.0)
+    comparison = judging.with_emissions(compare(rows, ["distilled policy"]), rows)
+    (said,) = judging.verdicts(comparison)
+    assert "it earns more value but emits more CO2 (+6.7 % CO2 for each unit of value)" in said
+    assert "Value +4.0 % [" in said
+    assert "CO2 +11.0 % [" in said
+    assert "energy from the grid +11.0 % [" in said
+    table = judging.policies_table(rows)
+    assert table["carbon_per_value"].tolist() == pytest.approx([111.0 / 52.0, 2.0])
+    fewer = rows.assign(carbon_kg=rows["carbon_kg"].where(rows["baseline"].notna(), 90.0 * np.tile(noise, 2)))
+    (said,) = judging.verdicts(judging.with_emissions(compare(fewer, ["distilled policy"]), fewer))
+    assert "earns more value and emits less CO2" in said

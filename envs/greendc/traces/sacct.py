@@ -1,0 +1,259 @@
+r"""Reads job lists that Slurm exports: ``sacct -P`` with its columns between bars.
+
+An export that has all that is read here::
+
+    sacct -a -P -S 2024-01-01 -E 2024-07-01 \
+        -o JobID,User,Submit,Start,End,Elapsed,Timelimit,NCPUS,NNodes,State > jobs.txt
+
+Columns may stand in any order, and others may stand among them. Needed are ``JobID``, ``Submit``, one of
+``NCPUS``, ``AllocCPUS``, ``ReqCPUS``, ``NNodes``, and ``Elapsed`` or both ``Start`` and ``End``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from greendc.traces.defects import Defect, DefectsError, Inspection
+from greendc.traces.limits import LIMITS
+from greendc.traces.swf import SWF_FIELDS, JobLog
+from greendc.traces.table_reader import clean_text
+from greendc.traces.trace_files import TraceError, read_file
+
+SIZES = ("ncpus", "alloccpus", "reqcpus", "nnodes", "allocnodes", "reqnodes")
+"""Columns that say how large a job is, the best first; the first that is there is read."""
+
+NOT_KNOWN = frozenset({"", "unknown", "none", "n/a", "invalid"})
+"""What stands in place of a time that is not known, in lower case."""
+
+UNLIMITED = frozenset({*NOT_KNOWN, "unlimited", "partition_limit"})
+
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_LEFT_OUT = ("cancelled_before_start", "not_started", "still_running", "no_run_time", "requeued", "steps")
+_UNDER_WAY = frozenset(
+    ("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
+)
+_SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
+_SHOWN = 40
+
+
+@dataclass(frozen=True, eq=False)
+class SacctExport:
+    """Jobs of an export, and its columns.
+
+    :param log: jobs that ran, as any job log; ``counts`` says what else there was
+    :param columns: cells of every column for these jobs, by the column's name in lower case
+    """
+
+    log: JobLog
+    columns: Mapping[str, Sequence[str]]
+
+
+def is_sacct(data: bytes) -> bool:
+    """Tell whether a text begins like an export: a first line with bars and a job's number in it."""
+    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].lower()
+    return b"|" in first and b"jobid" in first
+
+
+def read_sacct(path: str | Path) -> JobLog:
+    """Read the jobs that ran from an export (plain or ``.gz``), sorted by submit time.
+
+    Left out and counted: ``steps`` (lines such as ``123.batch``), ``cancelled_before_start``,
+    ``not_started`` (pending jobs), ``still_running`` (their run time is not known yet), ``no_run_time`` and
+    ``requeued`` (earlier runs of a job number that comes again). With a column ``Eligible``, jobs that were
+    held, or waited for others, are submitted when they became eligible. A time limit that is ``UNLIMITED``
+    or not known is missing. Times have no zone: they are the cluster's clock, and so is the log's.
+
+    Slurm does not export the size of the machine: the header's ``MaxProcs`` is the greatest number in use at
+    one time.
+
+    :param path: the file
+    :raises DefectsError: naming file and line of everything that cannot be read
+    :raises TraceError: for a file that cannot be read, lacks a column, or holds no job that ran
+    """
+    export, inspection = parse_sacct(read_file(path), str(path))
+    if inspection.defects:
+        raise DefectsError([inspection])
+    return export.log
+
+
+def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
+    """Return the export in the text ``data``, and its defects; lines that have one are left out.
+
+    :param data: the content of the file
+    :param name: what errors call it
+    :raises TraceError: as :func:`read_sacct`, but for defects of single lines
+    """
+    lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
+    header = [column.strip().lower() for column in lines[0].split("|")]
+    place = _find_columns(header, name)
+    jobs: dict[str, _Job] = {}
+    counts = dict.fromkeys(_LEFT_OUT, 0)
+    defects = []
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("|")
+        problem, job = None, None
+        if len(cells) != len(header):
+            problem = f"{len(cells)} field(s) instead of {len(header)}: {line[:_SHOWN]!r}"
+        elif "." in cells[place["jobid"]]:
+            counts["steps"] += 1
+            continue
+        else:
+            try:
+                job = _read_job(cells, place)
+            except ValueError as error:
+                problem = str(error)
+        if problem is not None:
+            defects.append(Defect(number, problem, "left out", kind="lines_left_out"))
+        if job is None:
+            continue
+        if job.left_out:
+            counts[job.left_out] += 1
+            continue
+        counts["requeued"] += job.number in jobs
+        jobs[job.number] = job
+    if not jobs:
+        seen = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
+        raise TraceError(f"{name}: no job of it ran ({seen or 'it has none'})")
+    found = sorted(jobs.values(), key=lambda job: job.submit)
+    columns = {column: [job.cells[k] for job in found] for k, column in enumerate(header) if column}
+    owners = columns.get("user", columns.get("uid", []))
+    return SacctExport(_log(found, owners, counts, name), columns), Inspection(name, tuple(defects), data)
+
+
+@dataclass(frozen=True)
+class _Job:
+    number: str
+    submit: float
+    wait: float
+    run: float
+    size: float
+    request: float
+    status: float
+    cells: Sequence[str]
+    left_out: str = ""
+
+
+def _find_columns(header: Sequence[str], name: str) -> dict[str, int]:
+    """Return where the columns are that are read."""
+    place = {column: k for k, column in reversed(list(enumerate(header)))}
+    size = next((column for column in SIZES if column in place), None)
+    missing = [column for column in ("jobid", "submit") if column not in place]
+    if size is None:
+        missing.append(f"one of {', '.join(SIZES)}")
+    if not {"elapsed", "elapsedraw"} & set(place) and not {"start", "end"} <= set(place):
+        missing.append("elapsed, or start and end")
+    if missing or size is None:
+        raise TraceError(
+            f"{name}, line 1: no column {'; no column '.join(missing)} (has {', '.join(header)})"
+        )
+    return {**place, "size": place[size]}
+
+
+def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
+    """Read one line.
+
+    :raises ValueError: for a cell that cannot be read
+    """
+
+    def cell(column: str) -> str:
+        return cells[place[column]].strip() if column in place else ""
+
+    words = cell("state").upper().split()
+    state = words[0].rstrip("+") if words else "COMPLETED"
+    submit, start, end = (_stamp(cell(column), column) for column in ("submit", "start", "end"))
+    if submit is None:
+        raise ValueError(f"submit={cell('submit')!r}: must be a time such as 2024-01-31T13:45:00")
+    if "elapsedraw" in place and cell("elapsedraw"):
+        run = _number(cell("elapsedraw"), "elapsedraw")
+    elif cell("elapsed").lower() not in NOT_KNOWN:
+        run = duration(cell("elapsed"), "elapsed")
+    else:
+        run = np.nan if start is None or end is None else end - start
+    left_out = ""
+    if state in ("PENDING", "CONFIGURING", "REVOKED"):
+        left_out = "not_started"
+    elif state in _UNDER_WAY:
+        left_out = "still_running"
+    elif (start is None and "start" in place) or not run > 0:
+        left_out = "cancelled_before_start" if state == "CANCELLED" else "no_run_time"
+    limit = cell("timelimit")
+    request = np.nan if limit.lower() in UNLIMITED else duration(limit, "timelimit")
+    if np.isnan(request) and cell("timelimitraw").lower() not in UNLIMITED:
+        request = 60.0 * _number(cell("timelimitraw"), "timelimitraw")
+    size = 1.0 if left_out else _number(cells[place["size"]].strip(), "processors")
+    if not left_out and not (size >= 1 and run <= LIMITS["run_time"].high):
+        raise ValueError(f"processors={size:g}, run time {run:g} s: no job that ran")
+    eligible = _stamp(cell("eligible"), "eligible")
+    submit = submit if eligible is None else max(submit, eligible)
+    wait = np.nan if start is None else max(start - submit, 0.0)
+    status = _SWF_STATUS.get(state, 0.0)
+    return _Job(cell("jobid"), submit, wait, run, size, request, status, cells, left_out)
+
+
+def _stamp(cell: str, column: str) -> float | None:
+    """Return the seconds of a time of the cluster's clock, ``None`` where it is not known."""
+    if cell.lower() in NOT_KNOWN:
+        return None
+    try:
+        return datetime.fromisoformat(cell).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a time such as 2024-01-31T13:45:00") from None
+
+
+def duration(cell: str, column: str = "duration") -> float:
+    """Return the seconds of ``[days-][hours:]minutes:seconds``; a number alone is minutes, as Slurm has it.
+
+    :raises ValueError: for anything else
+    """
+    match = _DURATION.fullmatch(cell.strip())
+    if match is None:
+        days, dash, hours = cell.strip().partition("-")
+        if dash and days.isdigit() and hours.isdigit():
+            return 86_400.0 * int(days) + 3600.0 * int(hours)
+        if days.isdigit() and not dash:
+            return 60.0 * int(days)
+        raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a duration such as 1-02:03:04")
+    parts = [int(part or 0) for part in match.groups()]
+    if match[1] is not None and match[2] is None:  # days-hours:minutes
+        parts = [parts[0], parts[2], parts[3], 0]
+    return 86_400.0 * parts[0] + 3600.0 * parts[1] + 60.0 * parts[2] + parts[3]
+
+
+def _number(cell: str, column: str) -> float:
+    try:
+        return float(int(cell))
+    except ValueError:
+        raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a whole number") from None
+
+
+def _log(jobs: Sequence[_Job], owners: Sequence[str], counts: Mapping[str, int], name: str) -> JobLog:
+    """Return jobs, sorted by submit time, as a log whose second 0 is the first submission."""
+    first = jobs[0].submit
+    code = {owner: number for number, owner in enumerate(dict.fromkeys(owners), start=1)}
+    users = [code[owner] for owner in owners] if owners else np.nan
+    table = np.full((len(jobs), len(SWF_FIELDS)), np.nan)
+    numbers = [int(job.number) if job.number.isdigit() else -1 for job in jobs]
+    if -1 in numbers:  # of arrays and the like
+        numbers = list(range(1, len(jobs) + 1))
+    values = {
+        "job": numbers,
+        "submit_time": [job.submit - first for job in jobs],
+        "wait_time": [job.wait for job in jobs],
+        "run_time": [job.run for job in jobs],
+        "allocated_processors": [job.size for job in jobs],
+        "requested_processors": [job.size for job in jobs],
+        "requested_time": [job.request for job in jobs],
+        "status": [job.status for job in jobs],
+        "user": users,
+    }
+    for field, column in values.items():
+        table[:, SWF_FIELDS.index(field)] = column
+    header = {"UnixStartTime": f"{first:.0f}", "TimeZone": "0", "MaxJobs": str(len(jobs))}
+    log = JobLog(table, header, dict(counts), name)
+    return replace(log, header={**header, "MaxProcs": str(log.peak_processors)})

@@ -1,0 +1,195 @@
+"""What a report on a site rests on beside the user's files: each assumption with its size and its option."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from greendc.energy.site import SiteConfig
+from greendc.traces.job_logs import InspectedLog
+from sb3_greendc.experiments.my_site.urgency import Urgency
+
+DEFAULTS: dict[str, Any] = {
+    "units": 10,
+    "resource_types": 2,
+    "horizon": 48,
+    "step_hours": 1.0,
+    "too_large": "clip",
+    "offered_load": None,
+}
+"""Settings of the pool that a log does not have."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Something that the results rest on and the files do not say.
+
+    :param about: what it is about, in two or three words
+    :param said: what was taken, and how much it matters
+    :param option: what sets it
+    :param told: whether the user set it; it is then no assumption, but still part of the problem
+    """
+
+    about: str
+    said: str
+    option: str
+    told: bool = False
+
+
+def assumptions(
+    options: argparse.Namespace,
+    settings: Mapping[str, Any],
+    found: InspectedLog,
+    urgency: Urgency,
+    counts: Mapping[str, int],
+    load: float,
+) -> list[Assumption]:
+    """Return what was assumed, then what was told.
+
+    :param options: of the command
+    :param settings: keyword arguments of the environment, as given
+    :param found: the job log
+    :param urgency: deadlines and values
+    :param counts: of the workload: what was dropped and clipped
+    :param load: the work that arrives over what the pool can do
+    """
+    config = {**DEFAULTS, **settings}
+    rows = [
+        *_about_jobs(options, config, settings, found, counts, load),
+        Assumption("deadlines and values", _with_counts(urgency), urgency.option, urgency.given),
+        *_about_site(config, settings),
+    ]
+    return sorted(rows, key=lambda row: row.told)  # sorted() is stable
+
+
+def assumptions_summary(rows: Sequence[Assumption]) -> str:
+    """Return a line for each assumption, for the terminal; what the user set is left out."""
+    lines = [f"- {row.about}: {row.said} ({row.option})" for row in rows if not row.told]
+    return "\n".join(["assumed, beside your files:", *lines])
+
+
+def _about_jobs(
+    options: argparse.Namespace,
+    config: Mapping[str, Any],
+    told: Collection[str],
+    found: InspectedLog,
+    counts: Mapping[str, int],
+    load: float,
+) -> Iterator[Assumption]:
+    log, units, step = found.log, int(config["units"]), 3600.0 * float(config["step_hours"])
+    machine = log.machine_processors
+    size, run = log.processors, log.column("run_time")
+    runs = (run > 0) & (size > 0)
+    size, run = np.minimum(size[runs], machine), run[runs]
+    told_size = options.processors is not None
+    source = "as you said" if told_size else _size_source(found)
+    yield Assumption("size of the machine", f"{machine:,} processors: {source}", "--processors", told_size)
+    wide = np.ceil(size * units / machine) * machine / units
+    more = _percent(float((wide * run).sum()), float((size * run).sum()))
+    yield Assumption(
+        "size of the pool",
+        f"{units} units stand for the log's {machine:,} processors, {machine / units:g} each; a job takes "
+        f"whole units, which adds {more:.0f} % to the processor-hours",
+        "--units",
+        "units" in told,
+    )
+    steps = np.maximum(np.ceil(run / step - 1e-9), 1.0)
+    more = _percent(float((steps * step * size).sum()), float((run * size).sum()))
+    yield Assumption(
+        "time",
+        f"steps of {config['step_hours']:g} h; run times are rounded up to them, which adds {more:.0f} % "
+        "to the processor-hours",
+        "--set step_hours=...",
+        "step_hours" in told,
+    )
+    horizon = int(config["horizon"])
+    long = steps > horizon
+    lost = 100.0 * float(((steps - horizon) * size)[long].sum()) / max(float((steps * size).sum()), 1e-9)
+    clipped = config["too_large"] == "clip"
+    what = "cut to that" if clipped else "dropped"
+    gone = f", which takes away {lost:.1f} % of the processor-hours" if clipped and lost else ""
+    yield Assumption(
+        "longest job",
+        f"{horizon} steps; {int(long.sum()):,} of {len(steps):,} jobs are longer and were {what}{gone}",
+        "--set horizon=..., --too-large drop",
+        "horizon" in told or "too_large" in told,
+    )
+    left_out = _say({key: value for key, value in counts.items() if key not in ("jobs",)})
+    yield Assumption(
+        "jobs left out or changed",
+        f"{left_out or 'none'}; {counts.get('jobs', 0):,} jobs are left",
+        "--repair, --too-large",
+    )
+    if int(config["resource_types"]) > 1:
+        yield Assumption(
+            "other resources",
+            f"each job also needs {int(config['resource_types']) - 1} other resource(s), GPUs say, from 0 up "
+            "to its units, drawn at random: job logs do not have them",
+            "--resource-types 1",
+            "resource_types" in told,
+        )
+    offered = config["offered_load"]
+    yield Assumption(
+        "arrivals",
+        f"{'at the times of the log' if offered is None else 'the log stretched to this load'}: work for "
+        f"{100 * load:.0f} % of the full pool",
+        "--set offered_load=...",
+        "offered_load" in told and offered is not None,
+    )
+
+
+def _size_source(found: InspectedLog) -> str:
+    header = found.log.header
+    if found.kind == "sacct":
+        return "the most that were in use at one time; sacct does not export the machine's size"
+    for key in ("MaxProcs", "MaxNodes"):
+        if header.get(key):
+            return f"{key} in the log's header"
+    return "the largest job; the log's header does not say"
+
+
+def _about_site(config: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Assumption]:
+    given = dict(told.get("site") or {})
+    site = SiteConfig.from_mapping(given)
+    battery = site.battery
+    yield Assumption(
+        "power of the site",
+        f"{site.total_kw:g} kW with every unit in use, of which {site.critical_kw:g} kW (cooling, network) "
+        f"always run; {site.pool_kw / int(config['units']):g} kW a unit; an idle unit draws "
+        f"{site.idle_fraction:.0%} of that",
+        "--total-kw, --critical-kw, --set 'site={idle_fraction: ...}'",
+        {"total_kw", "critical_kw"} <= set(given),
+    )
+    kept = (
+        f"{battery.energy_kwh:g} kWh, up to {battery.charge_kw:g} kW in and {battery.discharge_kw:g} kW out, "
+        f"{battery.efficiency:.0%} of it comes back; half full at first"
+        if battery.energy_kwh
+        else "none"
+    )
+    yield Assumption(
+        "battery", kept, "--battery-kwh, --set 'site={battery: {charge_kw: ...}}'", "battery" in given
+    )
+    grid = {
+        "critical": "serves what always runs, without limit; jobs run on sun, wind and battery only",
+        "off": "is not used at all",
+        "capped": f"serves anything, up to {site.grid_cap_kw} kW",
+        "qos_above": f"serves what always runs, and jobs of QoS values above {site.grid_qos_above}",
+    }
+    yield Assumption("the grid", grid[site.grid], "--grid", "grid" in given)
+
+
+def _percent(now: float, before: float) -> float:
+    return 100.0 * (now / before - 1.0) if before > 0 else 0.0
+
+
+def _with_counts(urgency: Urgency) -> str:
+    counted = _say(urgency.counts)
+    return f"{urgency.said}; {counted}" if counted else urgency.said
+
+
+def _say(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in counts.items() if value)

@@ -1,0 +1,318 @@
+"""The files of a site, read, mended where that is wanted, and put where tasks find them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from greendc.resource_pool.workloads import make_workload
+from greendc.traces import power as traces
+from greendc.traces.defects import DefectsError, Inspection
+from greendc.traces.job_logs import InspectedLog, inspect_log
+from greendc.traces.mending import inspect_series
+from greendc.traces.swf import format_swf, parse_swf
+from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
+from sb3_greendc.core import yaml
+from sb3_greendc.core.files import atomic_write
+from sb3_greendc.experiments.my_site.assumptions import DEFAULTS, Assumption, assumptions
+from sb3_greendc.experiments.my_site.urgency import Urgency, read_urgency
+from sb3_greendc.experiments.tasks import Scenario
+
+Trace = TypeVar("Trace")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Inputs in the form that the environment reads, under names that change with their content.
+
+    :param scenario: the environment
+    :param facts: what the report says of the inputs
+    :param assumptions: what it begins with: what the results rest on and the files do not say
+    :param mended: what ``--repair`` did, a line for each defect; empty if there was none
+    """
+
+    scenario: Scenario
+    facts: Mapping[str, str]
+    assumptions: Sequence[Assumption] = ()
+    mended: Sequence[str] = ()
+
+
+def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
+    """Read and check the inputs, and put them where tasks find them.
+
+    All defects of all files are found before any is reported. Gaps in the power are joined and gaps in the
+    carbon series interpolated, both counted. A carbon series of another year is laid onto the power's
+    calendar, day by day and hour by hour, and the report says so.
+
+    :param options: of :func:`~sb3_greendc.experiments.my_site.options.add_options`
+    :param folder: for the inputs
+    :raises DefectsError: for defects of the files that are not, or cannot be, mended; names all of them
+    :raises ValueError: for settings that do not fit
+    """
+    for name in ("power", "carbon"):
+        if getattr(options, name) is None:
+            raise ValueError(f"--{name}: missing; only --validate does without")
+    settings = _settings(options)
+    found, power, carbon, inspections = _read_all(options, folder)
+    urgency = read_urgency(options, found)
+    laid, same_time = lay_on(carbon, power, options.carbon_clock or 0.0)
+    jobs = _keep_jobs(options, found, urgency, folder)
+    scenario = Scenario(
+        "ResourcePool",
+        {
+            "workload": str(jobs),
+            "power": "trace",
+            "trace": str(_keep(traces.format_power(power), folder, "power", ".csv")),
+            "carbon": str(_keep(_format_carbon(laid, power), folder, "carbon", ".csv")),
+            "offered_load": None,
+            **settings,
+        },
+    )
+    config = {**DEFAULTS, **settings}
+    workload = make_workload(found.log, **{key: config[key] for key in DEFAULTS})
+    busiest = workload.mean_duration * max(workload.mean_units)
+    load = getattr(workload, "jobs_per_step", 0.0) * busiest / config["units"]
+    counts = {**found.log.counts, **found.inspection.counts, **workload.counts}
+    counts = {key: value for key, value in counts.items() if key not in ("unsorted", "partial", "steps")}
+    rows = assumptions(options, settings, found, urgency, counts, load)
+    rows = [*rows, *_about_series(options, carbon, same_time)]
+    facts = {
+        "jobs": f"{options.jobs.name} ({found.kind}): {_counts(workload.counts)}; "
+        f"offered load {load:.2f} of a full pool",
+        "power": f"{options.power.name}: {len(power)} steps of {power.step_hours:g} h from {power.start}, "
+        f"mean {power.solar_kw.mean():.0f} kW of sun and {power.wind_kw.mean():.0f} kW of wind; "
+        + _counts(power.counts),
+        "carbon": f"{options.carbon.name}: mean {laid.mean():.3f} kg/kWh, "
+        + ("at the times of the power" if same_time else "of another time, laid onto the power's calendar")
+        + f"; {_counts(carbon.counts)}",
+    }
+    mended = [line for one in inspections for line in one.lines()]
+    return Site(scenario, facts, sorted(rows, key=lambda row: row.told), mended)
+
+
+def read_jobs(options: argparse.Namespace) -> InspectedLog:
+    """Read the job log alone, mended if that is wanted.
+
+    :raises DefectsError: for defects that are not, or cannot be, mended
+    """
+    found = inspect_log(options.jobs)
+    _refuse_defects(options, [found.inspection], [])
+    return _sized(options, found)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of the environment that were given, by options or by ``--set``.
+
+    :raises ValueError: for one that is given twice
+    """
+    given: dict[str, Any] = yaml.parse_assignments(options.set, "--set")
+    own = {name: getattr(options, name) for name in ("units", "resource_types", "too_large")}
+    battery = None if options.battery_kwh is None else {"energy_kwh": options.battery_kwh}
+    site = {
+        "total_kw": options.total_kw,
+        "critical_kw": options.critical_kw,
+        "battery": battery,
+        "grid": options.grid,
+    }
+    for name, value in own.items():
+        if value is not None and name in given:
+            raise ValueError(f"--{name.replace('_', '-')} {value}: {name} is in --set, too")
+    own_site = {name: value for name, value in site.items() if value is not None}
+    set_site = dict(given.get("site") or {})
+    for name in own_site:
+        if name in set_site and not (name == "battery" and "energy_kwh" not in set_site[name]):
+            raise ValueError(f"--set site={{{name}: ...}}: there is an option for it, too, that was given")
+    if own_site.get("battery") and "battery" in set_site:
+        own_site["battery"] = {**set_site.pop("battery"), **own_site["battery"]}
+    settings = {**given, **{name: value for name, value in own.items() if value is not None}}
+    return {**settings, "site": {**set_site, **own_site}} if own_site or set_site else settings
+
+
+def _read_all(
+    options: argparse.Namespace, folder: Path
+) -> tuple[InspectedLog, traces.PowerTrace, traces.CarbonTrace, list[Inspection]]:
+    """Read all files; what is wrong with any of them is in one error."""
+    inspections: list[Inspection] = []
+    others: list[str] = []
+    found: InspectedLog | None = None
+    try:
+        found = inspect_log(options.jobs)
+        inspections.append(found.inspection)
+    except TraceError as error:
+        others.append(str(error))
+    wanted = traces.says_power, {options.solar, options.wind}
+    power_path, inspection = _mended(options.power, wanted, options.power_time, False, folder, others)
+    inspections += inspection
+    wanted = traces.says_carbon, {options.carbon_column}
+    carbon_path, inspection = _mended(options.carbon, wanted, options.carbon_time, True, folder, others)
+    inspections += inspection
+    power = _try(
+        traces.read_power,
+        power_path,
+        {"solar": "--solar", "wind": "--wind", "time": "--power-time", "unit": "--power-unit"},
+        options,
+        others,
+        gaps="join",
+    )
+    carbon = _try(
+        traces.read_carbon,
+        carbon_path,
+        {"column": "--carbon-column", "time": "--carbon-time", "unit": "--carbon-unit"},
+        options,
+        others,
+        gaps="interpolate",
+    )
+    _refuse_defects(options, inspections, others)
+    if found is None or power is None or carbon is None:  # each left a line in ``others``
+        raise DefectsError(inspections, others)
+    return _sized(options, found), power, carbon, [one for one in inspections if one.defects]
+
+
+def _mended(
+    path: Path,
+    wanted: tuple[Callable[[str], bool], set[str | None]],
+    time: str | None,
+    empty_allowed: bool,
+    folder: Path,
+    others: list[str],
+) -> tuple[Path, list[Inspection]]:
+    """Return the path of a series to read, the mended one if there is a defect, and what was wrong."""
+    if path.name.endswith((".parquet", ".pq")):
+        return path, []
+    says, named = wanted
+    try:
+        data = read_file(path)
+    except TraceError:
+        return path, []  # its reader says so
+    inspection = inspect_series(
+        data, str(path), lambda name: name in named or says(name), time, empty_allowed=empty_allowed
+    )
+    if not inspection.defects:
+        return path, []
+    return _keep(inspection.mended, folder, f"mended-{path.name.split('.')[0]}", ".csv"), [inspection]
+
+
+def _try(
+    read: Callable[..., Trace],
+    path: Path,
+    names: Mapping[str, str],
+    options: argparse.Namespace,
+    others: list[str],
+    **more: str,
+) -> Trace | None:
+    """Return what a reader reads; ``None`` if it finds something wrong, which is noted.
+
+    :param read: the reader
+    :param path: of the file
+    :param names: the command's option for each of the reader's keyword arguments
+    :param options: of the command
+    :param others: where errors are noted
+    :param more: further keyword arguments of the reader
+    """
+    given = {key: vars(options)[name[2:].replace("-", "_")] for key, name in names.items()}
+    try:
+        return read(path, **given, **more)
+    except UnclearTraceError as error:
+        others.append(error.with_options(names[name] for name in error.options))
+    except TraceError as error:
+        others.append(str(error))
+    return None
+
+
+def _refuse_defects(
+    options: argparse.Namespace, inspections: Sequence[Inspection], others: Sequence[str]
+) -> None:
+    hopeless = others or any(one.hopeless for one in inspections)
+    if hopeless or (not options.repair and any(one.defects for one in inspections)):
+        raise DefectsError(inspections, others)
+
+
+def _sized(options: argparse.Namespace, found: InspectedLog) -> InspectedLog:
+    """Return the log with the size of the machine that was given, if one was."""
+    if options.processors is None:
+        return found
+    header = {**found.log.header, "MaxProcs": str(options.processors)}
+    return dataclasses.replace(found, log=dataclasses.replace(found.log, header=header))
+
+
+def _keep_jobs(options: argparse.Namespace, found: InspectedLog, urgency: Urgency, folder: Path) -> Path:
+    """Put the jobs where tasks find them: the log as it is, if nothing was changed or added."""
+    untouched = found.kind == "SWF" and not found.inspection.defects
+    if untouched and urgency.qos is None and options.processors is None:
+        suffix = ".swf.gz" if options.jobs.suffix == ".gz" else ".swf"
+        return _keep(options.jobs.read_bytes(), folder, "jobs", suffix)
+    content = format_swf(found.log, urgency.qos)
+    parse_swf(content, str(options.jobs))  # what is written must be readable before anything is run on it
+    return _keep(content, folder, "jobs", ".swf")
+
+
+def _about_series(
+    options: argparse.Namespace, carbon: traces.CarbonTrace, same_time: bool
+) -> Iterator[Assumption]:
+    if same_time:
+        when = "both files have the same clock"
+    else:
+        when = (
+            f"the series begins {carbon.start:%Y-%m-%d}; it is of another time than the power, and was laid "
+            "onto its calendar, day by day and hour by hour: its weather is not that of the power"
+        )
+    yield Assumption("clock of the carbon file", when, "--carbon-clock", options.carbon_clock is not None)
+
+
+def lay_on(
+    carbon: traces.CarbonTrace, power: traces.PowerTrace, clock: float = 0.0
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
+    """Return the carbon intensity of each step of a power trace, and whether it is of the same time.
+
+    Where the series does not cover the trace, a step gets the value of the same month, day and hour; where
+    the series has none (29 February), that of the hour before.
+
+    :param carbon: the series
+    :param power: the trace
+    :param clock: hours to add to the series' clock
+    """
+    if carbon.step_hours != power.step_hours:
+        carbon = carbon.resample(power.step_hours)
+    step = pd.Timedelta(hours=power.step_hours)
+    start = carbon.start.replace(tzinfo=None) + timedelta(hours=clock)
+    times = pd.date_range(_whole_hour(start), periods=len(carbon), freq=step)
+    wanted = pd.date_range(_whole_hour(power.start.replace(tzinfo=None)), periods=len(power), freq=step)
+    series = pd.Series(carbon.kg_per_kwh, index=times)
+    if wanted[0] >= times[0] and wanted[-1] <= times[-1]:
+        return np.asarray(series.reindex(wanted, method="nearest"), np.float64), True
+    by_calendar = series.groupby(times.strftime("%m-%d %H:%M")).mean()
+    laid = by_calendar.reindex(wanted.strftime("%m-%d %H:%M")).ffill().bfill()
+    return np.asarray(laid, np.float64), False
+
+
+def _whole_hour(time: datetime) -> datetime:
+    """Return the beginning of the hour: means over an hour are stamped at its middle by some."""
+    return time.replace(minute=0, second=0, microsecond=0)
+
+
+def _format_carbon(laid: np.ndarray[Any, np.dtype[np.float64]], power: traces.PowerTrace) -> bytes:
+    times = pd.date_range(power.start, periods=len(power), freq=pd.Timedelta(hours=power.step_hours))
+    text: str = pd.DataFrame({"time": times, "carbon_kg_per_kwh": laid}).to_csv(index=False)
+    return text.encode()
+
+
+def _keep(content: bytes, folder: Path, name: str, suffix: str) -> Path:
+    """Put an input where tasks find it, under a name that changes with its content."""
+    path = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:10]}{suffix}"
+    if not path.is_file():
+        with atomic_write(path) as file:
+            file.write(content)
+    return path.resolve()
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in counts.items() if value) or "whole"

@@ -1,0 +1,191 @@
+"""How urgent the jobs of a log are: QoS values from a column of deadlines, priorities or values.
+
+In the resource pool one number says both when a job must be done and what it is worth: its QoS value q in
+(0, 1]. The job is on time if it is done within ``duration / q`` of its submission, and is then worth
+``duration * units * q``. A column of one's own sets q, and what follows from q follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from greendc.config import nearest
+from greendc.traces.job_logs import InspectedLog
+from greendc.traces.swf import SWF_FIELDS, JobLog
+from greendc.traces.table_reader import MISSING, read_table
+from greendc.traces.trace_files import TraceError, read_file
+
+LEAST, MOST = 0.1, 0.9
+"""QoS values of the least and the most urgent job, where a column only orders jobs; also of drawn ones."""
+SMALLEST = 0.001
+_HIGH_SHARE = 0.95
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Urgency:
+    """QoS values of a log's jobs.
+
+    :param qos: ``(J,)`` float64 in (0, 1]; ``None``: they are drawn at random in each episode
+    :param said: what the report says of them
+    :param option: the option that was given, or that could be
+    :param counts: of jobs whose value was changed or drawn
+    """
+
+    qos: NDArray[np.float64] | None
+    said: str
+    option: str = "--deadlines, --priorities or --values"
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def given(self) -> bool:
+        """Whether the user said it."""
+        return self.qos is not None
+
+
+def read_urgency(options: argparse.Namespace, found: InspectedLog) -> Urgency:
+    """Return the QoS values that the options ask for.
+
+    :param options: of :func:`~sb3_greendc.experiments.my_site.options.add_options`
+    :param found: the log
+    :raises ValueError: for a column that is not there, or a cell that cannot be read
+    """
+    kinds = ("deadlines", "priorities", "values")
+    kind = next((one for one in kinds if getattr(options, one) is not None), None)
+    if kind is None:
+        if options.job_columns is not None:
+            needs = "needs --deadlines, --priorities or --values"
+            raise ValueError(f"--job-columns {options.job_columns}: {needs}")
+        return Urgency(
+            None,
+            "drawn at random for each job and episode: QoS values between 0.1 and 0.9, from which both "
+            "follow (a job of value q is on time within run time / q, and worth run time x units x q)",
+        )
+    column = getattr(options, kind)
+    cells, place = _cells(options, found, column)
+    if kind == "deadlines":
+        qos, counts = _from_deadlines(cells, found.log, place)
+        said = f"deadlines from {place}; a job's value is its processor-hours x run time / allowed time"
+    elif kind == "priorities":
+        qos, counts = _from_priorities(_numbers(cells, place))
+        said = (
+            f"priorities from {place}: jobs in their order have QoS values from {LEAST} to {MOST}, from "
+            "which deadline (run time / q after submission) and value (processor-hours x q) follow"
+        )
+    else:
+        qos, counts = _from_values(_numbers(cells, place), found.log)
+        said = (
+            f"values from {place}, per processor-hour in proportion to q; jobs of the upper 5 % count "
+            "alike, and deadlines (run time / q after submission) follow"
+        )
+    drawn = np.isnan(qos)
+    counts["drawn at random, for want of a value"] = int(drawn.sum())
+    qos = np.where(drawn, np.random.default_rng(_SEED).uniform(LEAST, MOST, len(qos)), qos)
+    return Urgency(np.clip(qos, SMALLEST, 1.0), said, f"--{kind}", counts)
+
+
+def _cells(options: argparse.Namespace, found: InspectedLog, column: str) -> tuple[Sequence[str], str]:
+    """Return the cells of a column, one for each job of the log, and what to call it."""
+    log = found.log
+    if options.job_columns is not None:
+        table = read_table(read_file(options.job_columns), str(options.job_columns))
+        frame = table.read(["job"], [column], empty=[column])
+        doubled = frame["job"].duplicated().to_numpy()
+        table.refuse(doubled, "the job of an earlier line")
+        by_job = dict(zip(frame["job"], frame[column], strict=True))
+        known = set(log.column("job").tolist())
+        if not known & set(by_job):
+            raise TraceError(f"{options.job_columns}: no job number of it is in {log.source}")
+        cells = [str(by_job.get(job) or "") for job in log.column("job").tolist()]
+        return cells, f"column {column!r} of {options.job_columns.name}"
+    if found.kind == "sacct":
+        if column.lower() not in found.columns:
+            known_names = ", ".join(found.columns)
+            raise TraceError(
+                f"{log.source}: no column {column!r}{nearest(column.lower(), found.columns)} "
+                f"(known: {known_names})"
+            )
+        return found.columns[column.lower()], f"column {column!r} of the export"
+    if column not in SWF_FIELDS:
+        raise TraceError(
+            f"{log.source}: no field {column!r}{nearest(column, SWF_FIELDS)} of the Standard Workload "
+            f"Format (known: {', '.join(SWF_FIELDS)}; or --job-columns CSV)"
+        )
+    values = log.column(column).tolist()
+    return ["" if value != value else f"{value:.10g}" for value in values], f"the field {column!r}"
+
+
+def _numbers(cells: Sequence[str], place: str) -> NDArray[np.float64]:
+    """Return numbers, NaN where a cell is empty."""
+    empty = set(MISSING)
+    found = pd.to_numeric(
+        pd.Series([None if cell.strip() in empty else cell.strip() for cell in cells], dtype=object),
+        errors="coerce",
+    ).to_numpy(np.float64)
+    for k, cell in enumerate(cells):
+        if cell.strip() not in empty and not np.isfinite(found[k]):
+            raise TraceError(f"{place}: job {k + 1} of the log: {cell[:40]!r}: must be a number")
+    return found
+
+
+def _from_deadlines(
+    cells: Sequence[str], log: JobLog, place: str
+) -> tuple[NDArray[np.float64], dict[str, int]]:
+    """Return run time over the time that a job has; deadlines are times of the log's clock, or seconds."""
+    start = sum(float((log.header.get(key) or "0").split()[0]) for key in ("UnixStartTime", "TimeZone"))
+    empty = {*MISSING, "Unknown"}
+    seconds = np.full(len(cells), np.nan)
+    for k, cell in enumerate(cells):
+        word = cell.strip()
+        if word in empty:
+            continue
+        try:
+            seconds[k] = float(word)
+        except ValueError:
+            stamp = pd.to_datetime(word, errors="coerce", format="ISO8601")
+            if not isinstance(stamp, pd.Timestamp):  # nor is NaT one
+                raise TraceError(
+                    f"{place}: job {k + 1} of the log: {cell[:40]!r}: must be a time or the log's seconds"
+                ) from None
+            seconds[k] = stamp.replace(tzinfo=None).timestamp() - start
+    allowed = seconds - log.column("submit_time")
+    run = log.column("run_time")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        qos = np.where(allowed > 0, run / allowed, np.where(np.isnan(allowed), np.nan, np.inf))
+    late = qos > 1.0
+    return np.minimum(qos, 1.0), {"deadlines too early to be met, taken for the earliest": int(late.sum())}
+
+
+def _from_priorities(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, int]]:
+    known = ~np.isnan(numbers)
+    qos = np.full(len(numbers), np.nan)
+    if known.any():
+        ranks = rankdata(numbers[known])
+        spread = max(float(ranks.max() - ranks.min()), 1.0)
+        share = (ranks - ranks.min()) / spread if len(np.unique(ranks)) > 1 else np.full(len(ranks), 0.5)
+        qos[known] = LEAST + (MOST - LEAST) * share
+    return qos, {}
+
+
+def _from_values(numbers: NDArray[np.float64], log: JobLog) -> tuple[NDArray[np.float64], dict[str, int]]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = numbers / (log.column("run_time") * log.processors)
+    known = np.isfinite(density)
+    if (density[known] < 0).any():
+        raise TraceError(f"{log.source}: a value below 0")
+    high = float(np.quantile(density[known], _HIGH_SHARE)) if known.any() else 0.0
+    if not high > 0:
+        raise TraceError(f"{log.source}: the column of values has no value above 0")
+    qos = np.where(known, MOST * density / high, np.nan)
+    clipped = {
+        "values above what the most valuable twentieth begins with": int((qos > 1.0).sum()),
+        "values too small to matter": int((qos < SMALLEST).sum()),
+    }
+    return np.minimum(qos, 1.0), clipped

@@ -1,0 +1,143 @@
+"""Defects of series and logs: all are listed with their lines, and what is mended reads as it should."""
+
+import numpy as np
+import pytest
+
+from greendc.traces import TraceError
+from greendc.traces.defects import DefectsError
+from greendc.traces.job_logs import inspect_swf
+from greendc.traces.mending import inspect_series
+from greendc.traces.power import read_power
+from greendc.traces.swf import format_swf, parse_swf
+
+HOURS = 60
+SOUND = ["time,solar_kw,wind_kw,remark"] + [
+    f"2024-01-0{1 + k // 24} {k % 24:02d}:00,{k},{2 * k}.5,fine" for k in range(HOURS)
+]
+
+
+def inspect(lines, **options):
+    return inspect_series(
+        ("\n".join(lines) + "\n").encode(), "p.csv", lambda name: name.endswith("_kw"), **options
+    )
+
+
+def mended(inspection, tmp_path):
+    path = tmp_path / "mended.csv"
+    path.write_bytes(inspection.mended)
+    return read_power(path)
+
+
+def test_a_sound_file_is_not_touched():
+    inspection = inspect(SOUND)
+    assert inspection.defects == ()
+    assert inspection.mended.decode().split("\n")[:-1] == SOUND
+
+
+def test_everything_is_listed_at_once_and_mended(tmp_path):
+    lines = list(SOUND)
+    lines[5] = lines[5].replace("2024-01-01 04:00", "")  # line 6: an empty stamp
+    lines[9] = lines[9].replace(",8,", ",offline,")  # line 10
+    lines[12] = lines[12].replace(",22.5,", ",,")  # line 13
+    lines[20], lines[21] = lines[21], lines[20]  # line 22 goes back
+    lines[30] = lines[30].replace(",29,", ",-0.1,")  # line 31
+    lines[40:40] = ["*** logger restarted ***"]  # line 41
+    lines.append("Total,1770,3570.0,")  # a footer
+    inspection = inspect(lines)
+    assert [defect.line for defect in inspection.defects] == [6, 10, 13, 22, 31, 41, 63]
+    assert inspection.hopeless == ()
+    assert inspection.counts == {
+        "stamps_filled_in": 1,
+        "values_interpolated": 2,
+        "unsorted_rows": 1,
+        "negative_values": 1,
+        "lines_left_out": 2,
+    }
+    power = mended(inspection, tmp_path)
+    solar = np.arange(HOURS, dtype=float)
+    solar[29] = 0.0
+    assert power.solar_kw.tolist() == solar.tolist()
+    assert power.wind_kw.tolist() == [2 * k + 0.5 for k in range(HOURS)]
+    error = DefectsError([inspection], ["c.csv: no column"])
+    assert "p.csv:10: solar_kw='offline': no number; --repair: interpolated" in error.lines
+    assert error.lines[-1] == "c.csv: no column"
+    assert "8 defect(s) in the input; --repair mends 7 of them" in str(error)
+
+
+def test_semicolons_decimal_commas_and_dotted_dates(tmp_path):
+    lines = ["Date;solar_kw;wind_kw"]
+    lines += [f"{1 + k // 24:02d}.01.2024 {k % 24}:00;{k},25;1.000,5" for k in range(HOURS)]
+    inspection = inspect(lines)
+    assert inspection.counts == {"semicolons_for_commas": 1, "decimal_commas": 120, "dotted_dates": 60}
+    assert len(inspection.lines()) == 3  # one line for each kind, however many cells
+    power = mended(inspection, tmp_path)
+    assert power.solar_kw.tolist() == [k + 0.25 for k in range(HOURS)]
+    assert power.wind_kw.tolist() == [1000.5] * HOURS
+    assert power.start.isoformat() == "2024-01-01T00:00:00"
+
+
+def test_a_line_that_may_be_cut_and_a_second_row_of_a_time_are_left_out(tmp_path):
+    text = "\n".join([*SOUND, SOUND[-1].replace("59", "58"), "2024-01-03 12:00,7"])
+    inspection = inspect_series(text.encode(), "p.csv", lambda name: name.endswith("_kw"))
+    assert inspection.counts == {"cut_lines": 1, "doubled_rows": 1}
+    assert mended(inspection, tmp_path).solar_kw.tolist() == list(range(HOURS))
+
+
+def test_empty_cells_are_no_defect_where_the_reader_interpolates_but_at_the_ends():
+    lines = list(SOUND)
+    for row in (1, 7, HOURS):
+        lines[row] = lines[row].replace(f",{row - 1},", ",,")
+    assert [defect.line for defect in inspect(lines, empty_allowed=True).defects] == [2, HOURS + 1]
+
+
+def test_what_is_mostly_made_up_is_not_mended():
+    lines = [line.replace(f",{k - 1},", ",offline,") if k % 3 else line for k, line in enumerate(SOUND)]
+    (hopeless,) = inspect(lines).hopeless
+    assert "more than a tenth of the file" in hopeless.what
+
+
+JOB = "{0} {1} 5 3600 4 -1 -1 8 7200 -1 1 3 2 -1 0 -1 -1 -1"
+
+
+def test_every_bad_line_of_a_log_is_listed_and_left_out():
+    lines = ["; MaxProcs: 16", *(JOB.format(k, 100 * k) for k in range(1, 8))]
+    lines[2] = lines[2].replace(" 3600 ", " offline ")
+    lines[3] = lines[3].replace(" 3 2 ", " x 2 ")  # its user: not needed
+    lines[4] = "*** end of January ***"
+    lines[6] = lines[1]
+    data = ("\n".join(lines) + "\n").encode()
+    with pytest.raises(TraceError, match="line 3"):
+        parse_swf(data, "log.swf")
+    inspection = inspect_swf(data, "log.swf")
+    assert [defect.line for defect in inspection.defects] == [3, 4, 5, 7]
+    assert inspection.counts == {"lines_left_out": 3, "fields_emptied": 1}
+    log = parse_swf(inspection.mended, "log.swf")
+    assert log.column("job").tolist() == [1, 3, 5, 7]
+    assert np.isnan(log.column("user")[1])
+    assert log.machine_processors == 16
+
+
+def test_a_sound_log_is_not_touched_though_it_is_not_sorted():
+    data = (JOB.format(1, 300) + "\n" + JOB.format(2, 100) + "\n").encode()
+    inspection = inspect_swf(data, "log.swf")
+    assert inspection.defects == ()
+    assert inspection.mended is data
+
+
+def test_a_log_is_written_as_it_was_read_and_may_say_how_urgent_jobs_are():
+    log = parse_swf(
+        ("; MaxProcs: 16\n" + JOB.format(1, 100) + "\n" + JOB.format(2, 200.5) + "\n").encode(), "log"
+    )
+    again = parse_swf(format_swf(log), "again")
+    assert np.array_equal(again.table, log.table, equal_nan=True)
+    assert again.header == log.header
+    assert again.qos is None
+    urgent = parse_swf(format_swf(log, np.array([0.25, 1.0])), "urgent")
+    assert urgent.qos.tolist() == [0.25, 1.0]
+    with pytest.raises(TraceError, match=r"job 1: think_time=2: must be in \(0, 1\]"):
+        _ = parse_swf(format_swf(log, np.array([2.0, 1.0])), "wrong").qos
+
+
+def test_the_peak_counts_jobs_that_follow_each_other_once():
+    lines = [JOB.format(1, 0), JOB.format(2, 1800), JOB.format(3, 3600)]  # an hour each, four processors
+    assert parse_swf(("\n".join(lines) + "\n").encode(), "log").peak_processors == 8

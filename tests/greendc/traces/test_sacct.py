@@ -1,0 +1,137 @@
+"""Exports of sacct: jobs that ran become a log, everything else is counted, and bad lines are named."""
+
+import numpy as np
+import pytest
+
+from greendc.traces import TraceError
+from greendc.traces.defects import DefectsError
+from greendc.traces.job_logs import inspect_log
+from greendc.traces.sacct import duration, read_sacct
+
+HEADER = "JobID|User|Submit|Start|End|Elapsed|Timelimit|NCPUS|NNodes|State|Priority"
+DAY = "2024-03-01T"
+LINES = (
+    f"101|ann|{DAY}10:00:00|{DAY}10:05:00|{DAY}11:05:00|01:00:00|1-02:03:04|4|1|COMPLETED|7",
+    f"101.batch||{DAY}10:05:00|{DAY}10:05:00|{DAY}11:05:00|01:00:00||4|1|COMPLETED|",
+    f"102|bob|{DAY}09:00:00|{DAY}10:00:00|{DAY}10:30:00|30:00|UNLIMITED|8|2|CANCELLED by 1000|1",
+    f"103|ann|{DAY}10:10:00|Unknown|{DAY}10:20:00|00:00:00|01:00:00|1|1|CANCELLED by 1000|1",
+    f"104|ann|{DAY}10:11:00|{DAY}10:12:00|Unknown|05:00:00|Partition_Limit|1|1|RUNNING|1",
+    f"105|ann|{DAY}10:12:00|Unknown|Unknown|00:00:00|10:00|1|1|PENDING|1",
+    f"106_3|eve|{DAY}10:13:00|{DAY}10:13:00|2024-03-03T11:13:00|2-01:00:00|3-00:00:00|6|2|TIMEOUT|9",
+)
+
+
+def write(tmp_path, *lines, header=HEADER):
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def test_jobs_that_ran_become_a_log_in_order_of_submission(tmp_path):
+    log = read_sacct(write(tmp_path, *LINES))
+    assert log.column("submit_time").tolist() == [0.0, 3600.0, 4380.0]
+    assert log.column("wait_time").tolist() == [3600.0, 300.0, 0.0]
+    assert log.column("run_time").tolist() == [1800.0, 3600.0, 49 * 3600.0]
+    assert log.processors.tolist() == [8.0, 4.0, 6.0]
+    assert np.isnan(log.column("requested_time")[0])  # UNLIMITED
+    assert log.column("requested_time")[1:].tolist() == [86_400 + 2 * 3600 + 184.0, 3 * 86_400.0]
+    assert log.column("status").tolist() == [5.0, 1.0, 0.0]
+    assert log.column("user").tolist() == [1.0, 2.0, 3.0]
+    assert log.header["UnixStartTime"] == "1709283600"  # nine in the morning of the first of March
+    # 102 and 101 overlap from 10:05, and 106 runs beside them from 10:13: 8 + 4 + 6
+    assert log.machine_processors == 18
+
+
+def test_what_did_not_run_is_counted(tmp_path):
+    assert read_sacct(write(tmp_path, *LINES)).counts == {
+        "cancelled_before_start": 1,
+        "not_started": 1,
+        "still_running": 1,
+        "no_run_time": 0,
+        "requeued": 0,
+        "steps": 1,
+    }
+
+
+def test_of_a_job_that_was_requeued_the_last_run_counts(tmp_path):
+    again = LINES[0].replace("10:05:00|", "12:05:00|", 1)
+    log = read_sacct(write(tmp_path, LINES[0], again))
+    assert log.counts["requeued"] == 1
+    assert log.column("wait_time").tolist() == [7500.0]
+
+
+def test_jobs_that_were_held_are_submitted_when_they_became_eligible(tmp_path):
+    line = f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|10:00|4"
+    log = read_sacct(write(tmp_path, line, header="JobID|Submit|Eligible|Start|Elapsed|AllocCPUS"))
+    assert log.column("wait_time").tolist() == [600.0]
+
+
+def test_nodes_are_the_size_where_there_are_no_processors(tmp_path):
+    line = f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|3"
+    log = read_sacct(write(tmp_path, line, header="JobID|Submit|Start|End|NNodes"))
+    assert (log.processors.tolist(), log.column("run_time").tolist()) == ([3.0], [600.0])
+
+
+@pytest.mark.parametrize(
+    ("cell", "seconds"),
+    [
+        ("1-02:03:04", 93_784.0),
+        ("02:03:04", 7_384.0),
+        ("03:04", 184.0),
+        ("00:01.500", 1.0),
+        ("90", 5_400.0),
+        ("2-12", 216_000.0),
+        ("2-12:30", 217_800.0),
+    ],
+)
+def test_durations(cell, seconds):
+    assert duration(cell) == seconds
+
+
+@pytest.mark.parametrize("cell", ["", "1:2:3:4", "-1", "1h", "1-"])
+def test_what_is_no_duration(cell):
+    with pytest.raises(ValueError, match="must be a duration"):
+        duration(cell)
+
+
+def test_every_bad_line_is_named_at_once(tmp_path):
+    bad = (
+        LINES[0].replace("2024-03-01T10:00:00", "yesterday"),
+        "104|short",
+        LINES[2].replace("|8|", "|many|"),
+        LINES[2].replace("UNLIMITED", "for ever"),
+    )
+    path = write(tmp_path, *LINES, *bad)
+    with pytest.raises(DefectsError) as raised:
+        read_sacct(path)
+    places = [line.split(":")[1] for line in raised.value.lines]
+    assert places == ["9", "10", "11", "12"]
+    for said in (
+        "submit='yesterday'",
+        "2 field(s) instead of 11",
+        "processors='many'",
+        "timelimit='for ever'",
+    ):
+        assert said in str(raised.value)
+    inspected = inspect_log(path)
+    assert (inspected.kind, len(inspected.log)) == ("sacct", 3)
+    assert inspected.inspection.counts == {"lines_left_out": 4}
+    assert inspected.columns["priority"] == ["1", "7", "9"]  # of the jobs of the log, in its order
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("JobID|Submit|Elapsed", "no column one of ncpus"),
+        ("JobID|Elapsed|NCPUS", "no column submit"),
+        ("JobID|Submit|Start|NCPUS", "no column elapsed, or start and end"),
+    ],
+)
+def test_a_column_that_is_missing_is_named(tmp_path, header, message):
+    with pytest.raises(TraceError, match=message):
+        read_sacct(write(tmp_path, "1|2|3|4", header=header))
+
+
+def test_an_export_of_which_no_job_ran(tmp_path):
+    with pytest.raises(TraceError, match=r"no job of it ran \(1 cancelled before start\)"):
+        read_sacct(write(tmp_path, LINES[3]))

@@ -1,0 +1,117 @@
+"""Recorded and simulated waits: those that a rule of the simulator made are found again under that rule."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from greendc.cluster import ClusterJobs
+from greendc.traces.defects import Inspection
+from greendc.traces.job_logs import InspectedLog
+from greendc.traces.lublin import LublinModel, generate_log
+from greendc.traces.swf import SWF_FIELDS, format_swf
+from sb3_greendc.cli import reproduce
+from sb3_greendc.experiments import my_site
+from sb3_greendc.experiments.my_site.validation import RULES, WARM_UP, factor_apart, simulated_waits
+
+JOBS = 600
+WAIT, REQUEST, STATUS = (SWF_FIELDS.index(name) for name in ("wait_time", "requested_time", "status"))
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Return jobs of a model that ask for up to three times of what they run, on a small machine."""
+    found = generate_log(3, JOBS, LublinModel(nodes=64))
+    table = found.table.copy()
+    run = found.column("run_time")
+    table[:, REQUEST] = np.ceil(run * np.random.default_rng(0).uniform(1.0, 3.0, JOBS))
+    return dataclasses.replace(found, table=table)
+
+
+def with_waits(log, rule):
+    table = log.table.copy()
+    table[:, WAIT] = simulated_waits(ClusterJobs.from_log(log), *rule)
+    return InspectedLog(dataclasses.replace(log, table=table), Inspection(log.source, (), b""), "SWF")
+
+
+@pytest.mark.parametrize("rule", RULES, ids="+".join)
+def test_waits_that_a_rule_made_are_found_again_under_that_rule(log, rule):
+    found = my_site.validate(with_waits(log, rule))
+    nearest = found.by_rule.iloc[0]
+    order, backfill = rule
+    name = order.upper() if order in ("fcfs", "sjf", "saf", "wfp3") else order
+    assert nearest["rule"] == {"none": name, "easy": f"{name} + EASY"}.get(backfill, f"{name} + {backfill}")
+    assert nearest["factor"] == 1.0
+    assert nearest["rank_correlation"] == pytest.approx(1.0)
+    other = "None of the other rules tried comes nearer" in " ".join(found.notes)
+    assert other == (rule == ("fcfs", "easy"))
+
+
+def test_the_table_has_the_waits_of_each_width(log):
+    own = with_waits(log, ("fcfs", "easy"))
+    found = my_site.validate(own).by_width
+    kept = slice(int(WARM_UP * JOBS), None)
+    hours, width = own.log.table[kept, WAIT] / 3600.0, own.log.processors[kept]
+    assert found["jobs"].iloc[:-1].sum() == found["jobs"].iloc[-1] == len(hours)
+    row = found.set_index("processors").loc["5 to 16"]
+    of_class = hours[(width >= 5) & (width <= 16)]
+    assert row["recorded_mean"] == row["simulated_mean"] == pytest.approx(of_class.mean())
+    assert row["recorded_p95"] == pytest.approx(np.quantile(of_class, 0.95))
+
+
+def test_jobs_without_a_wait_and_parts_of_jobs_are_left_out_and_said(log):
+    own = with_waits(log, ("fcfs", "easy"))
+    own.log.table[10, WAIT] = np.nan
+    own.log.table[20, STATUS] = 3.0
+    own.log.table[30, REQUEST] = 1.0
+    said = " ".join(my_site.validate(own).notes)
+    assert f"{JOBS - 2} of {JOBS} jobs were played on 64 processors" in said
+    assert "1 jobs have no recorded wait" in said
+    assert "1 jobs ran longer than they asked for" in said
+
+
+def test_too_few_waits_are_refused(log):
+    own = with_waits(log, ("fcfs", "easy"))
+    own.log.table[99:, WAIT] = np.nan
+    with pytest.raises(ValueError, match="99 jobs have a recorded wait; --validate needs 100"):
+        my_site.validate(own)
+
+
+def test_the_distance_is_a_factor():
+    waits = np.array([0.0, 60.0, 540.0])
+    assert factor_apart(waits, waits[::-1]) == 1.0
+    assert factor_apart(waits, 2.0 * waits + 60.0) == pytest.approx(2.0)
+    assert factor_apart(2.0 * waits + 60.0, waits) == pytest.approx(2.0)
+
+
+def test_the_command_needs_neither_power_nor_carbon(log, tmp_path, capsys):
+    (tmp_path / "log.swf").write_bytes(format_swf(with_waits(log, ("sjf", "easy")).log))
+    arguments = ["my-site", "--validate", f"--jobs={tmp_path / 'log.swf'}", f"--out={tmp_path}"]
+    assert reproduce.main(arguments) == 0
+    assert "SJF + EASY comes nearest to the log" in " ".join(capsys.readouterr().out.split())
+    folder = tmp_path / "my-site"
+    assert len(pd.read_csv(folder / "waits_by_rule.csv")) == len(RULES)
+    text = (folder / "validation.md").read_text()
+    assert "priorities, fair share" in text
+    assert (folder / "validation.png").is_file()
+    assert "data:image/svg+xml" in (folder / "validation.html").read_text()
+
+
+def test_without_validate_power_and_carbon_are_needed(tmp_path):
+    parser = argparse.ArgumentParser()
+    my_site.add_options(parser)
+    with pytest.raises(ValueError, match="--power: missing"):
+        my_site.prepare_site(parser.parse_args(["--jobs=x.swf"]), tmp_path)
+
+
+def test_nobody_is_killed_who_ran_on_in_the_log(log):
+    found = []
+    for request in (log.column("run_time"), np.ones(JOBS)):
+        own = with_waits(log, ("sjf", "easy"))
+        own.log.table[:, REQUEST] = request
+        found.append(my_site.validate(own).by_width)
+    pd.testing.assert_frame_equal(*found)
