@@ -56,7 +56,7 @@ def run(
 def at_the_end(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean return of each policy with its interval over seeds and episodes.
 
-    :param rows: episodes with ``series``, ``policy``, and of trainings ``train_seed`` and ``trained_decisions``
+    :param rows: episodes with ``series``, ``policy``; of trainings ``train_seed``, ``trained_decisions``
     """
     found = []
     for (series, policy), mine in rows.groupby(["series", "policy"], sort=False):

@@ -71,6 +71,8 @@ def under_limits(rows: pd.DataFrame) -> pd.DataFrame:
     :param rows: episodes with ``series``, ``policy``, ``episode``, ``return``, ``cost``, ``train_seed``
     :return: a row for each trial; of each kind one is ``chosen``, see :func:`choose`
     """
+    if rows.empty:
+        return rows
     found = []
     for (series, policy), mine in rows.groupby(["series", "policy"], sort=False):
         choosing, judging = mine[mine["episode"] % 2 == 0], mine[mine["episode"] % 2 == 1]

@@ -6,8 +6,8 @@ from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Res
 from sb3_greendc.experiments.known.common import EPISODES, at_the_end, left_out, playable
 from sb3_greendc.experiments.known.players import RANDOM
 from sb3_greendc.experiments.known.problems import CARTPOLE, JOB_SHOP, Problem
-from sb3_greendc.experiments.known.tasks import OnData
-from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.known.tasks import OnData, Played, tested_in
+from sb3_greendc.experiments.tasks import Item, Task
 
 DATA: dict[str, dict[str, tuple[str, ...]]] = {
     CARTPOLE.name: {
@@ -31,13 +31,16 @@ def items(budget: Budget) -> list[Item]:
     ]
 
 
-def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget) -> list[OnData]:
-    """Return CRR and cloning on one kind of data."""
-    transitions, steps = budget.pick((10_000, 4_000), (50_000, 30_000))
+def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget) -> list[Task]:
+    """Return CRR and cloning on one kind of data, and chance."""
+    transitions, steps = budget.pick((12_000, 4_000), (60_000, 30_000))
     return [
-        OnData(name, problem, data, sources, transitions, steps, seed, EPISODES, options)
-        for name, options in (("CRR", {}), ("cloning", {"weight_mode": "bc"}))
-        for seed in budget.seeds_of(name, 1, 5)
+        Played(problem.name, tested_in(problem), RANDOM, EPISODES),
+        *(
+            OnData(name, problem, data, sources, transitions, steps, seed, EPISODES, options)
+            for name, options in (("CRR", {}), ("cloning", {"weight_mode": "bc"}))
+            for seed in budget.seeds_of(name, 1, 5)
+        ),
     ]
 
 

@@ -24,7 +24,7 @@ class Uniform:
 
     n_actions: int
     seed: int = 0
-    rng: np.random.Generator = field(init=False, repr=False)
+    rng: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)

@@ -14,6 +14,7 @@ import pandas as pd
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.crr import CRR
+from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.known.players import player
@@ -130,15 +131,17 @@ class OnData(Task):
         settings = load_hyperparameters("crr", self.problem.env_id, self.options).settings
         return {**super().describe(), "settings": {k: v for k, v in settings.items() if k != "n_timesteps"}}
 
+    def record(self) -> OfflineDataset:
+        """Return the data."""
+        register()
+        scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
+        actors = {name: player(name, n_actions(scenario), first) for name in self.sources}
+        kwargs = scenario.env_kwargs
+        return collect(actors, scenario.env_id, self.transitions, first, env_kwargs=kwargs, n_envs=4)
+
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        register()
-        recorded, tested = acting(self.problem), tested_in(self.problem)
-        first = RECORDING_SEED + 1000 * self.seed
-        actors = {name: player(name, n_actions(recorded), first) for name in self.sources}
-        data = collect(
-            actors, recorded.env_id, self.transitions, first, env_kwargs=recorded.env_kwargs, n_envs=4
-        )
+        data = self.record()
         chosen = load_hyperparameters("crr", self.problem.env_id, self.options)
         policy = policy_for(chosen.policy, hasattr(data.observation_space, "spaces"))
         model = CRR(policy, dataset=data, seed=self.seed, device="cpu", **chosen.arguments)
@@ -150,10 +153,10 @@ class OnData(Task):
             "trained_decisions": self.steps,
             "trained_seconds": round(time.perf_counter() - started, 2),
         }
-        rows = [{**head, **row} for row in play(model, tested, self.episodes)]
+        rows = [{**head, **row} for row in play(model, tested_in(self.problem), self.episodes)]
         returns = data.rewards.sum() / (data.episode_id.max() + 1)
-        quality = pd.DataFrame([{"transitions": len(data), "data_return": float(returns)}])
-        return Outcome({"episodes": pd.DataFrame(rows), "data": quality.assign(train_seed=self.seed)})
+        quality = {"transitions": len(data), "data_return": float(returns), "train_seed": self.seed}
+        return Outcome({"episodes": pd.DataFrame(rows), "data": pd.DataFrame([quality])})
 
 
 def acting(problem: Problem) -> Scenario:
