@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -43,7 +44,9 @@ def record(episodes: int) -> minari.MinariDataset:
             over = end or cut
         arrays = {name: np.array(values) for name, values in steps.items()}
         buffers.append(EpisodeBuffer(observations=np.array(observations), **arrays))
-    return minari.create_dataset_from_buffers("cartpole/mixed-v0", buffers, env=env)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of author, code and other fields that are left open here
+        return minari.create_dataset_from_buffers("cartpole/mixed-v0", buffers, env=env)
 
 
 def main(episodes: int = 30, updates: int = 5_000, tests: int = 20) -> None:

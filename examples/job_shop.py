@@ -7,7 +7,6 @@ ones: of the policy, a dispatching rule, and chance. About three minutes. The in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -62,17 +61,17 @@ class JobShopEnv(gym.Env[Any, Any]):
         starts = np.maximum(free, self.shop.job_next_available_time)
         waits = starts - min(starts[mask], default=0)
         left = np.arange(self.machines) >= following[:, None]
-        work, lasts = (self.durations * left).sum(axis=1), self.durations[rows, following]
-        columns = (lasts, work, waits, 100 * left.sum(axis=1))
-        jobs = np.clip(np.stack(columns, axis=1) / 100 * mask[:, None], 0, 20)
-        return {"jobs": jobs.astype(np.float32), "action_mask": mask.astype(np.int8)}
+        work = (self.durations * left).sum(axis=1)
+        columns = (self.durations[rows, following], work, waits, 100 * left.sum(axis=1))
+        seen = np.clip(np.stack(columns, axis=1) / 100 * mask[:, None], 0, 20).astype(np.float32)
+        return {"jobs": seen, "action_mask": mask.astype(np.int8)}
 
 
 def main(timesteps: int = 40_000) -> None:
     """Train for so many operations."""
     model = DiscreteSAC("MultiInputPolicy", JobShopEnv(), gamma=1.0, seed=0, device="cpu").learn(timesteps)
     rng, env = np.random.default_rng(0), JobShopEnv(instances=("la01", "la02", "la03", "la04", "la05"))
-    policies: dict[str, Callable[[Any], int]] = {
+    policies: dict[str, Any] = {
         "discrete_sac": lambda seen: int(model.predict(seen, deterministic=True)[0]),
         "earliest start": lambda seen: int((seen["jobs"][:, 2] - 99 * seen["action_mask"]).argmin()),
         "chance": lambda seen: int(rng.choice(np.flatnonzero(seen["action_mask"]))),
