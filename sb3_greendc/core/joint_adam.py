@@ -72,7 +72,11 @@ def _are_alike(optimizers: Sequence[th.optim.Optimizer], groups: Sequence[dict[s
         and all(group[name] == first[name] for group in groups[1:] for name in _SHARED)
         and all(
             parameter.grad is None
-            or (parameter in optimizer.state and parameter.device.type == "cpu" and not parameter.grad.is_sparse)
+            or (
+                parameter in optimizer.state
+                and parameter.device.type == "cpu"
+                and not parameter.grad.is_sparse
+            )
             for optimizer in optimizers
             for group in optimizer.param_groups
             for parameter in group["params"]
