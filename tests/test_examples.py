@@ -54,6 +54,25 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
             rf"always_on +{NUMBER} +0\.0",
         ],
     ),
+    "limits_elsewhere": (
+        {"timesteps": 2_048, "episodes": 2},
+        [
+            rf"limit +2\.0: +reward +{NUMBER}, cost +{NUMBER}, price found {NUMBER}",
+            *(rf"penalty +{penalty}: +reward +{NUMBER}, cost +{NUMBER}" for penalty in (0.0, 0.1, 1.0)),
+        ],
+    ),
+    "recurrent_masks": (
+        {"timesteps": 960, "episodes": 4},
+        [r"recurrent: +[01]\.\d\d", r"without memory: +[01]\.\d\d"],
+    ),
+    "crr_from_minari": (
+        {"episodes": 2, "updates": 20, "tests": 1},
+        [rf"data: [\d,]+ transitions, mean return {NUMBER}", rf"CRR: .* {NUMBER}", rf"cloning: .* {NUMBER}"],
+    ),
+    "job_shop": (
+        {"timesteps": 200},
+        [rf"{policy} +{NUMBER} % over" for policy in ("discrete_sac", "earliest start", "chance")],
+    ),
     "own_heuristic": (
         {"episodes": 2},
         [r"value_per_area +0\.\d+ +over hvf [+-]0\.\d+", r"hvf +0\.\d+ +over hvf \+0\.000"],
@@ -74,7 +93,12 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         ],
     ),
 }
-NEEDS = {"imitation_cloning": "imitation", "minari_dataset": "minari"}
+NEEDS = {
+    "imitation_cloning": "imitation",
+    "minari_dataset": "minari",
+    "crr_from_minari": "minari",
+    "job_shop": "job_shop_lib",
+}
 
 
 def load(name: str) -> ModuleType:

@@ -18,6 +18,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 
+from sb3_greendc.core.joint_adam import clear_gradients, step_together
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
@@ -279,9 +280,10 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
     def train(self, gradient_steps: int, batch_size: int = 256) -> None:
         """Do ``gradient_steps`` updates of critics, actor, temperature and target.
 
-        One backward pass serves critics, actor and temperature: their losses share no parameters, since the
-        actor sees detached features and constant values (with ``actor_trains_encoder`` the gradients add up
-        in the encoder, as they should). The encoder's pass over the batch is shared too.
+        One backward pass serves critics and actor: their losses share no parameters, since the actor sees
+        detached features and constant values (with ``actor_trains_encoder`` the gradients add up in the
+        encoder, as they should). The encoder's pass over the batch is shared too. One kernel steps all
+        optimizers.
         """
         policy = self.policy
         policy.set_training_mode(True)
@@ -302,23 +304,22 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             loss = self.losses(batch, alpha)
 
             total, ent_coef_loss = loss.critic, th.zeros_like(loss.actor)
+            clear_gradients(optimizers)
+            stepping = [policy.critic_optimizer]
             if trains_actor:
                 total = total + loss.actor
-                if self.log_ent_coef is not None:
-                    ent_coef_loss = losses.temperature_loss(
-                        self.log_ent_coef, loss.entropy, loss.n_valid, ratio
-                    )
-                    total = total + ent_coef_loss
-
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            total.backward()  # type: ignore[no-untyped-call]
-            policy.critic_optimizer.step()
-            if trains_actor:
-                policy.actor_optimizer.step()
+                stepping.append(policy.actor_optimizer)
                 if self.log_ent_coef is not None and self.ent_coef_optimizer is not None:
-                    self.ent_coef_optimizer.step()
-                    self.log_ent_coef.data.clamp_(*LOG_ENT_COEF_RANGE)
+                    # The loss is linear in log α: its gradient needs no backward pass.
+                    gradient = losses.temperature_gradient(loss.entropy, loss.n_valid, ratio)
+                    ent_coef_loss = self.log_ent_coef.detach() * gradient
+                    self.log_ent_coef.grad = gradient
+                    stepping.append(self.ent_coef_optimizer)
+
+            total.backward()  # type: ignore[no-untyped-call]
+            step_together(stepping)
+            if self.log_ent_coef is not None:
+                self.log_ent_coef.data.clamp_(*LOG_ENT_COEF_RANGE)
 
             # Counted over the whole of training: within one call, an interval of 2 would never be reached
             # at gradient_steps=1.

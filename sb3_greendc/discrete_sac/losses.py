@@ -157,6 +157,20 @@ def entropy_penalty_loss(
     return 0.5 * coefficient * (old_entropy - entropy).square().mean()
 
 
+def temperature_gradient(entropy: th.Tensor, n_valid: th.Tensor, target_ratio: float) -> th.Tensor:
+    """Return the gradient of :func:`temperature_loss` by log α: the mean surplus of entropy, a scalar.
+
+    :param entropy: of the policy, ``(B,)``
+    :param n_valid: number of valid actions, ``(B,)``
+    :param target_ratio: in [0, 1)
+    """
+    entropy = entropy.detach()
+    free = (n_valid >= 2).to(entropy.dtype)
+    greatest = n_valid.to(entropy.dtype).clamp(min=1.0).log()
+    surplus = (entropy - target_ratio * greatest) * free
+    return surplus.sum() * free.sum().clamp(min=1.0).reciprocal()
+
+
 def temperature_loss(
     log_alpha: th.Tensor, entropy: th.Tensor, n_valid: th.Tensor, target_ratio: float
 ) -> th.Tensor:
@@ -172,7 +186,4 @@ def temperature_loss(
     :param n_valid: number of valid actions, ``(B,)``
     :param target_ratio: in [0, 1)
     """
-    free = (n_valid >= 2).to(entropy.dtype)
-    greatest = n_valid.to(entropy.dtype).clamp(min=1.0).log()
-    surplus = (entropy.detach() - target_ratio * greatest) * free
-    return (log_alpha * surplus.sum() / free.sum().clamp(min=1.0)).sum()
+    return (log_alpha * temperature_gradient(entropy, n_valid, target_ratio)).sum()

@@ -25,6 +25,9 @@ EXPERIMENTS: dict[str, str] = {
     "what-earns-the-margin": "ladder",
     "rlscheduler": "rlscheduler.table",
     "exact": "exact.experiment",
+    "learners": "known.online",
+    "learners-offline": "known.offline",
+    "learners-limits": "known.limits",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

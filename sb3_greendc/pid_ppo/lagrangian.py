@@ -25,7 +25,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional
 
 from greendc.config import require, require_one_of
-from sb3_greendc.core.costs import EpisodeCosts, costs_of
+from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
@@ -95,11 +95,12 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         self.adv_norm = adv_norm
         self.cost_gamma = self.gamma if cost_gamma is None else cost_gamma
         self.cost_gae_lambda = self.gae_lambda if cost_gae_lambda is None else cost_gae_lambda
-        self.cost_vf_coef = self.vf_coef if cost_vf_coef is None else cost_vf_coef
+        self.cost_vf_coef = cost_vf_coef
         self.clip_range_cost_vf = clip_range_cost_vf
         require(0.0 <= self.cost_gamma <= 1.0, "cost_gamma", self.cost_gamma, "in [0, 1]")
         require(0.0 <= self.cost_gae_lambda <= 1.0, "cost_gae_lambda", self.cost_gae_lambda, "in [0, 1]")
-        require(self.cost_vf_coef >= 0.0, "cost_vf_coef", self.cost_vf_coef, ">= 0")
+        weight_allowed = cost_vf_coef is None or cost_vf_coef >= 0.0
+        require(weight_allowed, "cost_vf_coef", cost_vf_coef, ">= 0, or None")
 
         self.controller: PIDController
         self.episode_costs = EpisodeCosts()
@@ -141,6 +142,20 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         """The multiplier in force: the reward that one unit of cost is worth."""
         return self.controller.lagrange_multiplier
 
+    @property
+    def _has_limit(self) -> bool:
+        """Whether cost is limited. Without a limit the algorithm is its parent, and needs no cost."""
+        return not math.isinf(self.controller.cost_limit)
+
+    def _cost_weight(self) -> float:
+        """Return the weight of the cost critic's loss: what was given, else the value function's.
+
+        Without a limit nothing reads the cost critic, and its gradient would change the clipping of PPO's.
+        """
+        if self.cost_vf_coef is not None:
+            return self.cost_vf_coef
+        return float(self.vf_coef) if self._has_limit else 0.0
+
     def predict(
         self,
         observation: npt.NDArray[Any] | dict[str, npt.NDArray[Any]],
@@ -181,7 +196,8 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         """Take the costs of a step; the rollout loop calls this just before it stores the transition."""
         super()._update_info_buffer(infos, dones)
         assert dones is not None
-        costs = costs_of(infos)
+        reported = self._has_limit or any(COST in info for info in infos)
+        costs = costs_of(infos) if reported else np.zeros(len(infos))
         self.episode_costs.add(costs, dones)
         self.rollout_buffer.add_costs(costs, infos, dones)
 
@@ -273,7 +289,7 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
             mean = float(np.mean(finished))
             self.logger.record("rollout/ep_cost_mean", mean)
             self.logger.record("rollout/cost_violation", max(0.0, mean - self.controller.cost_limit))
-        elif not self._warned_of_short_rollouts:
+        elif self._has_limit and not self._warned_of_short_rollouts:
             self._warned_of_short_rollouts = True
             warnings.warn(
                 f"No episode finished in a rollout of n_steps={self.n_steps} steps in each of {self.n_envs} "
@@ -287,7 +303,7 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
 
     def _update_multiplier(self) -> None:
         """Show the finished episodes to the controller, and combine the advantages with its multiplier."""
-        if not math.isinf(self.controller.cost_limit):
+        if self._has_limit:
             self.controller.update(self.episode_costs.take_mean(self.min_episodes))
         self.logger.record("train/lagrange_multiplier", self.lagrange_multiplier)
         for name, term in zip("pid", self.controller.terms, strict=True):
@@ -325,7 +341,7 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         value_unit, cost_unit = policy.update_return_scales(
             self.rollout_buffer.returns, self.rollout_buffer.cost_returns
         )
-        vf_coef, cost_vf_coef = self.vf_coef / value_unit**2, self.cost_vf_coef / cost_unit**2
+        vf_coef, cost_vf_coef = self.vf_coef / value_unit**2, self._cost_weight() / cost_unit**2
         logs: dict[str, list[float]] = defaultdict(list)
         continue_training = True
 

@@ -38,23 +38,24 @@ class PIDLagrangianPPO(PIDLagrangian, PPO):
     (then give ``action_masks=`` to :meth:`predict`).
 
     :param policy: ``"MlpPolicy"``, ``"CnnPolicy"``, ``"MultiInputPolicy"``, or a subclass of theirs
-    :param env: an environment whose ``step`` reports ``info["cost"]``, a float >= 0
+    :param env: an environment whose ``step`` reports ``info["cost"]``, a float >= 0; without a limit it need
+        not report any
     :param cost_limit: undiscounted cost allowed per episode, in the units of ``info["cost"]``; ``inf``: no
-        limit, and the multiplier stays 0. Required; ``load`` restores it
+        limit, and training is PPO's, number by number. Required; ``load`` restores it
     :param preset: controller settings by name: ``"default"``, ``"cocorl"`` or ``"stooke"``
     :param min_episodes: update the multiplier only when so many episodes have finished since the last update
     :param adv_norm: ``"combined"`` (normalize the combined advantage by minibatch, as PPO does),
         ``"separate"``, ``"center"`` or ``"none"``, see :func:`~sb3_greendc.pid_ppo.combine_advantages`
     :param cost_gamma: discount factor of the cost critic; ``None``: ``gamma``. 1 is fine for finite episodes
     :param cost_gae_lambda: GAE factor of the cost; ``None``: ``gae_lambda``
-    :param cost_vf_coef: weight of the cost critic's loss; ``None``: ``vf_coef``
+    :param cost_vf_coef: weight of the cost critic's loss; ``None``: ``vf_coef``, and 0 without a limit
     :param clip_range_cost_vf: clipping of the cost critic's change, in units of cost; ``None``: none
     :param kwargs: settings of the controller in place of the preset's (``scale``, ``kp``, ``ki``, ``kd``,
         ``p_ema``, ``d_ema``, ``delay``, ``init``, ``lambda_max``, ``ema_init``: see
         :class:`~sb3_greendc.pid_ppo.PIDController`), and the keywords of Stable-Baselines3's ``PPO`` except
         ``normalize_advantage``, which ``adv_norm`` replaces
     :raises ValueError: if a setting is out of range, or an environment reports a negative or non-finite cost
-    :raises KeyError: at the first step, if an environment reports no cost
+    :raises KeyError: at the first step, if there is a limit and an environment reports no cost
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {

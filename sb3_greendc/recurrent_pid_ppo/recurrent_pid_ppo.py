@@ -36,7 +36,7 @@ class RecurrentPIDLagrangianPPO(PIDLagrangian, RecurrentPPO):
 
     Use it where one observation does not show all that matters, such as job arrivals or power with a memory.
     Unlike sb3-contrib's ``RecurrentPPO`` it obeys action masks. Callers of :meth:`predict` pass on ``state``
-    and ``episode_start``.
+    and ``episode_start``. With ``cost_limit=math.inf`` it is ``RecurrentPPO`` with masks, and needs no cost.
 
     :param policy: ``"CocorlPolicy"`` (two layers, then the LSTM; for vector and ``Dict`` observations),
         ``"MlpLstmPolicy"``, ``"CnnLstmPolicy"``, ``"MultiInputLstmPolicy"``, or a subclass of theirs

@@ -15,6 +15,7 @@ from sb3_greendc.experiments.controls import (
 from sb3_greendc.experiments.episodes import Baselines
 from sb3_greendc.experiments.exact.tasks import Plays
 from sb3_greendc.experiments.experiment import CHOICE, Budget
+from sb3_greendc.experiments.known.tasks import Played
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.rlscheduler.windows import Windows
 from sb3_greendc.experiments.tasks import Scenario
@@ -26,7 +27,7 @@ WITHOUT_POLICIES = {"rare-fig3"}
 def plays_at_random(task):
     if isinstance(task, Baselines):
         return any(one.name == "random" for one in task.variants)
-    if isinstance(task, Plays):
+    if isinstance(task, Plays | Played):
         return task.policy == "random"
     if isinstance(task, Windows):
         return task.search is None

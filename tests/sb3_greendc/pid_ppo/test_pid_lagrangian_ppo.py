@@ -47,6 +47,14 @@ def same_weights(one: Any, other: Any) -> bool:
     return ones.keys() == others.keys() and all(th.equal(ones[name], others[name]) for name in ones)
 
 
+class WithoutCost(gym.Wrapper):
+    """An environment that reports no cost."""
+
+    def step(self, action):
+        *outcome, info = self.env.step(action)
+        return (*outcome, {key: value for key, value in info.items() if key != "cost"})
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("n_envs", "extra"),
@@ -60,7 +68,7 @@ def same_weights(one: Any, other: Any) -> bool:
 def test_without_limit_it_is_ppo(
     monkeypatch: pytest.MonkeyPatch, form: str, n_envs: int, extra: dict[str, Any]
 ) -> None:
-    """Bit by bit, and without a call to the controller."""
+    """Bit by bit by default, without a call to the controller, and in an environment that reports no cost."""
 
     def fail(*_: Any) -> float:
         raise AssertionError("the controller was called")
@@ -75,9 +83,8 @@ def test_without_limit_it_is_ppo(
     )
     if extra.pop("normalize_advantage", True) is False:
         extra["adv_norm"] = "none"
-    model = build(
-        form, make_vec_env(CueCMDP, n_envs, seed=0), cost_limit=math.inf, init=2.0, cost_vf_coef=0.0, **extra
-    )
+    env = make_vec_env(CueCMDP, n_envs, seed=0, wrapper_class=WithoutCost)
+    model = build(form, env, cost_limit=math.inf, init=2.0, **extra)
     for seed in (1, 2):
         for each in (parent, model):  # they share the global generators
             set_random_seed(seed)
@@ -90,6 +97,31 @@ def test_without_limit_it_is_ppo(
     assert all(th.equal(ours[name], untouched[name]) for name in ours if name.startswith("cost_net"))
 
 
+def test_with_a_limit_a_missing_cost_is_an_error() -> None:
+    model = build("feed-forward", make_vec_env(CueCMDP, 1, seed=0, wrapper_class=WithoutCost), cost_limit=1.0)
+    with pytest.raises(KeyError, match="reports no info"):
+        model.learn(8)
+
+
+def test_without_limit_a_cost_that_is_reported_is_still_counted() -> None:
+    model = build("feed-forward", make_vec_env(CueCMDP, 1, seed=0), cost_limit=math.inf)
+    model.learn(32)
+    assert max(model.episode_costs.finished) > 0.0
+
+
+@pytest.mark.parametrize("limit", [1.0, math.inf])
+def test_the_cost_critic_learns_with_a_limit_only_also_after_loading(limit: float, tmp_path: Path) -> None:
+    other = 1.0 if math.isinf(limit) else math.inf
+    build("feed-forward", make_vec_env(CueCMDP, 1, seed=0), cost_limit=other).save(tmp_path / "model")
+    env = make_vec_env(CueCMDP, 1, seed=0)
+    model = PIDLagrangianPPO.load(tmp_path / "model", env=env, cost_limit=limit)
+    before = weights(model)
+    model.learn(32)
+    after = weights(model)
+    learned = [not th.equal(after[name], before[name]) for name in after if name.startswith("cost_net")]
+    assert all(learned) if limit == 1.0 else not any(learned)
+
+
 @pytest.mark.parametrize(
     ("form", "share"), [("feed-forward", True), ("feed-forward", False), ("recurrent", True)]
 )
@@ -100,7 +132,8 @@ def test_cost_critic_is_in_the_optimizer_and_learns(form: str, share: bool) -> N
             "share_cost_features_extractor": False,
             "net_arch": {"pi": [8], "cost": [9]},
         }
-    model = build(form, make_vec_env(CueCMDP, 2, seed=0), cost_limit=math.inf, learning_rate=1e-2, **extra)
+    extra |= {"cost_limit": math.inf, "cost_vf_coef": 0.5}
+    model = build(form, make_vec_env(CueCMDP, 2, seed=0), learning_rate=1e-2, **extra)
     policy = model.policy
     optimized = {id(p) for group in policy.optimizer.param_groups for p in group["params"]}
     assert {id(p) for p in policy.parameters()} == optimized

@@ -31,7 +31,8 @@ class Offset(gym.Wrapper[Any, Any, Any, Any]):
 def train(policy: str, decisions: int, env: Any, normalize_returns: bool, **kwargs: Any) -> Any:
     small = {"n_steps": 64, "batch_size": 64, "n_epochs": 4, "gamma": 0.9, "seed": 0, "device": "cpu"}
     policy_kwargs = {"normalize_returns": normalize_returns}
-    settings = {"cost_limit": math.inf, "policy_kwargs": policy_kwargs, **small, **kwargs}
+    unlimited = {"cost_limit": math.inf, "cost_vf_coef": 0.5}
+    settings = {**unlimited, "policy_kwargs": policy_kwargs, **small, **kwargs}
     return MODELS[policy](policy, make_vec_env(env, 4, seed=0), **settings).learn(decisions)
 
 

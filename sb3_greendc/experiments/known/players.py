@@ -1,0 +1,89 @@
+"""What plays without having learned: controllers of known quality, dispatching rules, and chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sb3_greendc.core.masking import ACTION_MASK
+
+RANDOM = "random"
+
+
+@dataclass
+class Uniform:
+    """Each valid action with the same probability.
+
+    :param n_actions: number of actions
+    :param seed: of the generator
+    """
+
+    n_actions: int
+    seed: int = 0
+    rng: np.random.Generator = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[np.int64], None]:
+        """Return a valid action for each observation of a batch."""
+        if isinstance(observation, Mapping):
+            masks = np.asarray(observation[ACTION_MASK])
+        else:
+            masks = np.ones((len(observation), self.n_actions))
+        return (self.rng.random(masks.shape) * masks).argmax(axis=1), None
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Push a pole's cart to the right where ``weights @ observation`` is above 0.
+
+    :param weights: of place, speed, angle and angular speed
+    """
+
+    weights: tuple[float, ...]
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[np.int64], None]:
+        """Return an action for each observation of a batch."""
+        return (np.asarray(observation) @ np.array(self.weights) > 0).astype(np.int64), None
+
+
+@dataclass(frozen=True)
+class Dispatching:
+    """Of a job shop's unfinished jobs, plan that with the greatest value in a column of the observation.
+
+    :param column: of ``observation["jobs"]``: 0 next duration, 1 work left, 2 wait until it can start
+    :param sign: 1, or -1 for the least value
+    """
+
+    column: int
+    sign: float = 1.0
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[np.int64], None]:
+        """Return an action for each observation of a batch."""
+        values = self.sign * np.asarray(observation["jobs"])[..., self.column]
+        return np.where(np.asarray(observation[ACTION_MASK]) > 0, values, -np.inf).argmax(axis=-1), None
+
+
+PLAYERS: dict[str, Controller | Dispatching] = {
+    "good controller": Controller((0.1, 0.3, 1.0, 0.6)),
+    "weak controller": Controller((1.0, 0.3, 1.0, 0.6)),
+    "most work left": Dispatching(1),
+    "shortest operation": Dispatching(0, -1.0),
+    "earliest start": Dispatching(2, -1.0),
+}
+"""By name. Of CartPole's, the good one reaches 500, the weak one about 120; chance about 20."""
+
+
+def player(name: str, n_actions: int, seed: int = 0) -> Controller | Dispatching | Uniform:
+    """Return what plays under a name.
+
+    :param name: :data:`RANDOM`, or one of :data:`PLAYERS`
+    :param n_actions: of the environment
+    :param seed: of chance
+    """
+    return Uniform(n_actions, seed) if name == RANDOM else PLAYERS[name]

@@ -1,0 +1,175 @@
+"""The tasks: a training, what does not learn, and a learner on data of known quality."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import pandas as pd
+
+from sb3_greendc.core import yaml
+from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
+from sb3_greendc.crr import CRR
+from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.evaluation.collection import collect
+from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.known.players import player
+from sb3_greendc.experiments.known.problems import Problem, register
+from sb3_greendc.experiments.offline import RECORDING_SEED
+from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
+from sb3_greendc.experiments.training import Training
+from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, policy_for, zoo_file
+
+
+@dataclass(frozen=True)
+class KnownTraining(Training):
+    """A training on an environment that is known once this module is imported, as a worker does."""
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 5.0 + self.decisions / self.learner.speed
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        register()
+        return super().compute()
+
+
+def constructor_defaults(algorithm: str, env_id: str) -> dict[str, Any]:
+    """Return the values that put an algorithm's own defaults in place of an environment's settings.
+
+    :param algorithm: name of the algorithm
+    :param env_id: whose block of the hyperparameter file they replace
+    """
+    blocks = yaml.load(zoo_file(algorithm))
+    heading = block_for(env_id, blocks)
+    block = blocks[heading] if heading else {}
+    defaults: dict[str, Any] = {"policy": "MlpPolicy", "n_envs": 1}
+    for cls in reversed(algorithm_class(algorithm).__mro__):
+        if "__init__" in vars(cls):
+            for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
+                if parameter.default is not parameter.empty:
+                    defaults[name] = parameter.default
+    known = {*hyperparameters_of(algorithm), "policy", "n_envs"}
+    found = {name: defaults[name] for name in block if name in defaults and name in known}
+    if "policy_kwargs" in found:
+        found["policy_kwargs"] = {}
+    return found
+
+
+@dataclass(frozen=True)
+class Played(Task):
+    """What does not learn, on the test episodes.
+
+    :param problem: the problem's name, for titles
+    :param scenario: as it is tested
+    :param policy: of :func:`~sb3_greendc.experiments.known.players.player`
+    :param episodes: number of episodes
+    """
+
+    problem: str
+    scenario: Scenario
+    policy: str
+    episodes: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{self.policy} {self.problem}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 3.0
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        register()
+        rows = play(player(self.policy, n_actions(self.scenario)), self.scenario, self.episodes)
+        return Outcome({"episodes": pd.DataFrame(rows).assign(policy=self.policy)})
+
+
+@dataclass(frozen=True)
+class OnData(Task):
+    """Critic-regularized regression, or cloning, on data of players of known quality.
+
+    :param name: the learner's name in tables
+    :param problem: the problem
+    :param data: the data's name
+    :param sources: players that are recorded, each an equal share
+    :param transitions: transitions recorded in all
+    :param steps: gradient steps
+    :param seed: number of the run: another one has other data, too
+    :param episodes: test episodes
+    :param options: in place of those of ``zoo_hparams/crr.yml``
+    """
+
+    name: str
+    problem: Problem
+    data: str
+    sources: tuple[str, ...]
+    transitions: int
+    steps: int
+    seed: int
+    episodes: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{self.name} {self.problem.name} {self.data} seed {self.seed}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 4.0 + self.transitions / 20_000 + self.steps / 500
+
+    def describe(self) -> dict[str, Any]:
+        """Add the hyperparameters that the file has today."""
+        settings = load_hyperparameters("crr", self.problem.env_id, self.options).settings
+        return {**super().describe(), "settings": {k: v for k, v in settings.items() if k != "n_timesteps"}}
+
+    def record(self) -> OfflineDataset:
+        """Return the data."""
+        register()
+        scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
+        actors = {name: player(name, n_actions(scenario), first) for name in self.sources}
+        kwargs = scenario.env_kwargs
+        return collect(actors, scenario.env_id, self.transitions, first, env_kwargs=kwargs, n_envs=4)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        data = self.record()
+        chosen = load_hyperparameters("crr", self.problem.env_id, self.options)
+        policy = policy_for(chosen.policy, hasattr(data.observation_space, "spaces"))
+        model = CRR(policy, dataset=data, seed=self.seed, device="cpu", **chosen.arguments)
+        started = time.perf_counter()
+        model.learn(self.steps)
+        head = {
+            "policy": self.name,
+            "train_seed": self.seed,
+            "trained_decisions": self.steps,
+            "trained_seconds": round(time.perf_counter() - started, 2),
+        }
+        rows = [{**head, **row} for row in play(model, tested_in(self.problem), self.episodes)]
+        returns = data.rewards.sum() / (data.episode_id.max() + 1)
+        quality = {"transitions": len(data), "data_return": float(returns), "train_seed": self.seed}
+        return Outcome({"episodes": pd.DataFrame(rows), "data": pd.DataFrame([quality])})
+
+
+def acting(problem: Problem) -> Scenario:
+    """Return a problem as it is learned."""
+    return Scenario(problem.env_id, dict(problem.env_kwargs))
+
+
+def tested_in(problem: Problem) -> Scenario:
+    """Return a problem as it is tested."""
+    return acting(problem).with_kwargs(**problem.test_kwargs)
+
+
+def n_actions(scenario: Scenario) -> int:
+    """Return the number of a problem's actions."""
+    space: Any = gym.make(scenario.env_id, **scenario.env_kwargs).action_space
+    return int(space.n)

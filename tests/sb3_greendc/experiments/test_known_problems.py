@@ -1,0 +1,275 @@
+"""Problems that others made: environments, who plays without learning, settings, tables, a quick form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from stable_baselines3.common.env_checker import check_env
+
+from sb3_greendc.discrete_sac import DiscreteSAC
+from sb3_greendc.experiments.experiment import Budget, Experiment
+from sb3_greendc.experiments.known import common, limits, offline, online, problems
+from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, Uniform, player
+from sb3_greendc.experiments.known.problems import CARTPOLE, JOB_SHOP, LIMITS, PROBLEMS, Problem
+from sb3_greendc.experiments.known.tasks import KnownTraining, OnData, constructor_defaults
+from sb3_greendc.experiments.runner import run_tasks, write_analysis
+from sb3_greendc.experiments.store import Store
+from sb3_greendc.runs.hyperparameters import load_hyperparameters
+
+NAMES = [problem.name for problem in PROBLEMS]
+
+
+def named(name: str) -> Problem:
+    problem = next(one for one in PROBLEMS if one.name == name)
+    if (reason := problem.missing()) is not None:
+        pytest.skip(reason)
+    return problem
+
+
+# ------------------------------------------------------------------ problems
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_environments_keep_the_rules_of_gymnasium_and_of_sb3(name: str) -> None:
+    problem = named(name)
+    for more in ({}, problem.test_kwargs):
+        env = gym.make(problem.env_id, **{**problem.env_kwargs, **more})
+        check_env(env.unwrapped, skip_render_check=True)
+        first, _ = env.reset(seed=3)
+        again, _ = env.reset(seed=3)
+        np.testing.assert_equal(first, again)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("learners", [online.QUICK, online.FULL])
+def test_every_learner_has_settings_for_its_problem(name: str, learners: dict[str, tuple[Any, ...]]) -> None:
+    problem = named(name)
+    for learner in learners.get(name, ()):
+        heading = load_hyperparameters(learner.algorithm, problem.env_id).settings
+        default = load_hyperparameters(learner.algorithm, "Unknown-v0").settings
+        assert heading != default
+
+
+def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = replace(CARTPOLE, package="no_such_package")
+    assert 'pip install "sb3-greendc[learners]"' in str(absent.missing())
+    assert "no_such_package" in str(absent.missing())
+    elsewhere = replace(CARTPOLE, example=("no_such_file.py", "Env"))
+    assert "examples/no_such_file.py" in str(elsewhere.missing())
+    assert CARTPOLE.missing() is None
+    monkeypatch.setattr(common, "PROBLEMS", (CARTPOLE, absent))
+    assert common.playable() == [CARTPOLE]
+    assert common.left_out([CARTPOLE.name]) == [f"Left out: {absent.missing()}."]
+
+
+def test_on_the_grid_the_wet_way_is_shorter_and_costs_five() -> None:
+    env = gym.make(named("grid with a cost").env_id).unwrapped
+    up, down, right = 0, 1, 3
+    found = {}
+    for way, actions in {
+        "wet": [right] * 6,
+        "dry": [up] * 2 + [right] * 6 + [down] * 2,
+    }.items():
+        env.reset(seed=0)
+        env.np_random = SureFooted()
+        steps = [env.step(action) for action in actions]
+        assert [step[2] for step in steps] == [False] * (len(actions) - 1) + [True]
+        found[way] = [sum(step[1] for step in steps), sum(step[4]["cost"] for step in steps)]
+    assert found["wet"] == pytest.approx([0.4, 5.0])
+    assert found["dry"] == pytest.approx([0.0, 0.0])
+
+
+class SureFooted:
+    """Never leads astray."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+def test_a_penalty_takes_its_price_for_each_unit_of_cost() -> None:
+    for name in LIMITS:
+        problem = named(name)
+        totals = []
+        for penalty in (0.0, 2.0):
+            env = gym.make(problem.env_id, penalty=penalty)
+            env.reset(seed=0)
+            rows = [env.step(1 if name.startswith("CartPole") else 3) for _ in range(6)]
+            totals.append((sum(row[1] for row in rows), sum(row[4]["cost"] for row in rows)))
+        (free, cost), (paid, same) = totals
+        assert cost == same
+        assert paid == pytest.approx(free - 2.0 * cost)
+        assert name.startswith("CartPole") or cost > 0
+
+
+def test_the_rewards_of_a_job_shop_are_the_makespan_and_the_gap_is_to_the_best_known() -> None:
+    problem = named(JOB_SHOP.name)
+    env = gym.make(problem.env_id, **problem.test_kwargs).unwrapped
+    observation, _ = env.reset(seed=common.TEST_SEED)
+    total, over = 0.0, False
+    while not over:
+        action, _ = PLAYERS["earliest start"].predict(
+            {key: value[None] for key, value in observation.items()}
+        )
+        assert observation["action_mask"][action[0]]
+        observation, reward, over, _, _ = env.step(action[0])
+        total += reward
+    makespan = env.shop.schedule.makespan()
+    assert total == pytest.approx(-makespan / 100)
+    best = env.shop.instance.metadata["upper_bound"]
+    rows = pd.DataFrame({"series": [problem.name], "episode": [0], "return": [total]})
+    assert common.job_shop_gap(rows) == pytest.approx(100 * (makespan / best - 1))
+    assert makespan > best
+    assert common.job_shop_gap(rows.assign(series="CartPole")) is None
+
+
+# ------------------------------------------------------------------ who plays without learning
+
+
+def test_chance_chooses_valid_actions_equally_often() -> None:
+    masks = np.tile([1, 0, 1, 1], (9000, 1))
+    actions, _ = Uniform(4).predict({"action_mask": masks})
+    assert np.bincount(actions, minlength=4) / 9000 == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3], abs=0.02)
+    actions, _ = Uniform(3).predict(np.zeros((9000, 4)))
+    assert np.bincount(actions) / 9000 == pytest.approx([1 / 3] * 3, abs=0.02)
+    assert player(RANDOM, 3, seed=1) == Uniform(3, seed=1)
+
+
+def test_rules_of_job_shops_choose_among_unfinished_jobs() -> None:
+    jobs = np.array([[[9.0, 9, 0, 9], [3, 4, 2, 1], [2, 8, 5, 1]]])
+    observation = {"jobs": jobs, "action_mask": np.array([[0, 1, 1]])}
+    chosen = {name: int(PLAYERS[name].predict(observation)[0][0]) for name in online.RULES}
+    assert chosen == {"most work left": 2, "shortest operation": 2, "earliest start": 1}
+
+
+def test_controllers_are_of_the_quality_that_their_data_are_called_by() -> None:
+    found = {}
+    for name in (RANDOM, "weak controller", "good controller"):
+        task = OnData("", CARTPOLE, "", (name,), 4_000, 0, 0, 1)
+        data = task.record()
+        found[name] = data.rewards.sum() / (data.episode_id.max() + 1)
+    assert found[RANDOM] < 30 < 80 < found["weak controller"] < 200 < 450 < found["good controller"]
+
+
+# ------------------------------------------------------------------ settings
+
+
+def test_defaults_are_the_constructors_whatever_the_file_says() -> None:
+    overrides = constructor_defaults("discrete_sac", "CartPole-v1")
+    chosen = load_hyperparameters("discrete_sac", "CartPole-v1", overrides)
+    assert chosen.n_envs == 1
+    ours = DiscreteSAC(
+        chosen.policy,
+        "CartPole-v1",
+        buffer_size=10,
+        device="cpu",
+        **{name: value for name, value in chosen.arguments.items() if name != "buffer_size"},
+    )
+    plain = DiscreteSAC("MlpPolicy", "CartPole-v1", buffer_size=10, device="cpu")
+    for name in load_hyperparameters("discrete_sac", "CartPole-v1").arguments:
+        if name not in ("policy_kwargs", "buffer_size"):
+            assert getattr(ours, name) == getattr(plain, name), name
+    assert str(ours.policy) == str(plain.policy)
+    assert chosen.arguments["buffer_size"] == 1_000_000
+
+
+def test_the_controller_and_the_penalty_have_as_many_trials_and_the_same_settings() -> None:
+    assert len(limits.GAINS) == len(limits.PENALTIES)
+    for name in LIMITS:
+        env_id = next(problem.env_id for problem in PROBLEMS if problem.name == name)
+        theirs = load_hyperparameters("ppo", env_id).settings
+        ours = dict(load_hyperparameters("pid_ppo", env_id).settings)
+        assert ours.pop("cost_limit") == LIMITS[name]
+        assert ours == theirs
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_the_table_has_the_last_checkpoint_and_the_worst_seed() -> None:
+    head = {"series": "A", "policy": "learner", "trained_seconds": 2.0}
+    rows = [
+        {**head, "train_seed": seed, "trained_decisions": steps, "episode": k, "return": value}
+        for steps, values in ((10, (0.0, 0.0)), (20, (4.0, 8.0)))
+        for seed, value in enumerate(values)
+        for k in range(2)
+    ]
+    rows += [{"series": "A", "policy": "random", "episode": k, "return": 1.0} for k in range(2)]
+    table = common.at_the_end(pd.DataFrame(rows)).set_index("policy")
+    assert table.loc["learner", ["steps", "seeds", "return", "worst seed"]].tolist() == [20, 2, 6.0, 4.0]
+    assert table.loc["random", ["steps", "seeds", "return"]].tolist() == [0, 0, 1.0]
+
+
+def test_trials_are_chosen_on_other_episodes_than_they_are_judged_on() -> None:
+    name = next(iter(LIMITS))
+    limit = LIMITS[name]
+    trials = {
+        "PPO penalty 0": (9.0, limit + 1, 1.0),  # over the limit
+        "PPO penalty 1": (5.0, limit, 7.0),  # chosen
+        "PPO penalty 2": (4.0, 0.0, 8.0),
+        "PIDLagrangianPPO a": (5.0, limit + 2, 3.0),
+        "PIDLagrangianPPO b": (1.0, limit + 1, 2.0),  # none is within: the least cost
+    }
+    rows = [
+        {"series": name, "policy": policy, "train_seed": 0, "episode": k, "return": value, "cost": cost}
+        for policy, (choosing, cost, judging) in trials.items()
+        for k, value in ((0, choosing), (1, judging))
+    ]
+    table = limits.under_limits(pd.DataFrame(rows)).set_index("policy")
+    assert list(table.index[table["chosen"]]) == ["PPO penalty 1", "PIDLagrangianPPO b"]
+    assert table["return"].tolist() == [judging for *_, judging in trials.values()]
+    assert limits.under_limits(pd.DataFrame()).empty
+
+
+def test_what_is_published_stands_beside_with_its_source() -> None:
+    table = online.references([CARTPOLE.name, "job shop 15 × 15"])
+    assert set(table["series"]) == {CARTPOLE.name, "job shop 15 × 15"}
+    assert table.set_index("series").loc["job shop 15 × 15", "gap, %"] == 26.0
+    assert table["source"].notna().all()
+
+
+# ------------------------------------------------------------------ a quick form
+
+
+def small(task: Any) -> Any:
+    if isinstance(task, KnownTraining):
+        return replace(task, decisions=150, checkpoints=2, episodes=2, episodes_along=1)
+    if isinstance(task, OnData):
+        return replace(task, steps=10, transitions=300, episodes=2)
+    return replace(task, episodes=2)
+
+
+@pytest.mark.parametrize("module", [online, offline, limits])
+def test_the_experiment_runs_and_says_what_was_left_out(
+    module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = replace(CARTPOLE, name="absent", package="no_such_package")
+    for where in (common, problems):
+        monkeypatch.setattr(where, "PROBLEMS", (*PROBLEMS, absent))
+    monkeypatch.setitem(online.QUICK, "absent", ())
+    monkeypatch.setitem(LIMITS, "absent", 1.0)
+    monkeypatch.setattr(limits, "GAINS", limits.GAINS[1:2])
+    monkeypatch.setattr(limits, "PENALTIES", limits.PENALTIES[:1])
+
+    def items(budget: Budget) -> list[Any]:
+        found = module.EXPERIMENT.items(budget)
+        first = found[0].labels["series"]
+        return [replace(item, task=small(item.task)) for item in found if item.labels["series"] == first]
+
+    experiment = Experiment("test", "test", items, module.EXPERIMENT.analyze)
+    if not module.EXPERIMENT.items(Budget(quick=True)):
+        pytest.skip("nothing of it can be played here")
+    budget, store = Budget(quick=True), Store(tmp_path / "tasks")
+    run_tasks(experiment.items(budget), store, "serial", None, Console(quiet=True))
+    analysis = write_analysis(experiment, budget, store, tmp_path / "test")
+    written = pd.read_csv(tmp_path / "test" / "results.csv")
+    learners = {item.task.learner.name for item in items(budget) if isinstance(item.task, KnownTraining)}
+    assert learners <= set(written["policy"])
+    assert written["return"].notna().all()
+    assert module is offline or any("no_such_package" in note for note in analysis.notes)
