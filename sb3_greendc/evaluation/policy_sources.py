@@ -166,7 +166,7 @@ class ModelSource(PolicySource):
     trust: bool = False
 
     @cached_property
-    def choice(self) -> Mapping[str, Any]:  # type: ignore[override]  # read once, then kept
+    def choice(self) -> Mapping[str, Any]:  # read once, then kept
         """What the model chooses from and sees, if its folder says so (:mod:`~sb3_greendc.runs.portable`)."""
         environment = read_environment(self.path)
         return {} if environment is None else environment.choice
