@@ -84,7 +84,7 @@ class Lines:
         self._clock = clock
         self._begun = clock()
         self._pauses = Pauses(self._begun)
-        self._written = -1
+        self._written: float = -1
         self._first: tuple[float, float] | None = None
         self._doing = ""
         self._how = ""
