@@ -221,7 +221,7 @@ LONG = "rollout:futures=32,min_qos=0.25,depth=24,dispatch=easy"
         ([LONG, f"{LONG},prior=pretrained"], ["rollout …", "rollout: prior=pretrained …"]),
         (["runs/a/long/way/down/ppo/seed_*", "x"], ["ppo", "x"]),
         (["/some/where/far/away/from/dqn/model.zip"], ["dqn"]),
-        (["here/in/a/long/folder/ppo", "there/in/a/long/folder/ppo"], None),
+        (["here/in/a/very/long/folder/ppo", "there/in/a/very/long/folder/ppo"], None),
         (["a_name_without_a_colon_that_is_far_too_long"], ["a_name_without_a_c…_too_long"]),
     ],
 )
