@@ -100,6 +100,16 @@ CLUSTER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
+        "envs/greendc/shipped/network.py",
+        (
+            "tests/greendc/shipped/test_shipped_policy.py::"
+            "test_tensors_of_another_size_are_refused_and_never_stretched",
+        ),
+        ("shipped-layers-skipped", "_require(not others,", "_require(others is not None,"),
+        ("shipped-norms-stretched", "weight.shape == bias.shape == width", "weight.shape == bias.shape"),
+        ("shipped-situation-stretched", "_require(found == hidden", "_require(len(found) == 2"),
+    ),
+    *mutations(
         "envs/greendc/shipped/policy.py",
         ("tests/greendc/shipped/test_shipped_policy.py",),
         ("shipped-checksum-ignored", "if hashlib.sha256(data).hexdigest() != sha256:", "if not sha256:"),

@@ -42,7 +42,11 @@ with locked(Path(sys.argv[1])):
 
 
 class TestLock:
-    def test_a_second_writer_is_refused_until_the_first_is_dead(self, tmp_path: Path) -> None:
+    def test_a_second_writer_is_refused_until_the_first_is_dead(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And at once: only the dead are waited for."""
+        monkeypatch.setattr(folder.time, "sleep", lambda seconds: pytest.fail("waits"))
         command = [sys.executable, "-c", HOLDER, str(tmp_path)]
         holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert holder.stdout is not None

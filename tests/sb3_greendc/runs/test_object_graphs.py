@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.buffers import ReplayBuffer
 
 import greendc
 from sb3_greendc.runs.graph_decoder import GraphDecoder
@@ -172,6 +174,21 @@ def test_rows_of_a_view_are_not_written_twice() -> None:
     base = np.zeros(4)
     made = carried([np.ones(2), np.full(2, 2.0)], [base[:2], base[:2]])
     assert [array.tolist() for array in made] == [[1, 1], [2, 2]]
+
+
+def test_rows_of_a_buffer_that_were_not_written_are_left_out_if_they_are_zeros() -> None:
+    space = spaces.Box(0.0, 1.0, (2,))
+    one, other = (ReplayBuffer(1000, space, space, "cpu") for _ in range(2))
+    one.rewards[:2] = 0.5
+    one.pos = 2
+    weights = np.arange(1.0, 1001.0)
+    one.weights, other.weights = weights, np.ones(1000)  # type: ignore[attr-defined]
+    state = pack_tree(GraphEncoder({}).encode(one, "buffer"))
+    assert sum(len(array) for array in state.arrays) < 9_000  # the weights alone are of 8,000 bytes
+    made = carried(one, other)
+    assert made.weights.tolist() == weights.tolist()
+    assert made.rewards.sum() == 1.0
+    assert made.rewards.shape == (1000, 1)
 
 
 @pytest.mark.parametrize(
