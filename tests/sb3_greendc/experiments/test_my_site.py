@@ -66,7 +66,7 @@ def inputs(tmp_path):
         lines.append(" ".join(map(str, fields)))
     (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
     times = pd.date_range("2020-03-01", periods=60 * DAY, freq="h")
-    sun_and_wind = {"time": times, "solar_kw": 40.0, "wind_kw": np.arange(len(times)) % 400.0}
+    sun_and_wind = {"time": times, "solar_kw": 40.0, "wind_kw": 20.0 * (np.arange(len(times)) % 24)}
     pd.DataFrame(sun_and_wind).to_csv(tmp_path / "power.csv", index=False)
     dirt = {"time": times + pd.Timedelta(days=365), "carbon gCO2/kWh": 300.0}
     pd.DataFrame(dirt).to_csv(tmp_path / "carbon.csv", index=False)
