@@ -119,8 +119,9 @@ def draw(trained: pd.DataFrame) -> Figure:
                 panel.axhline(one.value, color="0.5", linestyle=":")
         panel.set_xlabel("steps")
         panel.set_ylabel("return")
-    place = "outside right upper"
-    figure.legend(list(shown.values()), list(shown), loc=place, fontsize="small", frameon=False)
+    figure.legend(
+        list(shown.values()), list(shown), loc="outside right upper", fontsize="small", frameon=False
+    )
     return figure
 
 
