@@ -10,6 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
+from sb3_greendc.extractors.policies import JobSetInputs
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ def log_prob_and_entropy(
 
 def action_logits(policy: Any, obs: Any) -> th.Tensor:
     """Return the logits ``(B, n_actions)`` of an actor-critic policy, not yet masked."""
-    features = BasePolicy.extract_features(policy, obs, policy.pi_features_extractor)
+    lean = isinstance(policy, JobSetInputs)
+    features = (JobSetInputs if lean else BasePolicy).extract_features(policy, obs, policy.pi_features_extractor)
     logits: th.Tensor = policy.action_net(policy.mlp_extractor.forward_actor(features))
     return logits
 

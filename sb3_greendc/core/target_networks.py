@@ -6,13 +6,14 @@ from typing import Any
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from sb3_greendc.core.lean_policy import LeanPolicy
 
-class TargetNetworkPolicy(BasePolicy):
+
+class TargetNetworkPolicy(LeanPolicy):
     """An encoder, an actor, critics, and targets that follow some of them.
 
     A subclass makes ``features_extractor``, ``features_extractor_target`` and its heads, and calls
@@ -110,6 +111,8 @@ class TargetNetworkPolicy(BasePolicy):
 
     def set_training_mode(self, mode: bool) -> None:
         """Put the online networks into training or evaluation mode; targets are always in evaluation mode."""
+        if self.training == mode:
+            return
         self.train(mode)
         for target in self._targets:
             target.train(False)

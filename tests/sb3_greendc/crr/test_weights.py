@@ -13,7 +13,6 @@ from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.crr.losses import (
     combine_critics,
     conservative_loss,
-    fast_log_softmax,
     weighted_regression_loss,
 )
 from sb3_greendc.crr.weights import advantage_weights, draw_actions, state_value, value_of_samples
