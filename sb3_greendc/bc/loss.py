@@ -71,7 +71,9 @@ def log_prob_and_entropy(
 def action_logits(policy: Any, obs: Any) -> th.Tensor:
     """Return the logits ``(B, n_actions)`` of an actor-critic policy, not yet masked."""
     lean = isinstance(policy, JobSetInputs)
-    features = (JobSetInputs if lean else BasePolicy).extract_features(policy, obs, policy.pi_features_extractor)
+    features = (JobSetInputs if lean else BasePolicy).extract_features(
+        policy, obs, policy.pi_features_extractor
+    )
     logits: th.Tensor = policy.action_net(policy.mlp_extractor.forward_actor(features))
     return logits
 

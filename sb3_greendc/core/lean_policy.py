@@ -16,8 +16,8 @@ from stable_baselines3.common.type_aliases import PyTorchObs
 class LeanPolicy(BasePolicy):
     """:class:`~stable_baselines3.common.policies.BasePolicy`, with the same results in less time.
 
-    Observations become tensors without copies, and modules are gone through only where their mode changes. As a
-    base after one of SB3's policies it takes the place of ``BasePolicy`` in that policy too.
+    Observations become tensors without copies, and modules are gone through only where their mode changes.
+    As a base after one of SB3's policies it takes the place of ``BasePolicy`` in that policy too.
     """
 
     def set_training_mode(self, mode: bool) -> None:
@@ -51,7 +51,7 @@ class LeanPolicy(BasePolicy):
 
 
 def _as_batch(values: Any, space: spaces.Space[Any] | None) -> tuple[th.Tensor, bool] | None:
-    """Return an array of a ``Box`` as a tensor, and whether it is a batch; ``None`` for what SB3 must judge."""
+    """Return an array of a ``Box`` as a tensor, and whether it is a batch; ``None`` if SB3 must judge."""
     if not isinstance(space, spaces.Box) or not isinstance(values, np.ndarray):
         return None
     shape = space.shape

@@ -107,7 +107,7 @@ class DiscreteSACPolicy(JobSetInputs, TargetNetworkPolicy):
 
     def sample_actions(self, log_pi: th.Tensor) -> th.Tensor:
         """Draw one action a row, ``(B,)``."""
-        return th.multinomial(log_pi.exp(), num_samples=1).squeeze(1)
+        return th.multinomial(log_pi.exp().contiguous(), num_samples=1).squeeze(1)
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         """Return the most probable valid action (the lowest index on ties), or a sample.

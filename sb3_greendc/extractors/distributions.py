@@ -27,7 +27,7 @@ class _LogProbabilities:
 
     def sample(self) -> th.Tensor:
         """Draw an action a row, ``(B,)``: from the same numbers as torch's distribution."""
-        return th.multinomial(self.log_pi.exp(), 1, True).squeeze(1)
+        return th.multinomial(self.log_pi.exp().contiguous(), 1, True).squeeze(1)
 
     def mode(self) -> th.Tensor:
         """Return the most likely actions, ``(B,)``."""

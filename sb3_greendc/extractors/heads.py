@@ -74,13 +74,13 @@ def _tanh(inputs: th.Tensor) -> th.Tensor:
 
 class _Tanh(th.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs: th.Tensor) -> th.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, inputs: th.Tensor) -> th.Tensor:
         values = _tanh(inputs)
         ctx.save_for_backward(values)
         return values
 
     @staticmethod
-    def backward(ctx: Any, gradient: th.Tensor) -> th.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: th.Tensor) -> th.Tensor:
         (values,) = ctx.saved_tensors
         return th.ops.aten.tanh_backward(gradient, values)  # type: ignore[no-any-return]
 

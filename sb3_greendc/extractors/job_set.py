@@ -71,7 +71,7 @@ class JobSetFeatures:
         return replace(self, jobs=self.jobs.detach(), context=self.context.detach())
 
     def flat(self) -> th.Tensor:
-        """Return ``(B, n · job_dim + context_dim)``: the embeddings, zero for empty slots, then the context."""
+        """Return ``(B, n · job_dim + context_dim)``: embeddings, zero for empty slots, then the context."""
         table = spread(self.jobs, self.slots, len(self.context) * self.n_jobs)
         return th.cat([table.view(len(self.context), -1), self.context], dim=1)
 
@@ -192,8 +192,8 @@ class JobSetExtractor(BaseFeaturesExtractor):
         """Return ``(B, horizon, 3 R)``: what a row holds, whatever the number of units."""
         upper = 1.0 / self.inputs.image_scale
         if can_summarize(image, upper):
-            return summarize_rows(image, self.type_means.shape[1])
-        image = image.float()
+            return summarize_rows(image, self.type_means.shape[1]).to(self.type_means.dtype)
+        image = image.to(self.type_means.dtype)
         # One step of a uint8 image tells a bound from all other values without comparisons and casts, and a
         # matrix product takes means far faster than a reduction over a short axis does.
         step = upper / 255.0
@@ -253,7 +253,7 @@ class JobSetHeads(Heads):
     def forward(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
         """Return ``(n_heads, B, n_jobs + 2)``.
 
-        An empty slot has a score too, which follows from the context alone: it is computed once an observation.
+        An empty slot has a score too. It follows from the context alone, and is computed once an observation.
         """
         if isinstance(features, th.Tensor):
             features = self.compact(features)
@@ -274,7 +274,7 @@ class JobSetHeads(Heads):
         else:
             table = context.new_zeros(self.n_heads, len(context) * self.n_jobs)
         table = table.index_copy(1, slots, scores)
-        return th.cat([table.unflatten(1, (-1, self.n_jobs)), self.other_scorer(context)], dim=2)
+        return th.cat([table.view(self.n_heads, -1, self.n_jobs), self.other_scorer(context)], dim=2)
 
     def compact(self, features: th.Tensor) -> JobSetFeatures:
         """Return flat features without the slots whose embedding is zero."""

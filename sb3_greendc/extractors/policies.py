@@ -169,7 +169,7 @@ class _SetLatents(nn.Module):
 
 
 def _asking(features: Any, mask: th.Tensor | None) -> Any:
-    """Return features (of the actor, or of actor and critic) that ask heads for the scores of valid jobs alone."""
+    """Return features, of the actor or of both, that ask heads for the scores of valid jobs alone."""
     if mask is None:
         return features
     if isinstance(features, tuple):
@@ -239,7 +239,9 @@ class JobSetPolicy(MaskedActorCriticPolicy, JobSetInputs):
         super()._build(lr_schedule)
         _use_set_logits(self, lr_schedule)
 
-    def extract_features(self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None) -> Any:
+    def extract_features(
+        self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None
+    ) -> Any:
         """Return features, or the actor's and the critic's; see SB3.
 
         :param obs: observations as tensors
