@@ -10,6 +10,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, Flatten
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from sb3_greendc.core.lean_adam import LeanAdam
 from sb3_greendc.core.lean_policy import LeanPolicy
 
 
@@ -82,7 +83,8 @@ class TargetNetworkPolicy(LeanPolicy):
 
     def _make_optimizer(self, networks: list[nn.Module], lr_schedule: Schedule) -> th.optim.Optimizer:
         parameters = [parameter for network in networks for parameter in network.parameters()]
-        return self.optimizer_class(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+        chosen = LeanAdam if self.optimizer_class is th.optim.Adam else self.optimizer_class
+        return chosen(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     @th.no_grad()
     def update_targets(self, tau: float) -> None:

@@ -28,6 +28,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule, TensorDi
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import nn
 
+from sb3_greendc.core.lean_adam import LeanAdam
 from sb3_greendc.core.lean_policy import LeanPolicy
 from sb3_greendc.core.masking import action_mask_of, mask_logits
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
@@ -197,7 +198,8 @@ def _use_set_logits(policy: ActorCriticPolicy | MaskableActorCriticPolicy, lr_sc
         options = {"fused": True, **options}
     # A first policy that is nearly uniform, as SB3's own initialization of the action layer gives it.
     cast("Heads", policy.mlp_extractor.actor_heads).scale_output(0.01)
-    policy.optimizer = policy.optimizer_class(
+    chosen = LeanAdam if policy.optimizer_class is th.optim.Adam else policy.optimizer_class
+    policy.optimizer = chosen(
         policy.parameters(),
         lr=lr_schedule(1),  # type: ignore[call-arg]
         **options,
