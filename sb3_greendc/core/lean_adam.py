@@ -18,7 +18,7 @@ class LeanAdam(th.optim.Adam):
     the processor.
     """
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move the parameters that have a gradient; see torch.
 
         :param closure: evaluates the loss anew; rarely used

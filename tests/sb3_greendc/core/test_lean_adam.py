@@ -60,7 +60,7 @@ def test_it_goes_on_from_adams_state():
 
 
 def test_hooks_are_called():
-    (parameter,) = parameters = [th.ones(2, requires_grad=True)]
+    parameters = [th.ones(2, requires_grad=True)]
     optimizer = LeanAdam(parameters, lr=0.1, fused=True)
     steps(optimizer, parameters, 1)
     called = []

@@ -17,6 +17,7 @@ PARTS = {
     "kind": spaces.Discrete(5),
 }
 DICT = spaces.Dict(PARTS)
+BOXES = spaces.Dict({key: PARTS[key] for key in ("vector", "table")})
 IMAGE = spaces.Box(0, 255, (36, 40, 3), dtype=np.uint8)
 
 
@@ -37,7 +38,9 @@ def observation(space, batch):
 
 
 @pytest.mark.parametrize("batch", [0, 1, 4])
-@pytest.mark.parametrize("space", [*PARTS.values(), IMAGE, DICT], ids=[*PARTS, "image", "dict"])
+@pytest.mark.parametrize(
+    "space", [*PARTS.values(), IMAGE, DICT, BOXES], ids=[*PARTS, "image", "dict", "boxes"]
+)
 def test_observations_become_the_tensors_that_sb3_makes(space, batch):
     cls = Parts if isinstance(space, spaces.Dict) else Flat
     policy = cls(space, spaces.Discrete(2), lambda _: 1e-3)
