@@ -15,13 +15,13 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ),
         (
             "crr-target-without-mask",
-            "fast_log_softmax(logits, action_mask_of(batch.next_observations))",
-            "fast_log_softmax(logits, None)",
+            "masked_log_softmax(logits, action_mask_of(batch.next_observations))",
+            "masked_log_softmax(logits, None)",
         ),
         (
             "crr-actor-without-mask",
-            "log_pi = fast_log_softmax(logits, mask)",
-            "log_pi = fast_log_softmax(logits, None)",
+            "log_pi = masked_log_softmax(logits, mask)",
+            "log_pi = masked_log_softmax(logits, None)",
         ),
     ),
     *mutations(

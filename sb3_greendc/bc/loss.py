@@ -8,8 +8,14 @@ from typing import Any
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.torch_layers import MlpExtractor
+from torch import nn
 
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
+from sb3_greendc.extractors.heads import Tanh
+from sb3_greendc.extractors.policies import JobSetInputs
+
+_TANH = Tanh()
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,21 @@ def log_prob_and_entropy(
 
 def action_logits(policy: Any, obs: Any) -> th.Tensor:
     """Return the logits ``(B, n_actions)`` of an actor-critic policy, not yet masked."""
-    features = BasePolicy.extract_features(policy, obs, policy.pi_features_extractor)
-    logits: th.Tensor = policy.action_net(policy.mlp_extractor.forward_actor(features))
+    lean = isinstance(policy, JobSetInputs)
+    features = (JobSetInputs if lean else BasePolicy).extract_features(
+        policy, obs, policy.pi_features_extractor
+    )
+    logits: th.Tensor = policy.action_net(_actor_latent(policy.mlp_extractor, features))
     return logits
+
+
+def _actor_latent(layers: Any, features: Any) -> Any:
+    """Return what the action layer reads; a perceptron's hyperbolic tangents are computed the faster way."""
+    if not isinstance(layers, MlpExtractor):
+        return layers.forward_actor(features)
+    for layer in layers.policy_net:
+        features = _TANH(features) if type(layer) is nn.Tanh else layer(features)
+    return features
 
 
 def most_likely_actions(policy: Any, obs: Any) -> th.Tensor:

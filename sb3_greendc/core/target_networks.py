@@ -6,13 +6,15 @@ from typing import Any
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from sb3_greendc.core.lean_adam import LeanAdam
+from sb3_greendc.core.lean_policy import LeanPolicy
 
-class TargetNetworkPolicy(BasePolicy):
+
+class TargetNetworkPolicy(LeanPolicy):
     """An encoder, an actor, critics, and targets that follow some of them.
 
     A subclass makes ``features_extractor``, ``features_extractor_target`` and its heads, and calls
@@ -81,7 +83,8 @@ class TargetNetworkPolicy(BasePolicy):
 
     def _make_optimizer(self, networks: list[nn.Module], lr_schedule: Schedule) -> th.optim.Optimizer:
         parameters = [parameter for network in networks for parameter in network.parameters()]
-        return self.optimizer_class(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+        chosen = LeanAdam if self.optimizer_class is th.optim.Adam else self.optimizer_class
+        return chosen(parameters, lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     @th.no_grad()
     def update_targets(self, tau: float) -> None:
@@ -110,6 +113,8 @@ class TargetNetworkPolicy(BasePolicy):
 
     def set_training_mode(self, mode: bool) -> None:
         """Put the online networks into training or evaluation mode; targets are always in evaluation mode."""
+        if self.training == mode:
+            return
         self.train(mode)
         for target in self._targets:
             target.train(False)

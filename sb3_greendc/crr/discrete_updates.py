@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch as th
 
-from sb3_greendc.core.masking import action_mask_of
+from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.config import CRRConfig
-from sb3_greendc.crr.losses import combine_critics, conservative_loss, fast_log_softmax
+from sb3_greendc.crr.losses import combine_critics, conservative_loss
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.crr.updates import Losses, clone, imitate
 from sb3_greendc.crr.weights import state_value
@@ -32,7 +32,7 @@ def discrete_losses(
     mask = action_mask_of(batch.observations)
     taken = batch.actions.unsqueeze(1)
     if not config.has_critic:
-        log_pi = fast_log_softmax(policy.logits(policy.encode(batch.observations)), mask)
+        log_pi = masked_log_softmax(policy.logits(policy.encode(batch.observations)), mask)
         return clone(config, log_pi.gather(1, taken).squeeze(1), advantage_std)
 
     target = critic_target(policy, config, batch)
@@ -44,7 +44,7 @@ def discrete_losses(
         critic = critic + config.cql_alpha * conservative_loss(q, q_taken, mask)
 
     logits = policy.logits(features if config.actor_trains_encoder else features.detach())
-    log_pi = fast_log_softmax(logits, mask)
+    log_pi = masked_log_softmax(logits, mask)
     with th.no_grad():
         values = combine_critics(q, config.combine)
         state_values = state_value(values, log_pi, mask, config.value_mode, config.n_value_samples, generator)
@@ -58,6 +58,6 @@ def discrete_losses(
 def critic_target(policy: CRRPolicy, config: CRRConfig, batch: Batch) -> th.Tensor:
     """Return ``r + γ Σ_valid π'(a|s') Q'(s', a)``, ``(B,)``, with what is valid in the next state."""
     logits, q = policy.next_outputs(batch.next_observations)
-    log_pi = fast_log_softmax(logits, action_mask_of(batch.next_observations))
+    log_pi = masked_log_softmax(logits, action_mask_of(batch.next_observations))
     values = (log_pi.exp() * combine_critics(q, config.combine)).sum(dim=-1)
     return th.addcmul(batch.rewards, batch.discounts, values)

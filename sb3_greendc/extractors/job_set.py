@@ -9,14 +9,23 @@ trained on a small pool run on a large one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch as th
 from gymnasium import spaces
+from stable_baselines3.common.preprocessing import preprocess_obs
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
-from sb3_greendc.core.masking import MASKED_LOGIT
+from sb3_greendc.core.masking import ACTION_MASK, MASKED_LOGIT
+from sb3_greendc.extractors.compiled_inputs import (
+    asked_jobs,
+    can_summarize,
+    pool,
+    present_slots,
+    summarize_rows,
+)
 from sb3_greendc.extractors.heads import Heads, StackedLinear, make_activation, scale_last_layer, stacked_mlp
 from sb3_greendc.extractors.resource_pool import (
     JOBS,
@@ -28,6 +37,43 @@ from sb3_greendc.extractors.resource_pool import (
 
 N_OTHER_ACTIONS = 2
 """``suspend`` and ``no_op``, which follow the ready jobs among the actions."""
+
+
+@dataclass(frozen=True)
+class JobSetFeatures:
+    """Features of a batch of ready pools without their empty slots, which are most of a table.
+
+    :param jobs: embeddings of the P present jobs of the batch, ``(P, job_dim)``
+    :param slots: ``(P,)``, their places among all ``B · n`` slots
+    :param owners: ``(P,)``, the observation that each belongs to
+    :param context: ``(B, context_dim)``
+    :param n_jobs: n
+    :param asked: which of the P jobs need a score; ``None``: every slot has one
+    """
+
+    jobs: th.Tensor
+    slots: th.Tensor
+    owners: th.Tensor
+    context: th.Tensor
+    n_jobs: int
+    asked: th.Tensor | None = None
+
+    def asking(self, mask: th.Tensor) -> JobSetFeatures:
+        """Return the features for heads whose scores of invalid actions are not looked at.
+
+        :param mask: ``(B, n + 2)``, non-zero where an action is valid
+        """
+        asked = asked_jobs(mask, self.slots, self.n_jobs)
+        return self if asked is None else replace(self, asked=asked)
+
+    def detach(self) -> JobSetFeatures:
+        """Return the features without their gradients."""
+        return replace(self, jobs=self.jobs.detach(), context=self.context.detach())
+
+    def flat(self) -> th.Tensor:
+        """Return ``(B, n · job_dim + context_dim)``: embeddings, zero for empty slots, then the context."""
+        table = spread(self.jobs, self.slots, len(self.context) * self.n_jobs)
+        return th.cat([table.view(len(self.context), -1), self.context], dim=1)
 
 
 class JobSetExtractor(BaseFeaturesExtractor):
@@ -98,23 +144,77 @@ class JobSetExtractor(BaseFeaturesExtractor):
 
     def forward(self, observations: TensorDict) -> th.Tensor:
         """Return ``(B, n · job_dim + context_dim)``."""
-        rows = self.rows(self._row_summaries(observations))
+        return self.encode(observations).flat()
+
+    def encode(self, observations: TensorDict) -> JobSetFeatures:
+        """Return the features without those of empty slots; only jobs that are there cost time.
+
+        In a graph that is exported every slot is computed, since its shapes may not depend on the jobs.
+
+        :param observations: as tensors of floats, or as :meth:`preprocess` leaves them
+        """
+        if th.onnx.is_in_onnx_export():
+            return self._encode_table(observations)
+        rows = self.rows(self._row_summaries(observations[RESOURCES]))
+        situation = self.situation(th.cat([rows, *self.inputs.vectors(observations)], dim=1))
+        table = observations[JOBS]
+        n_batch, n_jobs = table.shape[:2]
+        slots = present_slots(table)
+        owners = th.div(slots, n_jobs, rounding_mode="floor")
+        jobs = self.job_input(table.flatten(0, 1).index_select(0, slots))
+        jobs = self.job_encoder(jobs.add_(self.situation_input(situation).index_select(0, owners)))
+        if self.attention is not None:
+            present = table.new_zeros(n_batch * n_jobs, dtype=th.bool).index_fill(0, slots, True)
+            table = spread(jobs, slots, n_batch * n_jobs).view(n_batch, n_jobs, -1)
+            jobs = self.attention(table, present.view(n_batch, n_jobs, 1))
+            jobs = jobs.flatten(0, 1).index_select(0, slots)
+        mean, maximum = pool(jobs, owners, n_batch)
+        context = self.context(th.cat([situation, mean, maximum], dim=1))
+        return JobSetFeatures(jobs, slots, owners, context, n_jobs)
+
+    def _encode_table(self, observations: TensorDict) -> JobSetFeatures:
+        """Return the same features with a zero embedding in every empty slot."""
+        rows = self.rows(self._row_summaries(observations[RESOURCES]))
         situation = self.situation(th.cat([rows, *self.inputs.vectors(observations)], dim=1))
         table = observations[JOBS]
         present = (table != 0).any(dim=2, keepdim=True)
-        jobs = self.job_input(table) + self.situation_input(situation).unsqueeze(1)
-        jobs = self.job_encoder(jobs)
+        jobs = self.job_encoder(self.job_input(table) + self.situation_input(situation).unsqueeze(1))
         if self.attention is not None:
             jobs = self.attention(jobs, present)
         jobs = jobs * present
-        mean, maximum = pool(jobs, present)
+        mean = jobs.sum(dim=1) / present.sum(dim=1).clamp(min=1)
+        maximum = jobs.masked_fill(~present, MASKED_LOGIT).amax(dim=1) * present.any(dim=1)
         context = self.context(th.cat([situation, mean, maximum], dim=1))
-        return th.cat([jobs.flatten(start_dim=1), context], dim=1)
+        every = th.arange(table.shape[0] * table.shape[1])
+        owners = th.div(every, table.shape[1], rounding_mode="floor")
+        return JobSetFeatures(jobs.flatten(0, 1), every, owners, context, table.shape[1])
 
-    def _row_summaries(self, observations: TensorDict) -> th.Tensor:
+    def preprocess(
+        self, observations: TensorDict, observation_space: spaces.Dict, normalize_images: bool
+    ) -> TensorDict:
+        """Do what SB3 does with observations before an extractor sees them, but for what it does not look at.
+
+        The mask is no input, and the image stays bytes where its rows are read by compiled code.
+
+        :param observations: as they come from the environment, or from a buffer
+        :param observation_space: of the policy
+        :param normalize_images: as the policy has it
+        """
+        ready: TensorDict = {}
+        for key, values in observations.items():
+            if key == RESOURCES and can_summarize(values, 1.0 / self.inputs.image_scale):
+                ready[key] = values
+            elif key != ACTION_MASK:
+                floats = preprocess_obs(values, observation_space[key], normalize_images)
+                ready[key] = floats  # type: ignore[assignment]  # no Dict within a Dict
+        return ready
+
+    def _row_summaries(self, image: th.Tensor) -> th.Tensor:
         """Return ``(B, horizon, 3 R)``: what a row holds, whatever the number of units."""
-        image = observations[RESOURCES]
         upper = 1.0 / self.inputs.image_scale
+        if can_summarize(image, upper) and not th.onnx.is_in_onnx_export():
+            return summarize_rows(image, self.type_means.shape[1]).to(self.type_means.dtype)
+        image = image.to(self.type_means.dtype)
         # One step of a uint8 image tells a bound from all other values without comparisons and casts, and a
         # matrix product takes means far faster than a reduction over a short axis does.
         step = upper / 255.0
@@ -171,15 +271,55 @@ class JobSetHeads(Heads):
             )
         self.other_scorer = stacked_mlp(n_heads, context_dim, N_OTHER_ACTIONS, net_arch, activation_fn)
 
-    def forward(self, features: th.Tensor) -> th.Tensor:
-        """Return ``(n_heads, B, n_jobs + 2)``."""
-        jobs, context = self.split(features)
-        n_batch = features.shape[0]  # len() would fix the batch size of an exported graph
-        scores = self.job_input(jobs.reshape(-1, self.job_dim)).view(self.n_heads, n_batch, self.n_jobs, -1)
-        scores = scores.add_(self.context_input(context).unsqueeze(2))
+    def forward(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
+        """Return ``(n_heads, B, n_jobs + 2)``.
+
+        An empty slot has a score too. It follows from the context alone, and is computed once an observation.
+        """
+        if th.onnx.is_in_onnx_export():
+            return self._score_table(features)
+        if isinstance(features, th.Tensor):
+            features = self.compact(features)
+        context = features.context
+        jobs, slots, owners = features.jobs, features.slots, features.owners
+        if features.asked is not None:
+            jobs, slots, owners = (part.index_select(0, features.asked) for part in (jobs, slots, owners))
+        # No job is a job whose embedding is zero: of the first layer, its bias and the context are left.
+        empty = self.context_input(context) + self.job_input.bias
+        scores = self.job_input.product(jobs).add_(empty.index_select(1, owners))
+        if features.asked is None:
+            scores = th.cat([scores, empty], dim=1)
+        if self.job_scorer is not None:
+            scores = self.job_scorer(scores)
+        scores, of_empty = scores.squeeze(2).tensor_split([len(slots)], dim=1)
+        if features.asked is None:
+            table = of_empty.unsqueeze(2).expand(-1, -1, self.n_jobs).flatten(1)
+        else:
+            table = context.new_zeros(self.n_heads, len(context) * self.n_jobs)
+        table = table.index_copy(1, slots, scores)
+        return th.cat([table.view(self.n_heads, -1, self.n_jobs), self.other_scorer(context)], dim=2)
+
+    def _score_table(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
+        """Return the same scores by one product over the whole table, as an exported graph needs it."""
+        if isinstance(features, JobSetFeatures):
+            jobs, context = features.jobs, features.context
+        else:
+            table, context = self.split(features)
+            jobs = table.flatten(0, 1)
+        n_batch = context.shape[0]  # len() would fix the batch size of the graph
+        scores = self.job_input(jobs).view(self.n_heads, n_batch, self.n_jobs, -1)
+        scores = scores + self.context_input(context).unsqueeze(2)
         if self.job_scorer is not None:
             scores = self.job_scorer(scores.flatten(1, 2)).view(self.n_heads, n_batch, self.n_jobs, 1)
         return th.cat([scores.squeeze(3), self.other_scorer(context)], dim=2)
+
+    def compact(self, features: th.Tensor) -> JobSetFeatures:
+        """Return flat features without the slots whose embedding is zero."""
+        jobs, context = self.split(features)
+        jobs = jobs.flatten(0, 1)
+        slots = jobs.detach().any(dim=1).nonzero().squeeze(1)
+        owners = th.div(slots, self.n_jobs, rounding_mode="floor")
+        return JobSetFeatures(jobs.index_select(0, slots), slots, owners, context, self.n_jobs)
 
     def split(self, features: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         """Return the embeddings ``(B, n_jobs, job_dim)`` and the context ``(B, context_dim)``."""
@@ -196,16 +336,9 @@ class JobSetHeads(Heads):
         scale_last_layer(self.other_scorer, factor)
 
 
-def pool(jobs: th.Tensor, present: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-    """Return mean and maximum ``(B, D)`` of the embeddings ``(B, n, D)`` of present jobs; zeros if none is.
-
-    :param jobs: embeddings
-    :param present: ``(B, n, 1)``, whether a slot holds a job
-    """
-    n_present = present.sum(dim=1)
-    mean = (jobs * present).sum(dim=1) / n_present.clamp(min=1)
-    maximum = jobs.masked_fill(~present, MASKED_LOGIT).amax(dim=1) * (n_present > 0)
-    return mean, maximum
+def spread(jobs: th.Tensor, slots: th.Tensor, n_slots: int) -> th.Tensor:
+    """Return a table ``(n_slots, D)`` with the rows ``(P, D)`` in their places, and zeros elsewhere."""
+    return jobs.new_zeros(n_slots, jobs.shape[1]).index_copy(0, slots, jobs)
 
 
 class _JobAttention(nn.Module):

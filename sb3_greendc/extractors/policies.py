@@ -24,14 +24,17 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule, TensorDict
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import nn
 
+from sb3_greendc.core.lean_adam import LeanAdam
+from sb3_greendc.core.lean_policy import LeanPolicy
 from sb3_greendc.core.masking import action_mask_of, mask_logits
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
-from sb3_greendc.extractors.heads import Heads, make_heads
-from sb3_greendc.extractors.job_set import JobSetExtractor
+from sb3_greendc.extractors.distributions import LeanCategorical, LeanMaskableCategorical
+from sb3_greendc.extractors.heads import Heads, make_activation, make_heads
+from sb3_greendc.extractors.job_set import JobSetExtractor, JobSetFeatures
 
 
 class MaskedActorCriticPolicy(ActorCriticPolicy):
@@ -102,6 +105,25 @@ class MaskedActorCriticPolicy(ActorCriticPolicy):
         return self._masked_distribution(self._latents(obs)[0], obs)
 
 
+class JobSetInputs(LeanPolicy):
+    """A policy or a network that reads a job set without its empty slots, if it has one.
+
+    As a base after one of SB3's policies it extracts features for all of that policy's methods.
+    """
+
+    def extract_features(self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor) -> Any:
+        """Return :class:`JobSetFeatures` from a :class:`JobSetExtractor`, a tensor from any other.
+
+        :param obs: observations as tensors
+        :param features_extractor: the extractor
+        """
+        if not isinstance(features_extractor, JobSetExtractor):
+            return super().extract_features(obs, features_extractor)
+        space = cast("spaces.Dict", self.observation_space)
+        inputs = features_extractor.preprocess(cast("TensorDict", obs), space, self.normalize_images)
+        return features_extractor.encode(inputs)
+
+
 class _SetLatents(nn.Module):
     """Stands where SB3 expects its ``MlpExtractor``; the actor's latent *is* the logits.
 
@@ -127,23 +149,33 @@ class _SetLatents(nn.Module):
         layers: list[nn.Module] = []
         width = extractor.context_dim
         for hidden in critic_arch:
-            layers += [nn.Linear(width, hidden), activation_fn()]
+            layers += [nn.Linear(width, hidden), make_activation(activation_fn)]
             width = hidden
         self.critic_net = nn.Sequential(*layers)
         self.latent_dim_pi = n_actions
         self.latent_dim_vf = width
 
-    def forward(self, features: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+    def forward(self, features: th.Tensor | JobSetFeatures) -> tuple[th.Tensor, th.Tensor]:
         return self.forward_actor(features), self.forward_critic(features)
 
-    def forward_actor(self, features: th.Tensor) -> th.Tensor:
-        logits: th.Tensor = self.actor_heads(features)[0]
+    def forward_actor(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
+        logits: th.Tensor = self.actor_heads(features).squeeze(0)
         return logits
 
-    def forward_critic(self, features: th.Tensor) -> th.Tensor:
+    def forward_critic(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
         """The value of a set is read from the context, which pools it."""
-        latent: th.Tensor = self.critic_net(self.actor_heads.split(features)[1])
+        context = self.actor_heads.split(features)[1] if isinstance(features, th.Tensor) else features.context
+        latent: th.Tensor = self.critic_net(context)
         return latent
+
+
+def _asking(features: Any, mask: th.Tensor | None) -> Any:
+    """Return features, of the actor or of both, that ask heads for the scores of valid jobs alone."""
+    if mask is None:
+        return features
+    if isinstance(features, tuple):
+        return _asking(features[0], mask), features[1]
+    return features.asking(mask) if isinstance(features, JobSetFeatures) else features
 
 
 def _set_latents(policy: ActorCriticPolicy | MaskableActorCriticPolicy) -> _SetLatents:
@@ -160,16 +192,21 @@ def _set_latents(policy: ActorCriticPolicy | MaskableActorCriticPolicy) -> _SetL
 def _use_set_logits(policy: ActorCriticPolicy | MaskableActorCriticPolicy, lr_schedule: Schedule) -> None:
     """Drop the action layer that SB3 put behind the logits, and make a new optimizer without it."""
     policy.action_net = nn.Identity()
+    options = dict(policy.optimizer_kwargs)
+    if policy.optimizer_class in (th.optim.Adam, th.optim.AdamW):
+        # One fused kernel for the whole step: the loop over parameters costs more than the arithmetic.
+        options = {"fused": True, **options}
     # A first policy that is nearly uniform, as SB3's own initialization of the action layer gives it.
     cast("Heads", policy.mlp_extractor.actor_heads).scale_output(0.01)
-    policy.optimizer = policy.optimizer_class(
+    chosen = LeanAdam if policy.optimizer_class is th.optim.Adam else policy.optimizer_class
+    policy.optimizer = chosen(
         policy.parameters(),
         lr=lr_schedule(1),  # type: ignore[call-arg]
-        **policy.optimizer_kwargs,
+        **options,
     )
 
 
-class JobSetPolicy(MaskedActorCriticPolicy):
+class JobSetPolicy(MaskedActorCriticPolicy, JobSetInputs):
     """:class:`MaskedActorCriticPolicy` with a :class:`JobSetExtractor` and its heads, for PPO and A2C.
 
     :param observation_space: of the resource-pool family
@@ -200,11 +237,27 @@ class JobSetPolicy(MaskedActorCriticPolicy):
         self.mlp_extractor = _set_latents(self)  # type: ignore[assignment]  # SB3 uses its four members only
 
     def _build(self, lr_schedule: Schedule) -> None:
+        self.action_dist = LeanCategorical(int(cast("spaces.Discrete", self.action_space).n))
         super()._build(lr_schedule)
         _use_set_logits(self, lr_schedule)
 
+    def extract_features(
+        self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None
+    ) -> Any:
+        """Return features, or the actor's and the critic's; see SB3.
 
-class MaskableJobSetPolicy(MaskableActorCriticPolicy):
+        :param obs: observations as tensors
+        :param features_extractor: instead of the policy's own
+        """
+        features = super().extract_features(obs, features_extractor)
+        return _asking(features, self._certain_mask(obs))
+
+    def _certain_mask(self, obs: PyTorchObs) -> th.Tensor | None:
+        """Return the mask outside which logits are not looked at; ``None`` if all are."""
+        return action_mask_of(obs)
+
+
+class MaskableJobSetPolicy(MaskableActorCriticPolicy, JobSetInputs):
     """sb3-contrib's maskable policy with a :class:`JobSetExtractor` and its heads, for MaskablePPO.
 
     :param observation_space: of the resource-pool family
@@ -235,11 +288,65 @@ class MaskableJobSetPolicy(MaskableActorCriticPolicy):
         self.mlp_extractor = _set_latents(self)  # type: ignore[assignment]
 
     def _build(self, lr_schedule: Schedule) -> None:
+        self.action_dist = LeanMaskableCategorical(int(cast("spaces.Discrete", self.action_space).n))
         super()._build(lr_schedule)
         _use_set_logits(self, lr_schedule)
 
+    def forward(
+        self, obs: PyTorchObs, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
+        """Return actions, values and log-probabilities of the actions.
 
-class _HeadsQNetwork(QNetwork):
+        :param obs: observations as tensors
+        :param deterministic: the most likely actions instead of draws
+        :param action_masks: ``(B, A)``, true where valid
+        """
+        distribution, values = self._outputs(obs, action_masks)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, values, distribution.log_prob(actions)
+
+    def evaluate_actions(
+        self, obs: PyTorchObs, actions: th.Tensor, action_masks: Any = None
+    ) -> tuple[th.Tensor, th.Tensor, th.Tensor | None]:
+        """Return values, log-probabilities of the actions, and entropies.
+
+        :param obs: observations as tensors
+        :param actions: actions taken
+        :param action_masks: ``(B, A)``, true where valid
+        """
+        distribution, values = self._outputs(obs, action_masks)
+        return values, distribution.log_prob(actions), distribution.entropy()
+
+    def get_distribution(self, obs: PyTorchObs, action_masks: Any = None) -> LeanMaskableCategorical:
+        """Return the distribution of actions.
+
+        :param obs: observations as tensors
+        :param action_masks: ``(B, A)``, true where valid
+        """
+        features = JobSetInputs.extract_features(self, obs, self.pi_features_extractor)
+        return self._distribution(features, self._tensor_of(action_masks))
+
+    def _outputs(self, obs: PyTorchObs, action_masks: Any) -> tuple[LeanMaskableCategorical, th.Tensor]:
+        """Return the distribution of actions, and the values, with one pass through a shared extractor."""
+        features = self.extract_features(obs)
+        pi_features, vf_features = features if isinstance(features, tuple) else (features, features)
+        values: th.Tensor = self.value_net(self.mlp_extractor.forward_critic(vf_features))
+        return self._distribution(pi_features, self._tensor_of(action_masks)), values
+
+    def _distribution(self, features: Any, mask: th.Tensor | None) -> LeanMaskableCategorical:
+        logits = self.mlp_extractor.forward_actor(_asking(features, mask))
+        distribution = cast("LeanMaskableCategorical", self.action_dist.proba_distribution(logits))
+        distribution.apply_masking(mask)
+        return distribution
+
+    def _tensor_of(self, action_masks: Any) -> th.Tensor | None:
+        if action_masks is None:
+            return None
+        mask = th.as_tensor(action_masks, dtype=th.bool, device=self.device)
+        return mask.reshape(-1, int(cast("spaces.Discrete", self.action_space).n))
+
+
+class _HeadsQNetwork(QNetwork, JobSetInputs):
     """DQN's network with the extractor's own heads."""
 
     q_net: Heads  # type: ignore[assignment]

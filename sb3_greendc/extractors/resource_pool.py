@@ -99,7 +99,7 @@ class TimeBlocks(nn.Module):
         if self.padding:
             rows = nn.functional.pad(rows, (0, 0, 0, self.padding))
         blocks = rows.reshape(rows.shape[0], self.n_blocks, -1)
-        return th.relu(self.linear(blocks)).flatten(start_dim=1)
+        return th.relu_(self.linear(blocks)).flatten(start_dim=1)
 
 
 def job_table_mlp(inputs: ResourcePoolInputs, width: int) -> nn.Sequential:

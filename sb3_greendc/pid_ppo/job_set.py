@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import torch as th
+from stable_baselines3.common.type_aliases import PyTorchObs
 from torch import nn
 
 from sb3_greendc.extractors import JobSetExtractor, JobSetPolicy
+from sb3_greendc.extractors.job_set import JobSetFeatures
 from sb3_greendc.pid_ppo.policies import CostActorCriticPolicy
 
 
@@ -26,6 +28,9 @@ class CostJobSetPolicy(CostActorCriticPolicy, JobSetPolicy):
     def _cost_latent_dim(self) -> int:
         return cast("JobSetExtractor", self.features_extractor).context_dim
 
+    def _certain_mask(self, obs: PyTorchObs) -> th.Tensor | None:
+        return None  # masks that are passed in may allow what the observation's mask does not
+
     def _build_cost_critic(self) -> None:
         super()._build_cost_critic()
         self.cost_net.insert(0, _Context(self._cost_latent_dim()))
@@ -41,5 +46,5 @@ class _Context(nn.Module):
         super().__init__()
         self.size = size
 
-    def forward(self, features: th.Tensor) -> th.Tensor:
-        return features[:, -self.size :]
+    def forward(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
+        return features.context if isinstance(features, JobSetFeatures) else features[:, -self.size :]

@@ -1,10 +1,15 @@
 """Real clusters in event time: jobs of a log or a model, backfilling, and power that comes and goes."""
 
-from greendc.cluster.config import ClusterConfig
-from greendc.cluster.env import ClusterEnv, ClusterVectorEnv
-from greendc.cluster.jobs import ClusterJobs, lublin_jobs, read_jobs
-from greendc.cluster.power import CapacitySeries
-from greendc.cluster.simulator import ClusterSimulator
+from typing import TYPE_CHECKING
+
+from greendc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from greendc.cluster.config import ClusterConfig
+    from greendc.cluster.env import ClusterEnv, ClusterVectorEnv
+    from greendc.cluster.jobs import ClusterJobs, lublin_jobs, read_jobs
+    from greendc.cluster.power import CapacitySeries
+    from greendc.cluster.simulator import ClusterSimulator
 
 __all__ = [
     "CapacitySeries",
@@ -16,3 +21,17 @@ __all__ = [
     "lublin_jobs",
     "read_jobs",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "CapacitySeries": "power",
+        "ClusterConfig": "config",
+        "ClusterEnv": "env",
+        "ClusterJobs": "jobs",
+        "ClusterSimulator": "simulator",
+        "ClusterVectorEnv": "env",
+        "lublin_jobs": "jobs",
+        "read_jobs": "jobs",
+    },
+)

@@ -1,9 +1,14 @@
 """Resource pools: jobs with deadlines on units of several types, under power that comes and goes."""
 
-from greendc.resource_pool.config import ResourcePoolConfig
-from greendc.resource_pool.env import ResourcePoolEnv, ResourcePoolVectorEnv
-from greendc.resource_pool.rewards import REWARDS, RewardWeights
-from greendc.resource_pool.simulator import ResourcePoolSimulator
+from typing import TYPE_CHECKING
+
+from greendc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from greendc.resource_pool.config import ResourcePoolConfig
+    from greendc.resource_pool.env import ResourcePoolEnv, ResourcePoolVectorEnv
+    from greendc.resource_pool.rewards import REWARDS, RewardWeights
+    from greendc.resource_pool.simulator import ResourcePoolSimulator
 
 __all__ = [
     "REWARDS",
@@ -13,3 +18,15 @@ __all__ = [
     "ResourcePoolVectorEnv",
     "RewardWeights",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "REWARDS": "rewards",
+        "ResourcePoolConfig": "config",
+        "ResourcePoolEnv": "env",
+        "ResourcePoolSimulator": "simulator",
+        "ResourcePoolVectorEnv": "env",
+        "RewardWeights": "rewards",
+    },
+)

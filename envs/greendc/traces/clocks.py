@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.lazy import LazyModule
 from greendc.traces.limits import LIMITS
 from greendc.traces.table_reader import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 HOUR = 3_600_000_000
 """Microseconds."""

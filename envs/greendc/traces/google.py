@@ -8,13 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from greendc.lazy import LazyModule
 from greendc.traces.jobs import JobTrace
 from greendc.traces.table_reader import Table, read_table
 from greendc.traces.trace_files import TraceError, read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 COLUMNS = ("time", "duration", "cpu", "priority")
 """The columns that are read; :data:`TASK_ID` and others may be there."""

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.lazy import LazyModule
 from greendc.traces.moer import HOURLY_COLUMNS, parse_rates
 from greendc.traces.trace_files import TraceError, read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 ARCHIVE_COLUMNS = ("moer", *(f"f{lead}" for lead in range(1, 37)))
 """The numbers of a row; ``f{k}`` is for ``5 k`` minutes after the row's time."""

@@ -6,12 +6,18 @@ import importlib.util
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from greendc.lazy import LazyModule
 from greendc.traces.table_reader import MISSING, Table
 from greendc.traces.trace_files import MOST_BYTES, TraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest, require
+from greendc.lazy import LazyModule
 from greendc.traces.limits import LIMITS
 from greendc.traces.table_reader import Table
 from greendc.traces.time_series import open_table, read_columns
 from greendc.traces.trace_files import TraceError, UnclearTraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
 """Units of power, in kW."""

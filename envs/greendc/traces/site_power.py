@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import require
+from greendc.lazy import LazyModule
 from greendc.traces.power import PowerTrace
 from greendc.traces.trace_files import TraceError
 from greendc.traces.turbine import LOSSES, at_height, turbine_kw
 from greendc.traces.weather import Weather
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 TYPICAL_YEAR = 2021
 """The year that a trace is stamped with if 29 February is missing in its own."""

@@ -13,15 +13,22 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import require_one_of
+from greendc.lazy import LazyModule
 from greendc.traces.limits import LIMITS
 from greendc.traces.table_reader import NUMBER, clean_text
 from greendc.traces.trace_files import TraceError, read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 SWF_FIELDS = (
     "job",

@@ -15,15 +15,21 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import nearest
+from greendc.lazy import LazyModule
 from greendc.traces.limits import LIMITS
 from greendc.traces.trace_files import TraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 """What a cell without a value may hold."""
@@ -32,10 +38,6 @@ NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 """How a number is written."""
 
 _BOM = b"\xef\xbb\xbf"
-# From 3.1 on pandas reads every number to its last bit, and warns of the option that asks for it.
-_EXACT: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
 _SHOWN = 40  # characters of a cell in an error
 
 
@@ -180,7 +182,7 @@ class Table:
             return pd.DataFrame(columns=list(self.columns))
         index = {i: str for i, column in enumerate(self.columns) if column in texts}
         try:
-            frame = self._read_csv(missing, dtype=index, **_EXACT)
+            frame = self._read_csv(missing, dtype=index, **_exact())
         except (ValueError, OverflowError) as error:
             raise TraceError(f"{self.name}: not a CSV table ({error})") from None
         frame = frame.set_axis(list(self.columns), axis=1)
@@ -393,3 +395,9 @@ def _find_bits(values: NDArray[np.float64]) -> list[int]:
 
     columns = np.flatnonzero(are_bits(values[0])).tolist()
     return [column for column in columns if are_bits(values[:, column]).all()]
+
+
+def _exact() -> dict[str, Any]:
+    """Return the option by which pandas reads every number to its last bit; from 3.1 on it does so anyway."""
+    version = tuple(map(int, pd.__version__.split(".")[:2]))
+    return {} if version >= (3, 1) else {"float_precision": "round_trip"}

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from greendc.config import require_one_of
+from greendc.lazy import LazyModule
 from greendc.traces.clocks import HOUR, read_stamps
 from greendc.traces.limits import LIMITS
 from greendc.traces.parquet_reader import read_parquet
 from greendc.traces.table_reader import Table, read_table
 from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 GAPS = ("error", "interpolate", "join")
 """What :func:`read_columns` may do about missing values and steps."""

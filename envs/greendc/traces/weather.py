@@ -6,14 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.lazy import LazyModule
 from greendc.traces.limits import LIMITS
 from greendc.traces.table_reader import NUMBER, Table, clean_text, read_table
 from greendc.traces.trace_files import TraceError, read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
+
 
 # What EPW writes for a missing value (EnergyPlus Auxiliary Programs), and its columns, counted from 0.
 _EPW = {

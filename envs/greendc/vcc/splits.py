@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 
 def _months(first: str, last: str) -> tuple[str, ...]:
-    return tuple(str(period) for period in pd.period_range(first, last, freq="M"))
+    start, end = (12 * int(month[:4]) + int(month[5:]) - 1 for month in (first, last))
+    return tuple(f"{month // 12}-{month % 12 + 1:02}" for month in range(start, end + 1))
 
 
 SPLITS: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,6 @@ from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.crr.losses import (
     combine_critics,
     conservative_loss,
-    fast_log_softmax,
     weighted_regression_loss,
 )
 from sb3_greendc.crr.weights import advantage_weights, draw_actions, state_value, value_of_samples
@@ -150,9 +149,3 @@ def test_the_conservative_penalty_lowers_what_the_data_lack():
     mask = th.tensor([[1, 1, 0]])
     conservative_loss(q, q[:, :, 0], mask).backward()
     assert q.grad[:, 0].tolist() == pytest.approx(np.array([[-0.5, 0.5, 0.0]] * 2))
-
-
-def test_the_faster_softmax_is_the_softmax():
-    logits, mask = th.randn(50, 7), th.rand(50, 7) < 0.4
-    for valid in (mask, None):
-        th.testing.assert_close(fast_log_softmax(logits, valid), masked_log_softmax(logits, valid))

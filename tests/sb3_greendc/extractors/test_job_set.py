@@ -19,7 +19,7 @@ from sb3_greendc.extractors import (
     MaskableJobSetPolicy,
     ResourceRowsExtractor,
 )
-from sb3_greendc.extractors.job_set import pool
+from sb3_greendc.extractors.compiled_inputs import pool
 
 ATTENTION = [0, 4]
 ARCHITECTURES = [[32, 16], [32], []]
@@ -86,13 +86,12 @@ def test_an_empty_ready_pool_is_finite(n_attention_heads):
     assert th.isfinite(forward(batch)).all()
 
 
-def test_pooling_ignores_empty_slots():
-    jobs = th.tensor([[[1.0, -3.0], [5.0, -1.0], [9.0, 9.0]]])
-    mean, maximum = pool(jobs, th.tensor([[[True], [True], [False]]]))
-    assert mean.tolist() == [[3.0, -2.0]]
-    assert maximum.tolist() == [[5.0, -1.0]]
-    mean, maximum = pool(jobs, th.zeros(1, 3, 1, dtype=th.bool))
-    assert mean.tolist() == maximum.tolist() == [[0.0, 0.0]]
+def test_pools_are_means_and_maxima_of_their_own_jobs():
+    jobs = th.tensor([[1.0, -3.0], [5.0, -1.0], [-9.0, -9.0]])
+    mean, maximum = pool(jobs, th.tensor([1, 1, 3]), 5)
+    nothing = [0.0, 0.0]
+    assert mean.tolist() == [nothing, [3.0, -2.0], nothing, [-9.0, -9.0], nothing]
+    assert maximum.tolist() == [nothing, [5.0, -1.0], nothing, [-9.0, -9.0], nothing]
 
 
 def test_heads_are_independent_networks():

@@ -6,6 +6,7 @@ import builtins
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -139,7 +140,10 @@ def check(model: BaseAlgorithm, runtime: Any, observation: Any, mask: Any) -> No
         np.testing.assert_allclose(found["action"], action, **CLOSE)
         return
     logits = th.as_tensor(found["logits"])
-    expected = torch_log_probs(model, observation, mask)
+    # The graph computes every slot of a job set; torch leaves empty ones out, which rounds in another order.
+    with mock.patch.object(th.onnx, "is_in_onnx_export", return_value=True):
+        expected = torch_log_probs(model, observation, mask)
+    np.testing.assert_allclose(torch_log_probs(model, observation, mask), expected, rtol=1e-3, atol=5e-3)
     valid = logits.numpy() > MASKED_LOGIT
     obeys = not isinstance(model, DQN) and not (type(model) is PPO and mask is not None)
     if obeys and mask is not None:

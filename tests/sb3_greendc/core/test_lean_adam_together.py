@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch as th
 
-from sb3_greendc.core import joint_adam
-from sb3_greendc.core.joint_adam import clear_gradients, step_together
+from sb3_greendc.core import lean_adam
+from sb3_greendc.core.lean_adam import clear_gradients, step_together
 
 FUSED = {"fused": True}
 CASES: dict[str, list[dict[str, Any]]] = {
@@ -71,7 +71,7 @@ def test_optimizers_of_one_setting_step_by_one_kernel(case: str, monkeypatch: py
     calls = []
     kernel = th._fused_adam_
     monkeypatch.setattr(
-        joint_adam.th, "_fused_adam_", lambda *a, **k: calls.append(len(a[0])) or kernel(*a, **k)
+        lean_adam.th, "_fused_adam_", lambda *a, **k: calls.append(len(a[0])) or kernel(*a, **k)
     )
     trained(CASES[case], step_together)
     everything = 2 * len(CASES[case])
