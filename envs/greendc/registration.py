@@ -14,6 +14,7 @@ import gymnasium as gym
 from greendc.cluster.presets import presets as cluster_presets
 from greendc.config import nearest
 from greendc.environments import SimulatorVectorEnv
+from greendc.resource_pool.presets import TRAINING_CARBON
 from greendc.resource_pool.presets import presets as resource_pool_presets
 from greendc.simulator import Simulator
 from greendc.vcc.presets import presets as vcc_presets
@@ -132,10 +133,14 @@ def family(env_id: str) -> str | None:
 def training_kwargs(env_id: str) -> dict[str, Any]:
     """Return the keyword arguments that turn an id into the split that it may be trained on.
 
-    Training for ``VCC-2021`` uses the months of the training split, never its own.
+    Training for ``VCC-2021`` uses the months of the training split, never its own, and a resource pool with
+    the emissions of 2021 is trained on those of 2019.
     """
     entry = family_of(env_id)
-    return dict(entry.training) if entry else {}
+    if entry is None:
+        return {}
+    carbon = TRAINING_CARBON.get(entry.presets[resolve_env_id(env_id)].get("carbon"))
+    return {**entry.training, **({"carbon": carbon} if carbon else {})}
 
 
 def make_vec(env_id: str, num_envs: int, **kwargs: Any) -> SimulatorVectorEnv:
