@@ -143,11 +143,13 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         longest = horizon - sum(delays)
         jobs = random_jobs(rng, steps, units, types, longest)
         options["workload"] = FixedWorkload(jobs, float(rng.uniform(0.5, 20.0)))
-    more = {"pausing": options["suspend"] and options.get("lookahead", 0) == 0 and bool(rng.random() < 0.4)}
-    if options["power"] == "trace" and rng.random() < 0.4:
-        more |= {"price": 0.2, "cost": str(pick(["brown", "carbon"]))}
+    extra = np.random.default_rng([units, horizon, steps])  # draws of its own leave those of `rng` as they were
+    more: dict[str, Any] = {"pausing": options["suspend"] and bool(extra.random() < 0.4)}
+    if options["power"] == "trace" and extra.random() < 0.4:
+        more |= {"price": 0.2, "cost": str(extra.choice(["brown", "carbon"]))}
         more["reward"] = dataclasses.replace(OWN_WEIGHTS, brown=0.1, price=0.3)
-    options = {**options, **more, **fixed}
+    if options.get("lookahead", 0) == 0:
+        options = {**options, **more, **fixed}
     return ResourcePoolConfig(**options)
 
 

@@ -177,13 +177,13 @@ def carbon_bound(
     began, config = time.perf_counter(), simulator.config
     require(0.0 <= kg_price < np.inf, "kg_price", kg_price, "finite and at least 0")
     require(config.power_levels is not None, "power_levels", None, "given, for a bound on carbon")
-    instance = recorded_instance(simulator, index)
-    steps = config.episode_steps
+    instance, steps = recorded_instance(simulator, index), config.episode_steps
+    idle = no_jobs(config, steps)
     series = simulator.power_series(index)[0][:steps]
     battery = config.site_config.battery
     programme = energy_programme(
         config,
-        dataclasses.replace(instance, level=np.full(steps, config.units)),
+        dataclasses.replace(instance, level=np.full(steps, config.units)) if len(instance) else idle,
         series[:, at.SOLAR] + series[:, at.WIND],
         series[:, at.CARBON],
         kg_price,
@@ -220,18 +220,18 @@ def least_kg(simulator: ResourcePoolSimulator, index: int = 0) -> float:
 
 
 def no_jobs(config: ResourcePoolConfig, steps: int) -> Instance:
-    """Return an instance without jobs."""
-    none = np.zeros(0, np.int64)
+    """Return an instance with nothing to do: one job of no size and no worth."""
+    one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
     return Instance(
         units=config.units,
         steps=steps,
-        job=none,
+        job=none - 1,
         release=none,
-        due=none,
-        length=none,
-        need=np.zeros((0, config.resource_types), np.int64),
-        value=np.zeros(0),
-        brown=np.zeros(0, np.bool_),
+        due=one,
+        length=one,
+        need=np.zeros((1, config.resource_types), np.int64),
+        value=np.zeros(1),
+        brown=np.zeros(1, np.bool_),
         level=np.full(steps, config.units),
         site=None,
         may_suspend=True,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.resource_pool.energy_programme import energy_programme, running_shares
+from greendc.baselines.resource_pool.energy_programme import energy_programme, no_jobs, running_shares
 from greendc.baselines.resource_pool.instance import Instance
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS, foresee
 from greendc.baselines.resource_pool.power_rules import PowerRule, Seen, look
@@ -57,6 +57,8 @@ class PowerPlan(PowerRule):
     :param kg_price: value of a kg of CO2
     :param rows: steps that are planned
     :param spares: units beyond those that are planned, for jobs that are still to come
+    :param haste: share of a job's value that a step of waiting costs in the plan: others may come, and a plan
+        that does not care puts off what it could do now
     :param forecast: ``"oracle"``, ``"noisy"``, ``"persistence"`` or ``"climatology"``
     :param seed: of the noise
     :raises ValueError: for a value out of range, or a pool whose power is not commanded
@@ -69,14 +71,16 @@ class PowerPlan(PowerRule):
         kg_price: float = 0.15,
         rows: int = 36,
         spares: int = 2,
+        haste: float = 0.005,
         forecast: str = "oracle",
         seed: int = 0,
     ) -> None:
         super().__init__(simulator, spares, kg_price=kg_price)
         require(rows >= 2, "rows", rows, "at least 2 steps")
         require(seed >= 0, "seed", seed, "at least 0")
+        require(haste >= 0.0, "haste", haste, "at least 0")
         require_one_of("forecast", forecast, OUTLOOKS)
-        self.rows, self.forecast = min(rows, simulator.config.horizon), forecast
+        self.rows, self.haste, self.forecast = min(rows, simulator.config.horizon), haste, forecast
         self._rng = np.random.default_rng(seed)
         self._plans: dict[int, _Plan] = {}
 
@@ -115,7 +119,9 @@ class PowerPlan(PowerRule):
             int(seen.env["units_on"]),
             SETTLED_SHARE * float(kg.mean()),
         )
-        solution = programme.solve(TIME_LIMIT).x
+        profit = programme.profit.copy()
+        profit[len(instance) : programme.columns.grid.start] -= self.haste * _waiting(instance)
+        solution = replace(programme, profit=profit).solve(TIME_LIMIT).x
         shares = running_shares(solution, instance)
         columns = programme.columns
         bought = solution[columns.charge][0] - max(generation[0] - self._site.critical_kw, 0.0)
@@ -138,6 +144,8 @@ class PowerPlan(PowerRule):
         kept = left <= due
         ids, left, due = ids[kept], left[kept], np.minimum(due[kept], self.rows)
         inside = np.minimum(left, due)
+        if not len(ids):
+            return no_jobs(config, self.rows)
         return Instance(
             units=config.units,
             steps=self.rows,
@@ -168,3 +176,12 @@ class PowerPlan(PowerRule):
         level = int(np.searchsorted(self._levels, min(units + self.spares, int(self._levels[-1]))))
         action = config.ready_pool_size + 1 + MODES * level
         return action + (plan.mode if mask[action + plan.mode] else AUTO)
+
+
+def _waiting(instance: Instance) -> NDArray[np.float64]:
+    """Return, for each job and step in which it may run, value per step times the steps that it waited."""
+    counts = instance.due - instance.release
+    ends = np.cumsum(counts)
+    waited = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+    weighed: NDArray[np.float64] = np.repeat(instance.value / instance.length, counts) * waited
+    return weighed
