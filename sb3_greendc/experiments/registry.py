@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, str] = {
     "what-earns-the-margin": "ladder",
     "rlscheduler": "rlscheduler.table",
     "exact": "exact.experiment",
+    "carbon-frontier": "carbon_frontier",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -267,7 +267,9 @@ class ResourcePoolConfig:
             '0 with cost="carbon": carbon is charged once',
         )
         if self.power != "trace":
-            require(self.cost not in ("carbon", "brown"), "cost", self.cost, 'another one without power="trace"')
+            require(
+                self.cost not in ("carbon", "brown"), "cost", self.cost, 'another one without power="trace"'
+            )
             energy = reward_weights(self.reward).of_energy
             require(not any(energy), "reward", energy, 'without weights of energy, but with power="trace"')
 
@@ -293,11 +295,18 @@ class ResourcePoolConfig:
             f"1 to {MOST_LEVELS} whole numbers of units in 0 .. units={self.units}, ascending",
         )
         object.__setattr__(self, "power_levels", tuple(int(level) for level in levels))
-        for name, value in (("power", "trace"), ("placement", "now"), ("skip_forced", False), ("lookahead", 0)):
+        for name, value in (
+            ("power", "trace"),
+            ("placement", "now"),
+            ("skip_forced", False),
+            ("lookahead", 0),
+        ):
             found = getattr(self, name)
             require(found == value, name, found, f"{value!r} with power_levels: later levels are unknown")
         grid = self.site_config.grid
-        require(grid == "open", "site.grid", grid, "'open' with power_levels: the grid serves what is ordered")
+        require(
+            grid == "open", "site.grid", grid, "'open' with power_levels: the grid serves what is ordered"
+        )
 
     @property
     def commands(self) -> int:

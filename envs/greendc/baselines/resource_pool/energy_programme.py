@@ -150,9 +150,7 @@ def energy_programme(
             [kept],
         ]
     )
-    profit = np.concatenate(
-        [jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]]
-    )
+    profit = np.concatenate([jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]])
     places = [slice(n + i * steps, n + (i + 1) * steps) for i in range(6)]
     matrix = sparse.vstack(blocks, format="csr")
     return EnergyProgramme(profit, upper, matrix, np.concatenate(limits), Columns(slice(0, n), *places))

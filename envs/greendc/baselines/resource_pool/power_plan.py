@@ -138,7 +138,9 @@ class PowerPlan(PowerRule):
         ids = np.concatenate([seen.placed, seen.queue]).astype(np.int64)
         running = np.arange(len(ids)) < len(seen.placed)
         left = np.where(
-            running, jobs["end"][ids] - seen.now, jobs["remaining"][ids] + config.start_delay + config.end_delay
+            running,
+            jobs["end"][ids] - seen.now,
+            jobs["remaining"][ids] + config.start_delay + config.end_delay,
         )
         due = jobs["latest"][ids] - seen.now
         kept = left <= due

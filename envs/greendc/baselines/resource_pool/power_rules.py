@@ -60,7 +60,9 @@ def require_commands(simulator: object) -> ResourcePoolSimulator:
     :raises ValueError: for a pool without ``power_levels``
     """
     pool = require_pool(simulator)
-    require(pool.config.power_levels is not None, "power_levels", None, "given, for a rule that commands power")
+    require(
+        pool.config.power_levels is not None, "power_levels", None, "given, for a rule that commands power"
+    )
     return pool
 
 
