@@ -315,7 +315,7 @@ class ResourcePoolConfig:
 
     @property
     def no_op(self) -> int:
-        """The action that lets time go on as rules do that know no power: every unit on, the battery alone."""
+        """The action of rules that know nothing of power: time goes on, every unit on, the battery alone."""
         return self.ready_pool_size + (1 if self.power_levels is None else 1 + self.commands - MODES)
 
     @property

@@ -1,4 +1,4 @@
-"""The energy of an episode, step by step: by source, the battery, the units that are on, and what the grid emits."""
+"""The energy of an episode, step by step: sources, battery, units that are on, and what the grid emits."""
 
 from __future__ import annotations
 

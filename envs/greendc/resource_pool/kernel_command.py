@@ -38,7 +38,7 @@ def command(pool: Pool, number: int, valid: bool) -> None:
 
 @inlined
 def allow_commands(pool: Pool) -> None:
-    """Write which commands are valid: the battery holds if there is something in it, and charges if it can."""
+    """Write which commands are valid: a battery holds if there is something in it, and charges if it can."""
     first = pool.config.ready_pool_size + 1
     if pool.config.commands == 1:
         pool.mask[first] = 1
@@ -53,7 +53,7 @@ def allow_commands(pool: Pool) -> None:
 
 @inlined
 def switch_units(pool: Pool) -> None:
-    """Switch units as ordered, at the beginning of a step; those that start are on a step later, with a delay."""
+    """Switch units as ordered, at the beginning of a step; with a delay, those that start are on later."""
     ordered, before = pool.env.units_ordered, pool.env.units_next
     pool.env.units_starting = max(ordered - before, 0)
     pool.env.switched_units += pool.env.units_starting * pool.config.types
@@ -63,7 +63,7 @@ def switch_units(pool: Pool) -> None:
 
 @inlined
 def commanded_levels(pool: Pool) -> None:
-    """Write the levels that were ordered: row 0 has the units that are on, later rows those of the next step."""
+    """Write the levels that were ordered: of the units that are on, and of those in the next step."""
     units = pool.config.units
     pool.env.available_kw = np.inf
     pool.forecast[0] = pool.env.units_on / units

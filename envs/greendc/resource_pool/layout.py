@@ -80,7 +80,7 @@ ENV = np.dtype(
         # power now
         ("stored_kwh", np.float64),
         ("available_kw", np.float64),
-        # what is commanded: units on and on in the next step, those that start in this one, the battery's mode
+        # what is commanded: units on, on in the next step, starting in this one; the battery's mode
         ("units_on", np.int64),
         ("units_next", np.int64),
         ("units_starting", np.int64),
@@ -153,7 +153,7 @@ class PoolState(NamedTuple):
         that are placed; all, by latest finish; the overdue ones
     :param rows: ``(B, H + 1, ...)``: levels and bitmaps of the image's rows, a ring; the last row is scratch
     :param image: ``(B, H, R * M)``: the image's cells as they are shown, the same ring
-    :param series: ``(B, T + H, SERIES)``: power, carbon intensity and price of the episode and of its last horizon
+    :param series: ``(B, T + H, SERIES)``: power, carbon and price of the episode and of its last horizon
     """
 
     config: NDArray[np.void]

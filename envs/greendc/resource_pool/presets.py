@@ -29,8 +29,8 @@ CARBON: dict[str, Any] = {
     "cost": "carbon",
     "reward": "completion",
 }
-"""Power as a decision: machines, battery and grid under the marginal emissions of Pacific Gas and Electric. The
-price is about what industry paid in the USA in 2021."""
+"""Power as a decision: machines, battery and grid under the marginal emissions of Pacific Gas and Electric.
+The price is about what industry paid in the USA in 2021."""
 
 TRAINING_CARBON = {"PGE-2021": "PGE-2019", "SCE-2021": "SCE-2019"}
 """The year to train on, by the year to test on."""

@@ -1,4 +1,4 @@
-"""Years of the marginal emissions that ship with the package, by name, and generated weather of the same days."""
+"""Years of the marginal emissions that ship with the package, and generated weather of the same days."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _weather(start: datetime, hours: int) -> PowerTrace:
 def same_days(carbon: CarbonTrace, pv_kw: float, wind_kw: float) -> PowerTrace:
     """Return generated sun and wind of the same days, from generators of these sizes.
 
-    Each year has weather of its own. It is that of Texas: it has no real correlation with emissions elsewhere.
+    Each year has weather of its own. It is Texan: it has no real correlation with emissions elsewhere.
     """
     weather = _weather(carbon.start, len(carbon))
     solar, wind = weather.solar_kw * (pv_kw / PV_KW), weather.wind_kw * (wind_kw / (TURBINES * TURBINE_KW))

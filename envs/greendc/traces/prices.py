@@ -24,7 +24,7 @@ class PriceTrace:
 
     per_kwh: NDArray[np.float64] = field(repr=False)
     step_hours: float = 1.0
-    start: datetime = datetime(2021, 1, 1)  # noqa: RUF009 (immutable)
+    start: datetime = datetime(2021, 1, 1)
 
     def __post_init__(self) -> None:
         check_series(self, ("per_kwh",), "energy_price", self.step_hours)

@@ -143,9 +143,7 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         longest = horizon - sum(delays)
         jobs = random_jobs(rng, steps, units, types, longest)
         options["workload"] = FixedWorkload(jobs, float(rng.uniform(0.5, 20.0)))
-    extra = np.random.default_rng(
-        [units, horizon, steps]
-    )  # draws of its own leave those of `rng` as they were
+    extra = np.random.default_rng([units, horizon, steps])  # leaves the draws of `rng` as they were
     more: dict[str, Any] = {"pausing": options["suspend"] and bool(extra.random() < 0.4)}
     if options["power"] == "trace" and extra.random() < 0.4:
         more |= {"price": 0.2, "cost": str(extra.choice(["brown", "carbon"]))}

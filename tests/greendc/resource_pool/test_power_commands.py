@@ -256,7 +256,7 @@ def test_prices_are_prices() -> None:
 
 
 def test_one_level_and_no_battery_is_a_pool_on_the_grid() -> None:
-    """With every unit on and the battery alone, a commanded pool is one whose grid is open, but for rows later."""
+    """With every unit on, and no battery, a commanded pool is one whose grid is open."""
     common = {"power_levels": None, "pausing": False}
     free = ResourcePoolConfig(
         **{**_settings(), **common, "site": SiteConfig(grid="open", battery=BatteryConfig(energy_kwh=0.0))}

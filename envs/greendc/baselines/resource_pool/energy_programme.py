@@ -1,4 +1,4 @@
-"""Linear programmes of a pool whose power is commanded: jobs, units, battery and grid, at a price of carbon."""
+"""Linear programmes of a pool whose power is commanded: jobs, units, battery, grid, and a price of carbon."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def energy_programme(
     """Maximize the value of the jobs less the price of what the grid energy emits.
 
     A job runs to a share in each step, as in :func:`~greendc.baselines.resource_pool.lp_bound.lp_bound`. No
-    fewer units are on than run; those that start draw their switching energy, in the step before if they start
-    late. The battery may end a step with less than the balance says, and units and flows need not be whole:
-    every schedule that the environment allows is a solution.
+    fewer units are on than run; those that start draw their switching energy, in the step before if they
+    start late. The battery may end a step with less than the balance says, and units and flows need not be
+    whole: every schedule that the environment allows is a solution.
 
     :param config: of the pool
     :param instance: the jobs, over ``T`` steps

@@ -10,8 +10,8 @@ from greendc.resource_pool import layout as at
 Floats = NDArray[np.float64]
 
 OUTLOOKS = ("oracle", "noisy", "persistence", "climatology")
-"""``oracle`` is the truth; ``noisy`` the truth times an error that walks at random; ``persistence`` the same hour
-of the last day; ``climatology`` the mean of that hour over the days of the episode that have passed."""
+"""``oracle`` is the truth; ``noisy`` the truth times an error that walks at random; ``persistence`` the same
+hour of the last day; ``climatology`` the mean of that hour over the days of the episode that have passed."""
 DAY_ERROR = 0.3
 """Of ``noisy``: the standard deviation of the relative error a day ahead."""
 

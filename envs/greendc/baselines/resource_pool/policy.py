@@ -34,7 +34,7 @@ def require_pool(simulator: object) -> ResourcePoolSimulator:
 
 
 def require_no_commands(simulator: object) -> ResourcePoolSimulator:
-    """Return the simulator if it is of a pool without commands of power and pauses, which planners do not know.
+    """Return the simulator if it is of a pool without commands of power and pauses: planners know neither.
 
     :raises TypeError: for anything but a resource pool
     :raises ValueError: for a pool with either; names the field

@@ -1,4 +1,4 @@
-"""The rolling plan of jobs, units and battery: a linear programme each hour, of which the first hours are done."""
+"""The rolling plan of jobs, units and battery: a linear programme each hour, whose beginning is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from greendc.baselines.resource_pool.power_rules import PowerRule, Seen, look
 from greendc.config import require, require_one_of
 from greendc.energy.kernel import AUTO, CHARGE, HOLD
 from greendc.resource_pool import ResourcePoolSimulator
-from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import MODES
 from greendc.resource_pool.kernel_command import SETTLED_SHARE
 
@@ -47,11 +46,11 @@ class _Plan:
 
 
 class PowerPlan(PowerRule):
-    """``power_plan``: plans jobs, units and battery by a linear programme in each step, and does its beginning.
+    """``power_plan``: plans jobs, units and battery in each step by a linear programme; does its beginning.
 
     The programme knows the jobs that have arrived, their run times, and forecasts of sun, wind and emissions.
-    Jobs run to shares, and units are fractions; in the pool a job runs of which at least half should. Of a job
-    that may end beyond the rows that are planned, the part inside them counts.
+    Jobs run to shares, and units are fractions; in the pool a job runs of which at least half should. Of a
+    job that may end beyond the rows that are planned, the part inside them counts.
 
     :param simulator: the simulator to act on
     :param kg_price: value of a kg of CO2

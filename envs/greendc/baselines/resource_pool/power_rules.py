@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 BATTERIES = ("auto", "arbitrage")
 CHEAP, DEAR = 0.2, 0.6
-"""Quantiles of the next day's carbon: the battery buys in hours up to the first, if it serves above the other."""
+"""Quantiles of the next day's carbon: the battery buys up to the first, if it can serve at the other."""
 
 
 class Seen(NamedTuple):
@@ -70,9 +70,9 @@ class PowerRule(BaselinePolicy[ResourcePoolSimulator]):
     """Starts jobs in the order of their QoS values, orders units as they need them, and tells the battery.
 
     A job is worth grid energy if its QoS value, which is its value per unit-step, is above ``min_qos +
-    kg_price * kg``, where ``kg`` is what a unit-step on the grid emits in that hour. Others run only as far as
-    sun, wind and battery carry them. Ordered for the next step are the units of the jobs that are to run then,
-    and ``spares``: units start late, and jobs without slack cannot wait for them.
+    kg_price * kg``, where ``kg`` is what a unit-step on the grid emits in that hour. Others run only as far
+    as sun, wind and battery carry them. Ordered for the next step are the units of the jobs that are to run
+    then, and ``spares``: units start late, and jobs without slack cannot wait for them.
 
     :param simulator: the simulator to act on
     :param spares: units beyond those that are needed

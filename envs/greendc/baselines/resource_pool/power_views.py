@@ -23,8 +23,8 @@ MASK = "action_mask"
 class _Half(gym.Wrapper[Any, Any, Any, Any]):
     """One half of the actions, ``first .. last - 1`` of the environment's.
 
-    :raises ValueError: if the environment's power is not commanded, its observations are not dicts, or the rule
-        acts in another one
+    :raises ValueError: if the environment's power is not commanded, its observations are not dicts, or the
+        rule acts in another one
     """
 
     def __init__(self, env: gym.Env[Any, Any], rule: PowerRule | None, first: int, last: int) -> None:
