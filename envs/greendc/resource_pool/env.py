@@ -36,8 +36,8 @@ class ResourcePoolEnv(SimulatorEnv):
 
     Ids: ``ResourcePool-v0`` (10 units), ``ResourcePool-{10,20,50,100,300}-v0``, ``ResourcePoolGreen-10-v0``
     (sun, wind, battery), ``ResourcePoolHPC-10-v0`` (jobs like those of a supercomputer, green power),
-    ``ResourcePoolSuspend-10-v0`` (SC20: dense reward, ``suspend`` allowed), ``ResourcePoolCarbon-10-v0`` (power is
-    commanded, and the grid's emissions count). All take the fields of
+    ``ResourcePoolSuspend-10-v0`` (SC20: dense reward, ``suspend`` allowed), ``ResourcePoolCarbon-10-v0``
+    (power is commanded, and the grid's emissions count). All take the fields of
     :class:`~greendc.resource_pool.config.ResourcePoolConfig` as keyword arguments.
 
     ### Action space
@@ -81,7 +81,8 @@ class ResourcePoolEnv(SimulatorEnv):
     - ``action_mask`` ``(n + 2,)``, with commands ``(n + 1 + P,)``: 1 where an action is valid.
 
     Where power is commanded, ``context`` also tells the units on and on in the next step, and carbon, price
-    and green share of the next 24 rows. Row 0 of the image has the units on, later rows those of the next step.
+    and green share of the next 24 rows. Row 0 of the image has the units on, later rows those of the
+    next step.
 
     With ``lookahead=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
     ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
@@ -116,8 +117,8 @@ class ResourcePoolEnv(SimulatorEnv):
 
     By named weights (:class:`~greendc.resource_pool.rewards.RewardWeights`), divided by the mean job value.
     The default, ``"potential"``, pays the value of jobs that finish on time, shaped by the value of what is
-    placed so that it will be on time. Weights of energy charge what the grid delivers; at the end of the episode
-    six tenths of what the battery lacks of its first charge are charged, too, at the mean emission and price.
+    placed so that it will be on time. Weights of energy charge what the grid delivers; at the end of
+    the episode six tenths of what the battery lacks of its first charge are charged, too, at the mean emission and price.
     Discounts of at least 0.995 are recommended, since placements count
     as steps (at 0.99 a job of 30 steps is worth 0.74 or less), unless the algorithm discounts by time.
 

@@ -53,7 +53,7 @@ def test_rules_stand_where_heuristics_do() -> None:
         with pytest.raises(ValueError, match="power_levels"):
             make_policy(name, plain)
     for name in ("plan", "rollout", "foresight"):
-        with pytest.raises(ValueError, match="power_levels=.*None for this planner"):
+        with pytest.raises(ValueError, match=r"power_levels=.*None for this planner"):
             make_policy(name, gym.make(ENV_ID, **SHORT))
 
 
@@ -188,7 +188,7 @@ def test_views_refuse_what_they_cannot_halve() -> None:
     with pytest.raises(ValueError, match="power_levels"):
         SchedulerView(ResourcePoolEnv())
     env, other = gym.make(ENV_ID, **SHORT), gym.make(ENV_ID, **SHORT)
-    with pytest.raises(ValueError, match="rule=.*this environment's simulator"):
+    with pytest.raises(ValueError, match=r"rule=.*this environment's simulator"):
         PowerView(env, PowerRule(other.unwrapped.simulator))
     with pytest.raises(ValueError, match="min_qos=-1"):
         GridQos(env.unwrapped.simulator, min_qos=-1.0)

@@ -1,4 +1,4 @@
-"""carbon-frontier: rules are chosen on one half of 2019, compared at limits, and no bound is below a policy."""
+"""carbon-frontier: rules chosen on one half of 2019, comparison at limits, bounds."""
 
 from __future__ import annotations
 
