@@ -117,10 +117,11 @@ class ResourcePoolEnv(SimulatorEnv):
 
     By named weights (:class:`~greendc.resource_pool.rewards.RewardWeights`), divided by the mean job value.
     The default, ``"potential"``, pays the value of jobs that finish on time, shaped by the value of what is
-    placed so that it will be on time. Weights of energy charge what the grid delivers; at the end of
-    the episode six tenths of what the battery lacks of its first charge are charged, too, at the mean emission and price.
-    Discounts of at least 0.995 are recommended, since placements count
+    placed so that it will be on time. Discounts of at least 0.995 are recommended, since placements count
     as steps (at 0.99 a job of 30 steps is worth 0.74 or less), unless the algorithm discounts by time.
+
+    Weights of energy charge what the grid delivers. At the end of the episode six tenths of what the battery
+    lacks of its first charge are charged, too, at the mean emission and price.
 
     ### Start and end
 
