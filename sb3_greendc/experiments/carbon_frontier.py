@@ -56,6 +56,11 @@ RULES = (
         for spares in (2, 6)
     ),
 )
+QUICK_RULES = tuple(
+    rule
+    for rule in RULES
+    if rule.options.get("spares", 0) < 6 and rule.options.get("kg_price", 0.1) in (0.1, 0.2, 0.3)
+)
 PRICES = (0.05, 0.1, 0.15, 0.2, 0.3)
 """Values of a kg at which plans are made."""
 QUICK_PRICES = (0.1, 0.25)
@@ -118,7 +123,7 @@ def items(budget: Budget) -> list[Item]:
     for year, carbon in YEARS.items():
         scenario = Scenario(ENV_ID, {"carbon": carbon})
         episodes = 2 * held_out if year == "2019" else held_out
-        rules = Baselines(scenario, (*RULES, Variant(CHANCE)), episodes)
+        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), episodes)
         planned: list[Task] = [
             Plans(scenario, (Variant(PLAN, {"kg_price": price}),), episodes) for price in prices
         ]
