@@ -184,7 +184,9 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     worth = (rows["total_job_value"] / rows[VALUE]).groupby(rows["test"]).mean()
     chosen = _chosen(means)
     frontier = pd.DataFrame(_at_limits(means, chosen, bounds, worth))
+    episodes = rows.groupby("test", sort=False)["episode"].nunique()
     notes = [
+        f"Episodes: {', '.join(f'{count} of {test}' for test, count in episodes.items())}.",
         f"A limit is a share of what {GREEDY} emits in {CHOOSING}. Rules are those on the hull of its "
         f"even episodes ({', '.join(chosen)}); at a limit their mixture counts.",
         "The plan knows run times and, unless another forecast is named, the truth of the next 36 hours; the "
@@ -253,7 +255,7 @@ def _figure(means: pd.DataFrame, bounds: pd.DataFrame, worth: pd.Series[float]) 
         panel.set_xlabel("kg CO2 an episode of 30 days")
         panel.set_ylabel("share of the value")
         panel.set_ylim(0.0, 1.05)
-    outer_legend(figure, axes[0])
+    outer_legend(figure, axes[-1])  # which has the other forecasts
     return figure
 
 

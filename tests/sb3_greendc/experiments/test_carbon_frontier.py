@@ -76,7 +76,7 @@ def test_policies_are_compared_at_shares_of_the_greedy_carbon() -> None:
     assert row["plan"] == pytest.approx(0.7)  # between both plans with exact forecasts
     assert row["plan_over_rules_percent"] == pytest.approx(40.0)
     assert row["bound"] == pytest.approx((90.0 - 5.0 + 6.0) / 100.0)
-    assert "grid_off/0, grid_on" in analysis.notes[0]
+    assert "grid_off/0, grid_on" in analysis.notes[1]
 
 
 def test_even_episodes_of_2019_choose() -> None:
