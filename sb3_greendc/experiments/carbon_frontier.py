@@ -181,7 +181,8 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     bounds = split(results.table("bounds"))
     metrics = [VALUE, "total_job_value_ratio_inside", "total_job_value", CARBON, *ENERGY]
     means = rows.groupby(["test", "policy", "baseline"], sort=False)[metrics].mean().reset_index()
-    worth = (rows["total_job_value"] / rows[VALUE]).groupby(rows["test"]).mean()
+    greedy = rows[rows["baseline"] == GREEDY]
+    worth = (greedy["total_job_value"] / greedy[VALUE]).groupby(greedy["test"]).mean()
     chosen = _chosen(means)
     frontier = pd.DataFrame(_at_limits(means, chosen, bounds, worth))
     episodes = rows.groupby("test", sort=False)["episode"].nunique()

@@ -134,7 +134,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         n_jobs = self.inputs.n_jobs
         if n_actions < n_jobs + N_OTHER_ACTIONS:
             raise ValueError(
-                f"{n_actions} actions for {n_jobs} ready jobs: must be one a job, then suspend and no_op or more"
+                f"{n_actions} actions for {n_jobs} ready jobs: must be one a job, suspend, and no_op or more"
             )
         return JobSetHeads(
             n_jobs, self.job_dim, self.context_dim, n_heads, net_arch, activation_fn, n_actions - n_jobs
