@@ -150,7 +150,8 @@ def _command(record: dict[str, Any]) -> str:
     job_log = " --job-log PATH" if record.get("job_log") else ""
     google = " --google FOLDER" if record.get("google") else ""
     weather = " --weather FILE FILE" if record.get("weather") else ""
-    return f"python scripts/reproduce.py {record['experiment']}{quick}{seeds}{rollouts}{job_log}{weather}{google}"
+    options = quick + seeds + rollouts + job_log + weather + google
+    return f"python scripts/reproduce.py {record['experiment']}{options}"
 
 
 def _not_in_full(target: Path, done: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.compiled import EntryPoint, compiled
+
 MOST_STEPS = 2**53
 """The most steps that anything may take: float64 holds every whole number up to here."""
 
@@ -54,19 +56,9 @@ class JobArrays:
             raise ValueError("JobArrays.units: needs at least one column (CPU)")
         if len(self) == 0:
             return
-        # One fused test: this runs at every reset, so the culprit is looked for only on failure.
-        good = (
-            self.arrival[0] >= 0
-            and bool((self.arrival[1:] >= self.arrival[:-1]).all())
-            and self.duration.min() >= 1
-            and self.units[:, 0].min() >= 1
-            and self.units.min() >= 0
-            and self.qos.min() > 0.0
-            and self.qos.max() <= 1.0  # also refuses NaN, which min() and max() pass on
-            and self.arrival[-1] <= MOST_STEPS
-            and bool((self.duration <= self.qos * MOST_STEPS).all())
-        )
-        if not good:
+        # One pass over all: this runs at every reset, so the culprit is looked for only on failure.
+        columns = (self.arrival, self.duration, self.units, self.qos)
+        if not _all_valid(*(np.ascontiguousarray(column) for column in columns)):
             self._name_culprit()
 
     def __len__(self) -> int:
@@ -100,6 +92,28 @@ class JobArrays:
                 job = int(bad[0])
                 raise ValueError(f"JobArrays.{field}[{job}]={values[job]}: must be {allowed}")
 
+
+@compiled
+def _rules_hold(
+    arrival: NDArray[np.int64],
+    duration: NDArray[np.int64],
+    units: NDArray[np.int64],
+    qos: NDArray[np.float64],
+) -> bool:
+    """Return whether no job breaks a rule of :class:`JobArrays`; compiled, because reductions take longer."""
+    earlier = 0
+    for j in range(arrival.shape[0]):
+        good = earlier <= arrival[j] <= MOST_STEPS and duration[j] >= 1 and units[j, 0] >= 1
+        good = good and 0.0 < qos[j] <= 1.0 and duration[j] <= qos[j] * MOST_STEPS
+        for k in range(1, units.shape[1]):
+            good = good and units[j, k] >= 0
+        if not good:
+            return False
+        earlier = arrival[j]
+    return True
+
+
+_all_valid = EntryPoint(_rules_hold)
 
 _LAYOUT = (
     ("arrival", np.dtype(np.int64), 1),

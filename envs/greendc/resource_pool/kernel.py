@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
+from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import command
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
 from greendc.resource_pool.kernel_place import place, suspend
@@ -22,7 +23,7 @@ from greendc.resource_pool.kernel_queue import enqueue, may_use_brown, occupied_
 from greendc.resource_pool.kernel_reward import settle
 from greendc.resource_pool.kernel_rows import clear_row, find_start, powered_units
 from greendc.resource_pool.kernel_step import admit, advance
-from greendc.resource_pool.layout import Pool, PoolState, pool_at
+from greendc.resource_pool.layout import NewJobs, Pool, PoolState, pool_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -178,17 +179,42 @@ def observe_batch(
 
 
 @compiled
-def reset_one(state: PoolState, b: int, by_latest: Ints) -> None:
-    """Start the episode of one environment; its record, its jobs and its series have been filled already.
-
-    :param by_latest: ``(jobs,)`` their ids by latest finish
-    """
+def reset_one(state: PoolState, b: int, jobs: NewJobs) -> None:
+    """Start the episode of one environment; its record and its series have been filled already."""
     pool = pool_at(state, b)
-    for j in range(by_latest.shape[0]):
-        pool.by_latest[j] = by_latest[j]
+    enter_jobs(pool, jobs)
     forecast_levels(pool)
     for h in range(pool.config.horizon):
         level = powered_units(pool.forecast[h], pool.config.units)
         clear_row(pool, pool.config.cell_scale, h, level)
     admit(pool)
     refresh_choices(pool, -1)
+
+
+@inlined
+def enter_jobs(pool: Pool, jobs: NewJobs) -> None:
+    """Write the jobs of an episode into the table; nothing has happened to them yet."""
+    types = pool.config.types
+    pool.env.n_jobs = jobs.arrival.shape[0]
+    for j in range(pool.env.n_jobs):
+        pool.by_latest[j] = jobs.by_latest[j]
+        pool.jobs[j].arrival = jobs.arrival[j]
+        pool.jobs[j].duration = jobs.duration[j]
+        pool.jobs[j].latest = jobs.latest[j]
+        pool.jobs[j].remaining = jobs.duration[j]
+        pool.jobs[j].value = jobs.value[j]
+        pool.jobs[j].qos = jobs.qos[j]
+        for k in range(types):
+            pool.needs[j, k] = jobs.units[j, k]
+        pool.jobs[j].status = at.FUTURE
+        pool.jobs[j].start = 0
+        pool.jobs[j].end = 0
+        pool.jobs[j].finish = -1
+        pool.jobs[j].first_start = -1
+        pool.jobs[j].suspensions = 0
+        pool.jobs[j].barred = -1
+        pool.jobs[j].delayed = 0
+        pool.jobs[j].late_paid = 0.0
+        pool.jobs[j].found_epoch = -1
+        pool.jobs[j].found_start = -1
+        pool.jobs[j].searched_to = 0

@@ -168,6 +168,29 @@ class PoolState(NamedTuple):
     series: Floats
 
 
+class NewJobs(NamedTuple):
+    """The jobs of an episode that begins, C-contiguous.
+
+    :param arrival: ``(J,)`` steps, like ``duration`` and ``latest``, the latest finish
+    :param units: ``(J, R)``
+    :param value: ``(J,)``, like ``qos``
+    :param by_latest: ``(J,)`` their ids by latest finish
+    """
+
+    arrival: Ints
+    duration: Ints
+    latest: Ints
+    units: Ints
+    value: Floats
+    qos: Floats
+    by_latest: Ints
+
+    @classmethod
+    def of(cls, *columns: NDArray[Any]) -> NewJobs:
+        """Return the jobs in these columns, in the order of the fields."""
+        return cls(*(np.ascontiguousarray(column) for column in columns))
+
+
 class Pool(NamedTuple):
     """One pool, as compiled code sees it; see :class:`PoolState`.
 

@@ -19,7 +19,7 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.config_record import config_record
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
-from greendc.resource_pool.layout import PoolState
+from greendc.resource_pool.layout import NewJobs, PoolState
 from greendc.resource_pool.lookahead import Lookahead
 from greendc.resource_pool.metrics import episode_metrics
 from greendc.resource_pool.observation import (
@@ -122,7 +122,9 @@ class ResourcePoolSimulator(Simulator):
 
     @cached_property
     def _reset(self) -> Callable[..., None]:
-        return entry_point(kernel.reset_one, self._state, 0, np.zeros(1, np.int64))
+        whole, real = np.zeros(1, np.int64), np.zeros(1)
+        jobs = NewJobs(whole, whole, whole, np.zeros((1, 1), np.int64), real, real, whole)
+        return entry_point(kernel.reset_one, self._state, 0, jobs)
 
     @cached_property
     def _step(self) -> Callable[..., int]:
@@ -192,19 +194,15 @@ class ResourcePoolSimulator(Simulator):
         jobs = self.fitting(self.workload.sample(rng, config.episode_steps) if jobs is None else jobs)
         self._make_room(len(jobs))
         state, latest = self._state, latest_finish(jobs)
-        env, table = state.env[index : index + 1], state.jobs[index, : len(jobs)]
-        env[:], table[:], state.counts[index] = 0, 0, 0
+        env = state.env[index : index + 1]
+        env[:], state.counts[index] = 0, 0
         env["start_hour"] = self.power.fill(state.series[index], rng)
         env["stored_kwh"] = config.site_config.battery.initial_kwh if config.power == "trace" else 0.0
-        env["n_jobs"] = len(jobs)
         if config.power_levels is not None:
             env["units_on"] = env["units_next"] = config.power_levels[-1]
-        for name in ("finish", "first_start", "barred", "found_epoch", "found_start"):
-            table[name] = -1
-        table["arrival"], table["duration"], table["remaining"] = jobs.arrival, jobs.duration, jobs.duration
-        table["latest"], table["value"], table["qos"] = latest, job_values(jobs, config.price_list), jobs.qos
-        state.units[index, at.NEEDS, : len(jobs)] = jobs.units
-        self._reset(state, index, np.argsort(latest, kind="stable"))
+        values, by_latest = job_values(jobs, config.price_list), np.argsort(latest, kind="stable")
+        columns = (jobs.arrival, jobs.duration, latest, jobs.units, values, jobs.qos, by_latest)
+        self._reset(state, index, NewJobs.of(*columns))
         self.truncated[index] = False
         self.episodes[index] += 1
         self._all_begun = bool(self.episodes.all())
