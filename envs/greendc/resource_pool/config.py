@@ -288,7 +288,7 @@ class ResourcePoolConfig:
         require(
             isinstance(levels, tuple | list)
             and 1 <= len(levels) <= MOST_LEVELS
-            and all(isinstance(level, Integral) and 0 <= level <= self.units for level in levels)
+            and all(_is_whole(level) and 0 <= level <= self.units for level in levels)
             and list(levels) == sorted({*levels}),
             "power_levels",
             levels,
@@ -371,3 +371,7 @@ class ResourcePoolConfig:
         """The cost's weights of delayed and of waiting jobs."""
         pairs = {"delayed": (1.0, 0.0), "waiting": (0.0, 1.0), "weighted": self.cost_weights}
         return pairs.get(self.cost, (0.0, 0.0))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from greendc.energy.kernel import SITE
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
+from greendc.resource_pool.config import LATE_JOBS, MASKS, MOST_LEVELS, ResourcePoolConfig
 from greendc.resource_pool.observation import battery_kwh
 
 
@@ -47,7 +47,7 @@ def config_record(
         "pausing": config.pausing,
         "outlook_rows": config.outlook_rows,
         "prices_energy": any(weights.of_energy) or config.cost in ("carbon", "brown"),
-        "command_units": [*levels, *[0] * (at.MOST_LEVELS - len(levels))],
+        "command_units": [*levels, *[0] * (MOST_LEVELS - len(levels))],
         "step_hours": config.step_hours,
         "mean_value": mean_value,
         "gamma": config.shaping_gamma,

@@ -136,7 +136,8 @@ class PowerRule(BaselinePolicy[ResourcePoolSimulator]):
         return first + (number if mask[first + number] else MODES * level + AUTO)
 
     def _running(self, seen: Seen) -> Ints:
-        return seen.placed[seen.jobs["status"][seen.placed] == at.RUNNING]
+        running: Ints = seen.placed[seen.jobs["status"][seen.placed] == at.RUNNING]
+        return running
 
     def _green_kw(self, seen: Seen, step: int) -> float:
         """Return what sun, wind and battery can give the pool in a step, as the battery is now."""

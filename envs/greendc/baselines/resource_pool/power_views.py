@@ -103,7 +103,7 @@ class PowerView(_Half):
         observation, reward, terminated, truncated, info = super().step(self._first + int(action))
         if not truncated:
             observation, placed = self._place(observation)
-            reward += placed
+            reward = float(reward) + placed
         return self._seen(observation), reward, terminated, truncated, info
 
     def _place(self, observation: dict[str, Any]) -> tuple[dict[str, Any], float]:
