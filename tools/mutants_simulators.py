@@ -157,7 +157,7 @@ SIMULATORS: tuple[Mutation, ...] = (
         ),
         (
             "guard-changes-the-policys-jobs",
-            "idle = (actions == config.ready_pool_size + 1) &",
+            "idle = (actions > config.ready_pool_size) &",
             "idle = (actions >= 0) &",
         ),
     ),

@@ -14,6 +14,7 @@ import gymnasium as gym
 from greendc.cluster.presets import presets as cluster_presets
 from greendc.config import nearest
 from greendc.environments import SimulatorVectorEnv
+from greendc.resource_pool.presets import TRAINING_CARBON
 from greendc.resource_pool.presets import presets as resource_pool_presets
 from greendc.simulator import Simulator
 from greendc.vcc.presets import presets as vcc_presets
@@ -133,15 +134,18 @@ def family(env_id: str) -> str | None:
 def training_kwargs(env_id: str) -> dict[str, Any]:
     """Return the keyword arguments that turn an id into the split that it may be trained on.
 
-    Training for ``VCC-2021`` uses the months of the training split, never its own: ``month=None`` says so.
+    Training for ``VCC-2021`` uses the months of the training split, never its own (``month=None`` says so),
+    and a resource pool with the emissions of 2021 is trained on those of 2019.
     """
     entry = family_of(env_id)
     if entry is None:
         return {}
-    kwargs = dict(entry.training)
-    month = entry.presets[resolve_env_id(env_id)].get("month")
+    kwargs, preset = dict(entry.training), entry.presets[resolve_env_id(env_id)]
+    month, carbon = preset.get("month"), TRAINING_CARBON.get(preset.get("carbon"))
     if "split" in kwargs and month is not None and month not in SPLITS[kwargs["split"]]:
         kwargs["month"] = None
+    if carbon is not None:
+        kwargs["carbon"] = carbon
     return kwargs
 
 

@@ -95,7 +95,7 @@ def _heuristics(data: OfflineDataset) -> list[str]:
     known = family(env_id) if env_id else None
     if known is None:
         return []
-    names = baselines.names(known, hindsight=True)
+    names = baselines.names(known, hindsight=True, commands=True)
     sources = {name: str(data.metadata.get("policies", {}).get(name, name)) for name in data.sources}
     return [source for source in sources.values() if source.partition(":")[0] in names]
 

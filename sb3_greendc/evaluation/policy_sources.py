@@ -356,7 +356,7 @@ def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[
         return [_guarded(one) for one in _runs(name, plain, env_id, first, trust)]
     if isinstance(policy, str):
         family = greendc.family(env_id)
-        known = baselines.names(family, hindsight=True) if family is not None else ()
+        known = baselines.names(family, hindsight=True, commands=True) if family is not None else ()
         spec = parse_source(policy, known, env_id)
         if isinstance(spec, BaselineSpec):
             return [BaselineSource(name, first, spec)]

@@ -28,6 +28,7 @@ EXPERIMENTS: dict[str, str] = {
     "learners": "known.online",
     "learners-offline": "known.offline",
     "learners-limits": "known.limits",
+    "carbon-frontier": "carbon_frontier",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -228,14 +228,17 @@ class JobSetExtractor(BaseFeaturesExtractor):
     ) -> JobSetHeads:
         """Return heads that score every job from its embedding and the context.
 
-        :raises ValueError: unless there is one action a ready job, and ``suspend`` and ``no_op``
+        :raises ValueError: unless there is one action a ready job, ``suspend``, and one or more that let time
+            go on
         """
         n_jobs = self.inputs.n_jobs
-        if n_actions != n_jobs + N_OTHER_ACTIONS:
+        if n_actions < n_jobs + N_OTHER_ACTIONS:
             raise ValueError(
-                f"{n_actions} actions for {n_jobs} ready jobs: must be one a job, then suspend and no_op"
+                f"{n_actions} actions for {n_jobs} ready jobs: must be one a job, suspend, and no_op or more"
             )
-        return JobSetHeads(n_jobs, self.job_dim, self.context_dim, n_heads, net_arch, activation_fn)
+        return JobSetHeads(
+            n_jobs, self.job_dim, self.context_dim, n_heads, net_arch, activation_fn, n_actions - n_jobs
+        )
 
 
 class JobSetHeads(Heads):
@@ -247,6 +250,7 @@ class JobSetHeads(Heads):
     :param n_heads: number of networks
     :param net_arch: widths of the hidden layers, for the scorer of jobs and for that of the other two actions
     :param activation_fn: activation after each hidden layer
+    :param n_others: actions that are no jobs; more than two where power is commanded
     """
 
     def __init__(
@@ -257,8 +261,9 @@ class JobSetHeads(Heads):
         n_heads: int,
         net_arch: Sequence[int],
         activation_fn: type[nn.Module] = nn.ReLU,
+        n_others: int = N_OTHER_ACTIONS,
     ) -> None:
-        super().__init__(n_heads, n_jobs + N_OTHER_ACTIONS)
+        super().__init__(n_heads, n_jobs + n_others)
         self.n_jobs = n_jobs
         self.job_dim = job_dim
         first, rest = (net_arch[0], net_arch[1:]) if net_arch else (1, None)
@@ -269,10 +274,10 @@ class JobSetHeads(Heads):
             self.job_scorer = nn.Sequential(
                 make_activation(activation_fn), *stacked_mlp(n_heads, first, 1, rest, activation_fn)
             )
-        self.other_scorer = stacked_mlp(n_heads, context_dim, N_OTHER_ACTIONS, net_arch, activation_fn)
+        self.other_scorer = stacked_mlp(n_heads, context_dim, n_others, net_arch, activation_fn)
 
     def forward(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
-        """Return ``(n_heads, B, n_jobs + 2)``.
+        """Return ``(n_heads, B, n_jobs + n_others)``.
 
         An empty slot has a score too. It follows from the context alone, and is computed once an observation.
         """

@@ -45,8 +45,8 @@ def export_onnx(
     masks, the logits of invalid actions are -1e8 (:data:`~sb3_greendc.core.masking.MASKED_LOGIT`).
 
     Sums of float32 differ between torch and a runtime in the last bits: logits by less than 1e-5, and by less
-    than 1e-5 of their size where that is above 1. The graph computes the empty slots of a job set, which torch
-    leaves out: there the difference is up to 2e-3, as large as that of torch's own float32 to float64.
+    than 1e-5 of their size where that is above 1. The graph computes the empty slots of a job set, which
+    torch leaves out: there the difference is up to 2e-3, as large as that of torch's own float32 to float64.
 
     :param model: of PPO, A2C, MaskablePPO, PIDLagrangianPPO, DiscreteSAC, CRR, DQN, or another algorithm
         whose policy is one of theirs

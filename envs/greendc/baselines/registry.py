@@ -22,12 +22,14 @@ class BaselineFamily:
         keyword options
     :param hindsight: those among them that search with the truth: slow, and no policy to compare with,
         but a mark of what is reachable
+    :param commands: those that act only where the configuration lets them command power
     """
 
     name: str
     simulator: type[Simulator]
     policies: Mapping[str, type[BaselinePolicy[Any]]]
     hindsight: frozenset[str] = field(default_factory=frozenset)
+    commands: frozenset[str] = field(default_factory=frozenset)
 
 
 _FAMILIES: dict[str, BaselineFamily] = {}
@@ -38,16 +40,18 @@ def register(entry: BaselineFamily) -> None:
     _FAMILIES[entry.name] = entry
 
 
-def names(family: str, hindsight: bool = False) -> tuple[str, ...]:
+def names(family: str, hindsight: bool = False, commands: bool = False) -> tuple[str, ...]:
     """Return the names of a family's baselines.
 
     :param family: ``"vcc"``, ``"resource_pool"`` or ``"cluster"``
     :param hindsight: with those that search with the truth, such as ``best_known``
+    :param commands: with those that need power to command
     :raises ValueError: for a family without baselines
     """
     require_one_of("family", family, _FAMILIES)
     entry = _FAMILIES[family]
-    return tuple(name for name in entry.policies if hindsight or name not in entry.hindsight)
+    left_out = (frozenset() if hindsight else entry.hindsight) | (frozenset() if commands else entry.commands)
+    return tuple(name for name in entry.policies if name not in left_out)
 
 
 def make_policy(name: str, env: object, **options: Any) -> BaselinePolicy[Any]:

@@ -30,6 +30,11 @@ SITE = np.dtype(
 """A site, as :meth:`greendc.energy.SiteConfig.to_record` makes it."""
 
 
+AUTO, HOLD, CHARGE = 0, 1, 2
+"""What the battery is told: to serve and to store what sun and wind leave over; to serve nothing; to serve
+nothing and take from the grid what it lacks to charge at full power."""
+
+
 @compiled
 def dispatch(
     site: Any,
@@ -39,6 +44,20 @@ def dispatch(
     brown: float,
     step_hours: float,
 ) -> tuple[float, float, float, float, float, float, float]:
+    """Balance one step of a site whose battery is left to itself; see :func:`dispatch_under`."""
+    return dispatch_under(site, stored, generation, demand, brown, step_hours, AUTO)
+
+
+@compiled
+def dispatch_under(
+    site: Any,
+    stored: float,
+    generation: float,
+    demand: float,
+    brown: float,
+    step_hours: float,
+    mode: int,
+) -> tuple[float, float, float, float, float, float, float]:
     """Balance one step of a site.
 
     The critical load is served before the pool; sun and wind before the battery, the battery before the
@@ -47,7 +66,8 @@ def dispatch(
     + (efficiency * charge - discharge) * step_hours``.
 
     Given the same generation, neither the pool power that can be served nor the energy stored afterwards
-    falls when ``stored`` is raised, nor the latter when ``demand`` is lowered. Exact forecasts rest on that.
+    falls when ``stored`` is raised, nor the latter when ``demand`` is lowered, the battery left to itself.
+    Exact forecasts rest on that.
 
     :param site: a record, see :meth:`greendc.energy.SiteConfig.to_record`
     :param stored: energy in the battery, kWh
@@ -55,6 +75,7 @@ def dispatch(
     :param demand: power that the pool asks for, kW
     :param brown: further power for the pool that only the grid may serve, whatever its limits, kW
     :param step_hours: length of the step, h
+    :param mode: of the battery, ``AUTO``, ``HOLD`` or ``CHARGE``
     :return: power served to the critical load and to the pool, charge, discharge, grid, curtailed (all mean
         kW over the step), and the energy stored afterwards in kWh
     """
@@ -65,7 +86,9 @@ def dispatch(
     room = max(site.battery_max_kwh - stored, 0.0) / (site.efficiency * step_hours)
     charge = min(min(surplus, site.charge_kw), room)
 
-    dischargeable = min(site.discharge_kw, max(stored - site.battery_min_kwh, 0.0) / step_hours)
+    dischargeable = 0.0
+    if mode == AUTO:
+        dischargeable = min(site.discharge_kw, max(stored - site.battery_min_kwh, 0.0) / step_hours)
     critical_stored = min(critical - critical_green, dischargeable)
     pool_stored = min(demand - pool_green, dischargeable - critical_stored)
     discharge = critical_stored + pool_stored
@@ -73,13 +96,18 @@ def dispatch(
     critical_grid = min(critical - critical_green - critical_stored, site.grid_kw)
     pool_lacks = demand - pool_green - pool_stored
     pool_grid = min(min(pool_lacks, site.grid_pool_kw), site.grid_kw - critical_grid)
+    grid, curtailed = critical_grid + pool_grid + brown, surplus - charge
+    if mode == CHARGE:
+        bought = max(min(min(site.charge_kw, room) - charge, site.grid_kw - grid), 0.0)
+        charge += bought
+        grid += bought
     return (
         critical_green + critical_stored + critical_grid,
         pool_green + pool_stored + pool_grid + brown,
         charge,
         discharge,
-        critical_grid + pool_grid + brown,
-        surplus - charge,
+        grid,
+        curtailed,
         stored + (site.efficiency * charge - discharge) * step_hours,
     )
 

@@ -11,13 +11,13 @@ import numpy as np
 from greendc.config import from_mapping, require, require_kinds, require_one_of
 from greendc.energy import kernel
 
-GRID_MODES = ("critical", "off", "capped", "qos_above")
+GRID_MODES = ("critical", "off", "capped", "qos_above", "open")
 """What the grid may serve; see :class:`SiteConfig`."""
 
 
 @dataclass(frozen=True)
 class BatteryConfig:
-    """A battery that is charged from sun and wind only.
+    """A battery. Sun and wind charge it; the grid only where the agent may order so (``power_levels``).
 
     :param energy_kwh: capacity in kWh; 0 means no battery
     :param charge_kw: largest charging power in kW, measured before losses
@@ -79,7 +79,8 @@ class SiteConfig:
     :param grid: what grid energy may be used for. ``"critical"``: the critical load only, without limit;
         ``"off"``: nothing; ``"capped"``: any load, the critical one first, up to ``grid_cap_kw``;
         ``"qos_above"``: the critical load, and units without green power for jobs whose QoS value is above
-        ``grid_qos_above`` (RARE section 3.2: a little brown energy for urgent jobs)
+        ``grid_qos_above`` (RARE section 3.2: a little brown energy for urgent jobs); ``"open"``: any load,
+        without limit
     :param grid_cap_kw: with ``grid="capped"``, the limit in kW
     :param grid_qos_above: with ``grid="qos_above"``, the QoS value that a job must exceed
     :param pv_kw: installed photovoltaics; a solar trace that exceeds it is refused (wrong unit?)
@@ -153,7 +154,7 @@ class SiteConfig:
         cap = 0.0 if self.grid_cap_kw is None else self.grid_cap_kw
         limit = {"off": 0.0, "capped": cap}.get(self.grid, np.inf)
         site["grid_kw"] = limit
-        site["grid_pool_kw"] = limit if self.grid == "capped" else 0.0
+        site["grid_pool_kw"] = limit if self.grid in ("capped", "open") else 0.0
         return site
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ from greendc.traces.limits import LIMITS
 if TYPE_CHECKING:
     from greendc.resource_pool.workloads import Workload
     from greendc.traces.power import CarbonTrace, PowerTrace
+    from greendc.traces.prices import PriceTrace
     from greendc.traces.swf import JobLog
 
 LATE_JOBS = ("leave", "demote", "stay")
 MASKS = ("valid", "now", "now_on_time")
 PLACEMENTS = ("earliest", "now")
-COSTS = ("delayed", "waiting", "weighted")
+COSTS = ("delayed", "waiting", "weighted", "carbon", "brown")
 POWERS = ("constant", "on_off", "markov", "random", "trace")
 OBSERVATIONS = ("dict", "flat")
 LARGEST_ERROR = 1000.0
@@ -33,6 +35,12 @@ LONGEST_STEP = 168.0
 """A week in hours; a longer step is one in minutes or seconds."""
 DIRTIEST = LIMITS["carbon_intensity"].high
 """kg/kWh, several times the dirtiest coal; what lies beyond it is in grams."""
+MODES = 3
+"""Of the battery, in the order of :mod:`greendc.energy.kernel`: auto, hold, charge."""
+OUTLOOK = 24
+"""Rows of carbon, price and green share that are observed where power is commanded, horizon permitting."""
+MOST_LEVELS = 32
+"""How many levels of power can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class ResourcePoolConfig:
         episode); rewards and costs of the steps passed over are summed
     :param start_delay: steps that each placement occupies before the job works (RARE section 5.1)
     :param end_delay: steps that it occupies afterwards; the job is finished when they are over
+    :param pausing: let ``suspend`` pause the running job of least value per remaining unit-step where no
+        ready job could start in its place; planners and ``lookahead`` do not know of pauses
 
     **Objectives**
 
@@ -77,8 +87,9 @@ class ResourcePoolConfig:
     :param lateness_in_reward: off, the reward's lateness weight counts as 0, for agents that meet lateness
         through the cost
     :param cost: ``info["cost"]`` of a time step: number of jobs ``"delayed"`` (unfinished past their latest
-        finish), number ``"waiting"`` (not yet started), or their sum ``"weighted"`` by ``cost_weights``
-        (CoCoRL, equation 11)
+        finish), number ``"waiting"`` (not yet started), their sum ``"weighted"`` by ``cost_weights``
+        (CoCoRL, equation 11), or what grid energy emits, ``"carbon"`` in 100 kg, or how much it is,
+        ``"brown"`` in 100 kWh, at a site; the last step adds what refilling the battery would
     :param cost_weights: weights of delayed and of waiting jobs for ``cost="weighted"``
 
     **Power**
@@ -99,11 +110,22 @@ class ResourcePoolConfig:
         :class:`~greendc.energy.SiteConfig` as it is. Only with ``power="trace"``
     :param carbon: carbon intensity of grid energy in kg/kWh: a number, or a series that covers the time of
         ``trace`` (a :class:`~greendc.traces.power.CarbonTrace`, or a path that
-        :func:`~greendc.traces.power.read_carbon` reads). The default is the average of the Texas grid
-        (ERCOT) in eGRID 2021
+        :func:`~greendc.traces.power.read_carbon` reads), or a year of the marginal emissions that ship with
+        the package: ``"PGE-2019"``, ``"SCE-2021"``, ...; a generated trace is then one of the same days.
+        The default is the average of the Texas grid (ERCOT) in eGRID 2021
+    :param price: price of grid energy for a kWh: a number, or a
+        :class:`~greendc.traces.prices.PriceTrace` that covers the time of ``trace``
     :param forecast_error: standard deviation of the forecast's relative error one step ahead; it grows with
         the root of the lead time (a random walk: what is learned at one step revises every later row).
         0 is an exact forecast, 1000 the most
+
+    **Power as a decision** (:mod:`greendc.resource_pool.kernel_command`)
+
+    :param power_levels: units of each type that the agent may order to be on, ascending; ``None``: units
+        follow the available power, and there is nothing to command. Needs ``power="trace"``, a site with
+        ``grid="open"``, and ``placement="now"``
+    :param switch_delay: steps that a unit needs to start after the step for which it was ordered, 0 or 1
+    :param switch_hours: energy that starting a unit takes, in hours of its full draw
 
     **Observation**
 
@@ -130,6 +152,7 @@ class ResourcePoolConfig:
     late_jobs: str = "demote"
     placement: str = "earliest"
     suspend: bool = False
+    pausing: bool = False
     mask: str = "valid"
     skip_forced: bool = False
     start_delay: int = 0
@@ -151,7 +174,12 @@ class ResourcePoolConfig:
     trace: PowerTrace | str | Path | None = field(default=None, compare=False)
     site: SiteConfig | Mapping[str, object] | None = None
     carbon: float | CarbonTrace | str | Path = 0.37
+    price: float | PriceTrace = 0.0
     forecast_error: float = 0.0
+
+    power_levels: tuple[int, ...] | None = None
+    switch_delay: int = 0
+    switch_hours: float = 0.0
 
     observation: str = "dict"
     image_dtype: str = "uint8"
@@ -164,6 +192,7 @@ class ResourcePoolConfig:
         self._check_pool()
         self._check_rules()
         self._check_power()
+        self._check_commands()
 
     def _check_pool(self) -> None:
         for name, least in (
@@ -238,6 +267,76 @@ class ResourcePoolConfig:
         if isinstance(self.carbon, int | float):
             most = f"in [0, {DIRTIEST:g}] kg/kWh (370 g/kWh is 0.37)"
             require(0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)
+        if isinstance(self.price, int | float):
+            require(0.0 <= self.price < math.inf, "price", self.price, "finite, at least 0 for a kWh")
+        carbon_weight = reward_weights(self.reward).carbon
+        require(
+            self.cost != "carbon" or carbon_weight == 0.0,
+            "reward.carbon",
+            carbon_weight,
+            '0 with cost="carbon": carbon is charged once',
+        )
+        if self.power != "trace":
+            require(
+                self.cost not in ("carbon", "brown"), "cost", self.cost, 'another one without power="trace"'
+            )
+            energy = reward_weights(self.reward).of_energy
+            require(not any(energy), "reward", energy, 'without weights of energy, but with power="trace"')
+
+    def _check_commands(self) -> None:
+        levels, hours = self.power_levels, self.switch_hours
+        require(self.switch_delay in (0, 1), "switch_delay", self.switch_delay, "0 or 1")
+        require(0.0 <= hours < math.inf, "switch_hours", hours, "a finite number of hours, at least 0")
+        require(not self.pausing or self.suspend, "suspend", self.suspend, "True with pausing=True")
+        require(not self.pausing or self.lookahead == 0, "lookahead", self.lookahead, "0 with pausing=True")
+        if levels is None:
+            require(self.switch_delay == 0, "switch_delay", self.switch_delay, "0 without power_levels")
+            require(hours == 0.0, "switch_hours", hours, "0 without power_levels")
+            switching = reward_weights(self.reward).switching
+            require(switching == 0.0, "reward.switching", switching, "0 without power_levels")
+            return
+        require(
+            isinstance(levels, tuple | list)
+            and 1 <= len(levels) <= MOST_LEVELS
+            and all(_is_whole(level) and 0 <= level <= self.units for level in levels)
+            and list(levels) == sorted({*levels}),
+            "power_levels",
+            levels,
+            f"1 to {MOST_LEVELS} whole numbers of units in 0 .. units={self.units}, ascending",
+        )
+        object.__setattr__(self, "power_levels", tuple(int(level) for level in levels))
+        for name, value in (
+            ("power", "trace"),
+            ("placement", "now"),
+            ("skip_forced", False),
+            ("lookahead", 0),
+        ):
+            found = getattr(self, name)
+            require(found == value, name, found, f"{value!r} with power_levels: later levels are unknown")
+        grid = self.site_config.grid
+        require(
+            grid == "open", "site.grid", grid, "'open' with power_levels: the grid serves what is ordered"
+        )
+
+    @property
+    def commands(self) -> int:
+        """How many commands of power there are; 1 where the agent has none."""
+        return 1 if self.power_levels is None else MODES * len(self.power_levels)
+
+    @property
+    def no_op(self) -> int:
+        """The action of rules that know nothing of power: time goes on, every unit on, the battery alone."""
+        return self.ready_pool_size + (1 if self.power_levels is None else 1 + self.commands - MODES)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return self.ready_pool_size + 1 + self.commands
+
+    @property
+    def outlook_rows(self) -> int:
+        """Rows that the observation of carbon, price and green share looks ahead."""
+        return min(OUTLOOK, self.horizon)
 
     @property
     def price_list(self) -> tuple[float, ...]:
@@ -280,4 +379,9 @@ class ResourcePoolConfig:
     @property
     def cost_pair(self) -> tuple[float, float]:
         """The cost's weights of delayed and of waiting jobs."""
-        return {"delayed": (1.0, 0.0), "waiting": (0.0, 1.0)}.get(self.cost, self.cost_weights)
+        pairs = {"delayed": (1.0, 0.0), "waiting": (0.0, 1.0), "weighted": self.cost_weights}
+        return pairs.get(self.cost, (0.0, 0.0))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

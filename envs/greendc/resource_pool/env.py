@@ -37,7 +37,8 @@ class ResourcePoolEnv(SimulatorEnv):
 
     Ids: ``ResourcePool-v0`` (10 units), ``ResourcePool-{10,20,50,100,300}-v0``, ``ResourcePoolGreen-10-v0``
     (sun, wind, battery), ``ResourcePoolHPC-10-v0`` (jobs like those of a supercomputer, green power),
-    ``ResourcePoolSuspend-10-v0`` (SC20: dense reward, ``suspend`` allowed). All take the fields of
+    ``ResourcePoolSuspend-10-v0`` (SC20: dense reward, ``suspend`` allowed), ``ResourcePoolCarbon-10-v0``
+    (power is commanded, and the grid's emissions count). All take the fields of
     :class:`~greendc.resource_pool.config.ResourcePoolConfig` as keyword arguments.
 
     ### Action space
@@ -52,6 +53,15 @@ class ResourcePoolEnv(SimulatorEnv):
       ``mask="now_on_time"``, will be on time), whichever of the two is worth more. It keeps the work done and
       cannot be placed again in this step. No time passes.
     - ``n + 1``: ``no_op``. Time goes on by one step.
+
+    With ``power_levels``, ``no_op`` becomes ``P = 3 * len(power_levels)`` actions: ``n + 1 + 3 * level +
+    mode`` lets time go on, orders that level's units of each type for the next step, and tells the battery
+    what to do in this one: 0, serve when sun and wind do not suffice; 1, hold; 2, hold and charge from the
+    grid at full power. Sun and wind left over charge it in every mode. The grid serves what is left. Units
+    that are ordered draw ``switch_hours`` of full draw as they start, and with ``switch_delay=1`` are on
+    a step later; ordered off, they are off in the next step, and jobs on them are suspended. The episode
+    begins with the units of the highest level on. An invalid action keeps the order. With ``pausing``,
+    ``suspend`` pauses a job also where none could start in its place.
 
     An invalid action acts as ``no_op`` and is counted. ``action_masks()`` and ``action_mask`` tell exactly
     which actions are valid; ``mask`` and ``suspend`` in the configuration narrow them.
@@ -69,7 +79,11 @@ class ResourcePoolEnv(SimulatorEnv):
     - ``context``: the queue beyond the ready pool, the hour of day, the battery, and for each type the share
       and the largest block of free units in the next rows
       (:func:`~greendc.resource_pool.observation.context_features`).
-    - ``action_mask`` ``(n + 2,)``: 1 where an action is valid.
+    - ``action_mask`` ``(n + 2,)``, with commands ``(n + 1 + P,)``: 1 where an action is valid.
+
+    Where power is commanded, ``context`` also tells the units on and on in the next step, and carbon, price
+    and green share of the next 24 rows. Row 0 of the image has the units on, later rows those of the
+    next step.
 
     With ``lookahead=24`` one more column of ``jobs`` says what starting the job now is worth, compared with
     ``no_op``, if no more jobs came in the next 24 steps and the others started by rule
@@ -107,6 +121,9 @@ class ResourcePoolEnv(SimulatorEnv):
     The default, ``"potential"``, pays the value of jobs that finish on time, shaped by the value of what is
     placed so that it will be on time. Discounts of at least 0.995 are recommended, since placements count
     as steps (at 0.99 a job of 30 steps is worth 0.74 or less), unless the algorithm discounts by time.
+
+    Weights of energy charge what the grid delivers. At the end of the episode six tenths of what the battery
+    lacks of its first charge are charged, too, at the mean emission and price.
 
     ### Start and end
 
@@ -169,7 +186,7 @@ class ResourcePoolEnv(SimulatorEnv):
         return None
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return ``(ready_pool_size + 2,)``, true where an action does what it says (sb3-contrib's name)."""
+        """Return ``(n_actions,)``, true where an action does what it says (sb3-contrib's name)."""
         mask: NDArray[np.bool_] = self.simulator.action_masks()[0]
         return mask
 

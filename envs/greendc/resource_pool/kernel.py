@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_command import command
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
 from greendc.resource_pool.kernel_place import place, suspend
 from greendc.resource_pool.kernel_power import forecast_levels
@@ -48,7 +49,7 @@ def step_batch(
     """
     config = state.config[0]
     for b in range(actions.shape[0]):
-        if actions[b] < 0 or actions[b] >= config.ready_pool_size + 2:
+        if actions[b] < 0 or actions[b] > config.ready_pool_size + config.commands:
             return b + 1
         if state.env[b].now >= config.episode_steps:
             return -(b + 1)
@@ -75,7 +76,7 @@ def step_single(
     :return: as :func:`step_batch`
     """
     pool = pool_at(state, 0)
-    if action < 0 or action >= pool.config.ready_pool_size + 2:
+    if action < 0 or action > pool.config.ready_pool_size + pool.config.commands:
         return 1
     if pool.env.now >= pool.config.episode_steps:
         return -1
@@ -103,6 +104,8 @@ def decide(pool: Pool, action: int) -> None:
         suspend_and_start(pool)
     else:
         pool.env.invalid += not valid
+        if pool.config.commands > 1:
+            command(pool, action - ready - 1, valid)
         time_goes_on = True
     undecided = True
     while undecided:
@@ -117,12 +120,19 @@ def decide(pool: Pool, action: int) -> None:
 
 @compiled
 def suspend_and_start(pool: Pool) -> None:
-    """Suspend the running job of least value density and start the ready job of greatest that then fits."""
+    """Suspend the running job of least value density and start the ready job of greatest that then fits.
+
+    With ``pausing`` there may be none to start.
+    """
     now = pool.env.now
-    victim, job = pool.env.victim, waiting_job(pool, pool.env.successor)
+    victim, successor = pool.env.victim, pool.env.successor
+    job = waiting_job(pool, successor) if successor >= 0 else -1
     suspend(pool, victim)
     pool.env.agent_suspensions += 1
     pool.jobs[victim].barred = now
+    if job < 0:
+        enqueue(pool, victim)
+        return
     length = occupied_steps(pool, job)
     brown = may_use_brown(pool, job)
     find_start(pool, job, pool.env.head, length, brown, 0, 0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
+from greendc.resource_pool.kernel_command import allow_commands, write_outlook
 from greendc.resource_pool.kernel_place import density, least_valuable
 from greendc.resource_pool.kernel_queue import (
     is_hopeless,
@@ -50,7 +51,7 @@ def refresh_choices(pool: Pool, placed: int) -> bool:
     search goes on from where it stood.
 
     :param placed: the job that was placed since the last call, or -1
-    :return: whether any action but ``no_op`` is valid
+    :return: whether any action is valid that lets no time pass
     """
     ready = ready_count(pool)
     epoch = pool.env.epoch
@@ -67,9 +68,9 @@ def refresh_choices(pool: Pool, placed: int) -> bool:
     pool.env.successor = -1
     if pool.config.may_suspend:
         find_suspension(pool)
-    can_suspend = pool.env.successor >= 0
+    can_suspend = pool.env.successor >= 0 or (pool.config.pausing != 0 and pool.env.victim >= 0)
     pool.mask[pool.config.ready_pool_size] = can_suspend
-    pool.mask[pool.config.ready_pool_size + 1] = 1
+    allow_commands(pool)
     return any_choice or can_suspend
 
 
@@ -156,7 +157,7 @@ def observe(pool: Pool, out_image: Cells, out_jobs: Singles, out_context: Single
     write_image(pool, out_image)
     write_jobs(pool, out_jobs)
     write_context(pool, out_context)
-    for a in range(pool.config.ready_pool_size + 2):
+    for a in range(pool.config.ready_pool_size + 1 + pool.config.commands):
         out_mask[a] = pool.mask[a]
 
 
@@ -246,3 +247,5 @@ def write_context(pool: Pool, out: Singles) -> None:
             out[place] = pool.rows[row, summary] * unit
             out[place + 1] = pool.rows[row, summary + 1] * unit
             place += 2
+    if pool.config.commands > 1:
+        write_outlook(pool, out, place)

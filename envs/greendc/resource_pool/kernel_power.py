@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
-from greendc.energy.kernel import dispatch
+from greendc.energy.kernel import dispatch, dispatch_under
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_command import commanded_levels, pay_energy, settle_battery, switching_kw
 from greendc.resource_pool.kernel_rows import clear_row, powered_units, ring, set_level
 from greendc.resource_pool.layout import Pool
 
@@ -28,7 +29,12 @@ def forecast_levels(pool: Pool) -> None:
     so with an exact forecast each later projection is at least this one: what was reserved on it is never
     broken. All available power is meant, not just that of whole units: a projection in whole units would
     not be monotone, since a little more charge may light one more unit, whose draw then empties the battery.
+
+    Where power is commanded, the levels are what was ordered, and the grid serves whatever that draws.
     """
+    if pool.config.commands > 1:
+        commanded_levels(pool)
+        return
     now, hours = pool.env.now, pool.config.step_hours
     error, walk = pool.config.forecast_error, pool.series[now, at.WALK]
     stored = pool.env.stored_kwh
@@ -99,11 +105,11 @@ def account_energy(pool: Pool, used: int, idle: int) -> None:
     now, hours = pool.env.now, pool.config.step_hours
     solar, wind = pool.series[now, at.SOLAR], pool.series[now, at.WIND]
     unit_kw = pool.config.site.pool_kw / (pool.config.units * pool.config.types)
-    draw = unit_kw * (used + pool.config.site.idle_fraction * idle)
+    draw = unit_kw * (used + pool.config.site.idle_fraction * idle) + switching_kw(pool, unit_kw)
     demand = min(draw, pool.env.available_kw)
     brown = draw - demand if pool.config.brown_above < np.inf else 0.0
-    critical, served, charge, discharge, grid, curtailed, stored = dispatch(
-        pool.config.site, pool.env.stored_kwh, solar + wind, demand, brown, hours
+    critical, served, charge, discharge, grid, curtailed, stored = dispatch_under(
+        pool.config.site, pool.env.stored_kwh, solar + wind, demand, brown, hours, pool.env.battery_mode
     )
     pool.env.stored_kwh = stored
     pool.env.solar_kwh += solar * hours
@@ -116,3 +122,8 @@ def account_energy(pool: Pool, used: int, idle: int) -> None:
     pool.env.curtailed_kwh += curtailed * hours
     pool.env.unserved_kwh += max(pool.config.site.critical_kw - critical, 0.0) * hours
     pool.env.carbon_kg += grid * hours * pool.series[now, at.CARBON]
+    pool.env.grid_cost += grid * hours * pool.series[now, at.PRICE]
+    if pool.config.prices_energy:
+        pay_energy(pool, grid * hours, pool.series[now, at.CARBON], pool.series[now, at.PRICE])
+    if now + 1 == pool.config.episode_steps:
+        settle_battery(pool)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.compiled import compiled, inlined
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_command import switch_units
 from greendc.resource_pool.kernel_place import begin, highest_unit, release, suspend
 from greendc.resource_pool.kernel_power import account_energy, dark_units_in_use, refresh_levels
 from greendc.resource_pool.kernel_queue import enqueue, insert, may_use_brown, rebuild
@@ -24,13 +25,18 @@ Cells = NDArray[Any]
 
 @inlined
 def advance(pool: Pool) -> None:
-    """Let time go on by one step, in the order that the environment's docstring states."""
+    """Let time go on by one step, in the order that the environment's docstring states.
+
+    What is commanded is in ``units_ordered`` and ``battery_mode``.
+    """
     account_step(pool)
     pool.env.now += 1
     pool.env.head = ring(pool.env.head, 1, pool.config.horizon)
     pool.env.time_advanced += 1
     charge_lateness(pool)
     finish_jobs(pool)
+    if pool.config.commands > 1:
+        switch_units(pool)
     fell = refresh_levels(pool)
     if not pool.config.exact_levels:
         obey_levels(pool, fell)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from greendc.compiled import expanded
 from greendc.energy.kernel import SITE
+from greendc.resource_pool.config import MOST_LEVELS
 
 Record = Any
 """A record of compiled code: its fields are attributes."""
@@ -30,16 +31,21 @@ CONFIG = np.dtype(
         *((name, np.int64) for name in (
             "units", "types", "horizon", "ready_pool_size", "episode_steps", "late_rule", "place_now",
             "may_suspend", "mask_rule", "skip_forced", "start_delay", "end_delay", "words", "has_site",
-            "exact_levels", "context_rows",
+            "exact_levels", "context_rows", "commands", "switch_delay", "pausing", "outlook_rows",
+            "prices_energy",
         )),
+        ("command_units", np.int64, (MOST_LEVELS,)),
         *((name, np.float64) for name in (
             "step_hours", "mean_value", "gamma", "pay_executed", "pay_on_time", "charge_suspension",
             "pay_resumption", "charge_lateness", "lateness_cap", "pay_potential", "cost_delayed",
             "cost_waiting", "forecast_error", "brown_above", "cell_scale", "battery_kwh",
+            "initial_kwh", "total_kw", "switch_hours", "mean_price", "charge_carbon", "charge_brown",
+            "charge_price", "charge_switching", "cost_carbon", "cost_brown",
         )),
     ]
 )  # fmt: skip
-"""The configuration; ``words`` is how many words hold the bits of one type's units."""
+"""The configuration; ``words`` is how many words hold the bits of one type's units; ``commands`` is how many
+commands of power there are, 1 where the agent has none, and ``command_units`` the units of their levels."""
 
 LEAVE, DEMOTE, STAY = 0, 1, 2
 MASK_VALID, MASK_NOW, MASK_NOW_ON_TIME = 0, 1, 2
@@ -74,14 +80,21 @@ ENV = np.dtype(
         # power now
         ("stored_kwh", np.float64),
         ("available_kw", np.float64),
+        # what is commanded: units on, on in the next step, starting in this one; the battery's mode
+        ("units_on", np.int64),
+        ("units_next", np.int64),
+        ("units_starting", np.int64),
+        ("units_ordered", np.int64),
+        ("battery_mode", np.int64),
         # sums over the episode
         *((name, np.int64) for name in (
             "decisions", "invalid", "agent_suspensions", "power_suspensions", "broken_reservations",
-            "left", "used_unit_steps", "powered_unit_steps",
+            "left", "used_unit_steps", "powered_unit_steps", "switched_units",
         )),
         *((name, np.float64) for name in (
             "accrued_cost", "accrued_reward", "solar_kwh", "wind_kwh", "critical_kwh", "pool_kwh",
             "charged_kwh", "discharged_kwh", "grid_kwh", "curtailed_kwh", "unserved_kwh", "carbon_kg",
+            "grid_cost", "switching_kwh", "shortfall_kwh", "settled_carbon_kg",
         )),
     ]
 )  # fmt: skip
@@ -115,7 +128,8 @@ SOLAR = 0  # kW; with no site, the power level in [0, 1]
 WIND = 1
 CARBON = 2
 WALK = 3
-SERIES = 4
+PRICE = 4  # of grid energy, for a kWh
+SERIES = 5
 
 # --- cells of the image ----------------------------------------------------------------------------------
 CELL_FREE = 0
@@ -130,7 +144,7 @@ class PoolState(NamedTuple):
 
     :param config: ``(1,)`` of :data:`CONFIG`
     :param env: ``(B,)`` of :data:`ENV`
-    :param counts: ``(B, R + n + 2)``: units in use by type, then the action mask
+    :param counts: ``(B, R + n + 1 + P)``: units in use by type, then the action mask
     :param forecast: ``(B, H)``: the share of the pool that each row can power, as it is foreseen
     :param jobs: ``(B, J)`` of :data:`JOB`, in order of arrival
     :param units: ``(B, 3, J, R)``: of each type, the units that a job needs; the lowest one that it has; and
@@ -139,7 +153,7 @@ class PoolState(NamedTuple):
         that are placed; all, by latest finish; the overdue ones
     :param rows: ``(B, H + 1, ...)``: levels and bitmaps of the image's rows, a ring; the last row is scratch
     :param image: ``(B, H, R * M)``: the image's cells as they are shown, the same ring
-    :param series: ``(B, T + H, SERIES)``: power and carbon intensity of the episode and of its last horizon
+    :param series: ``(B, T + H, SERIES)``: power, carbon and price of the episode and of its last horizon
     """
 
     config: NDArray[np.void]

@@ -36,6 +36,16 @@ ENERGY_METRICS = {
 """Present with ``power="trace"``."""
 
 
+COMMAND_METRICS = {
+    "grid_cost": "grid_cost",  # price times grid energy
+    "switched_units": "switched_units",
+    "switching_kwh": "switching_kwh",
+    "battery_shortfall_kwh": "shortfall_kwh",  # what the battery had at the beginning and lacks at the end
+    "settled_carbon_kg": "settled_carbon_kg",  # what refilling it would emit; not in ``carbon_kg``
+}
+"""Present where power is commanded, too."""
+
+
 def episode_metrics(
     config: ResourcePoolConfig,
     env: np.void,
@@ -66,5 +76,8 @@ def episode_metrics(
     metrics["left_jobs"] = float(env["left"])
     if config.power == "trace":
         for name, column in ENERGY_METRICS.items():
+            metrics[name] = float(env[column])
+    if config.power_levels is not None:
+        for name, column in COMMAND_METRICS.items():
             metrics[name] = float(env[column])
     return metrics

@@ -70,6 +70,14 @@ SUSPEND_SLACK = SUSPEND_FEATURES.index("slack")
 SUSPEND_UNITS = len(SUSPEND_FEATURES)
 
 
+OUTLOOK_FEATURES = (
+    "carbon",  # kg/kWh, at most 1
+    "price",  # p / (p + mean price)
+    "green_share",  # sun and wind g as g / (g + full draw of the site), as they are foreseen
+)
+"""What ``context`` tells of each of the next rows where power is commanded."""
+
+
 def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     """Return the name of each number in ``context``.
 
@@ -81,6 +89,9 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     for k in range(config.resource_types):
         for h in range(config.summary_rows):
             names += [f"free_share_{k}_{h}", f"largest_free_block_{k}_{h}"]
+    if config.power_levels is not None:
+        names += ["units_on", "units_next"]
+        names += [f"{what}_{h}" for what in OUTLOOK_FEATURES for h in range(config.outlook_rows)]
     if config.lookahead > 0 and config.suspend:
         units = [f"units_{k}" for k in range(config.resource_types)]
         # The job that would give way and the one that would start, 0 where ``suspend`` is invalid.
@@ -108,7 +119,7 @@ def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
             "resources": image,
             "jobs": spaces.Box(-1.0, 1.0, table, np.float32),
             "context": spaces.Box(-1.0, 1.0, (len(context_features(config)),), np.float32),
-            "action_mask": spaces.Box(0, 1, (n + 2,), np.int8),
+            "action_mask": spaces.Box(0, 1, (config.n_actions,), np.int8),
         }
     )
 

@@ -12,8 +12,10 @@ from greendc.config import require
 from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.shipped_years import is_shipped_year, same_days, shipped_year
 from greendc.traces.gleamm_like import generate
 from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
+from greendc.traces.prices import PriceTrace
 
 GENERATED_HOURS = 8760
 GENERATED_SEED = 0
@@ -23,6 +25,32 @@ GENERATED_SEED = 0
 def _generated(hours: int) -> PowerTrace:
     """The default trace; it takes a tenth of a second to make, and environments come in numbers."""
     return generate(GENERATED_SEED, hours)
+
+
+def _covering(
+    name: str, series: CarbonTrace | PriceTrace, values: NDArray[np.float64], trace: PowerTrace
+) -> NDArray[np.float64]:
+    """Return the part of a series, in the trace's steps, that is the trace's time.
+
+    :param name: the field that the series is of
+    :raises ValueError: if it is not on the trace's clock, or does not cover it; names the field
+    """
+    aware = series.start.tzinfo is not None
+    require(
+        aware == (trace.start.tzinfo is not None),
+        name,
+        f"times {'with' if aware else 'without'} a time zone",
+        f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
+    )
+    offset = (trace.start - series.start).total_seconds() / (3600.0 * trace.step_hours)
+    first = round(offset)
+    require(
+        abs(offset - first) < 1e-6 and first >= 0 and first + len(trace) <= len(values),
+        name,
+        f"{len(values)} steps from {series.start}",
+        f"a series that covers the trace, {len(trace)} steps from {trace.start}, step by step",
+    )
+    return values[first : first + len(trace)]
 
 
 class PowerSource:
@@ -37,15 +65,20 @@ class PowerSource:
         self.config = config
         self.steps = config.episode_steps + config.horizon
         self.trace: PowerTrace | None = None
+        self.mean_price = 0.0
         if config.power == "trace":
             self.trace = self._trace()
             self.carbon = self._carbon(self.trace)
+            self.price = self._price(self.trace)
+            self.mean_price = float(self.price.mean())
             self.starts = self._starts(self.trace)
 
     def _trace(self) -> PowerTrace:
         config, site = self.config, self.config.site_config
         trace = config.trace
-        if trace is None:
+        if trace is None and is_shipped_year(config.carbon):
+            trace = same_days(shipped_year(str(config.carbon)), site.pv_kw, site.wind_kw)
+        elif trace is None:
             trace = _generated(max(GENERATED_HOURS, math.ceil(self.steps * config.step_hours)))
         elif not isinstance(trace, PowerTrace):
             trace = read_power(trace)
@@ -64,26 +97,24 @@ class PowerSource:
         carbon = self.config.carbon
         if isinstance(carbon, int | float):
             return np.full(len(trace), float(carbon))
-        if not isinstance(carbon, CarbonTrace):
+        if is_shipped_year(carbon):
+            carbon = shipped_year(str(carbon))
+        elif not isinstance(carbon, CarbonTrace):
             carbon = read_carbon(carbon)
         if carbon.step_hours != trace.step_hours:
             carbon = carbon.resample(trace.step_hours)
-        aware = carbon.start.tzinfo is not None
-        require(
-            aware == (trace.start.tzinfo is not None),
-            "carbon",
-            f"times {'with' if aware else 'without'} a time zone",
-            f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
-        )
-        offset = (trace.start - carbon.start).total_seconds() / (3600.0 * trace.step_hours)
-        first = round(offset)
-        require(
-            abs(offset - first) < 1e-6 and first >= 0 and first + len(trace) <= len(carbon),
-            "carbon",
-            f"{len(carbon)} steps from {carbon.start}",
-            f"a series that covers the trace, {len(trace)} steps from {trace.start}, step by step",
-        )
-        return carbon.kg_per_kwh[first : first + len(trace)]
+        return _covering("carbon", carbon, carbon.kg_per_kwh, trace)
+
+    def _price(self, trace: PowerTrace) -> NDArray[np.float64]:
+        """Return the price of grid energy in every step of the trace."""
+        price = self.config.price
+        if isinstance(price, int | float):
+            return np.full(len(trace), float(price))
+        if not isinstance(price, PriceTrace):
+            raise TypeError(f"price: must be a number or a PriceTrace, not {type(price).__name__}")
+        if price.step_hours != trace.step_hours:
+            price = price.resample(trace.step_hours)
+        return _covering("price", price, price.per_kwh, trace)
 
     def _starts(self, trace: PowerTrace) -> NDArray[np.int64]:
         """Return the steps that an episode may start at: the first of each day, as for workloads' days.
@@ -128,7 +159,7 @@ class PowerSource:
             spread = min(high, 1.0 - high)
             levels[:] = rng.uniform(high - spread, high + spread, self.steps)
         series[:, at.WIND] = 0.0
-        series[:, at.CARBON] = 0.0
+        series[:, at.CARBON] = series[:, at.PRICE] = 0.0
 
     def _fill_trace(self, trace: PowerTrace, series: NDArray[np.float64], rng: np.random.Generator) -> float:
         first = int(self.starts[rng.integers(len(self.starts))])
@@ -136,5 +167,6 @@ class PowerSource:
         series[:, at.SOLAR] = trace.solar_kw[part]
         series[:, at.WIND] = trace.wind_kw[part]
         series[:, at.CARBON] = self.carbon[part]
+        series[:, at.PRICE] = self.price[part]
         start_hour = trace.start.hour + trace.start.minute / 60.0
         return (start_hour + first * trace.step_hours) % 24.0

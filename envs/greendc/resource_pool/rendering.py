@@ -14,7 +14,19 @@ from numpy.typing import NDArray
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.observation import battery_kwh
+from greendc.resource_pool.palette import (
+    ALARM,
+    BATTERY_COLOR,
+    DARK_COLOR,
+    FREE_COLOR,
+    INK,
+    SOFT_INK,
+    SOLAR_COLOR,
+    UNITS_COLOR,
+    WIND_COLOR,
+)
 from greendc.resource_pool.record import EpisodeRecord
+from greendc.resource_pool.rendering_energy import draw_outlook
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, READY_JOB_COLUMNS, PoolView
 
@@ -23,9 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FREE_COLOR, DARK_COLOR = (0.93, 0.94, 0.95), (0.08, 0.08, 0.10)
-INK, SOFT_INK, ALARM = "#22262b", "#6b7480", "#c0392b"
-SOLAR_COLOR, WIND_COLOR, BATTERY_COLOR = "#f2b134", "#4f94c4", "#4c9f70"
 LUMINANCE = np.array([0.30, 0.59, 0.11])
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -54,12 +63,15 @@ def type_names(config: ResourcePoolConfig) -> tuple[str, ...]:
     return ("CPU", "GPU", *(f"type {k}" for k in range(2, config.resource_types)))[: config.resource_types]
 
 
-def pool_figure(view: PoolView, title: str, power: str = "") -> Figure:
+def pool_figure(
+    view: PoolView, title: str, power: str = "", outlook: NDArray[np.float64] | None = None
+) -> Figure:
     """Draw the resource image, the ready pool beside it, and power and battery below (RARE, Fig. 2).
 
     :param view: the pool
     :param title: the figure's title
     :param power: what to write over the power
+    :param outlook: series from now on, to draw sun, wind and emissions below all
     """
     from matplotlib.figure import Figure
 
@@ -67,7 +79,12 @@ def pool_figure(view: PoolView, title: str, power: str = "") -> Figure:
     types = config.resource_types
     figure = Figure(figsize=(10.0, 7.0), dpi=100, layout="constrained")
     figure.suptitle(title, color=INK, fontsize=12)
-    grid = figure.add_gridspec(2, types + 1, width_ratios=[1.0] * types + [1.5], height_ratios=[5.2, 1.0])
+    heights = [5.2, 1.0] if outlook is None else [5.2, 1.0, 1.4]
+    grid = figure.add_gridspec(
+        len(heights), types + 1, width_ratios=[1.0] * types + [1.5], height_ratios=heights
+    )
+    if outlook is not None:
+        draw_outlook(figure.add_subplot(grid[2, :]), outlook, config.site_config.total_kw)
     image = cell_colors(view.cell_jobs())
     for k, name in enumerate(type_names(config)):
         axes = figure.add_subplot(grid[0, k])
@@ -144,7 +161,7 @@ def _draw_levels(axes: Axes, view: PoolView) -> None:
     levels, units = view.levels, view.config.units
     edges = np.arange(len(levels) + 1)
     axes.stairs(np.full(len(levels), units), edges, baseline=levels, fill=True, color=DARK_COLOR)
-    axes.stairs(levels, edges, fill=True, color="#f7dc8c")
+    axes.stairs(levels, edges, fill=True, color=UNITS_COLOR)
     axes.set_xlim(0, len(levels))
     axes.set_ylim(0, units)
     axes.set_xlabel("steps from now")
@@ -308,11 +325,17 @@ def draw_pool(simulator: ResourcePoolSimulator, index: int) -> NDArray[np.uint8]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     view = simulator.view(index)
-    power = ""
+    power, outlook = "", None
     if simulator.config.power == "trace":
-        solar, wind = simulator.power_series(index)[0][view.now, [at.SOLAR, at.WIND]]
+        series = simulator.power_series(index)[0][view.now :]
+        solar, wind = series[0, [at.SOLAR, at.WIND]]
         power = f"sun {solar:.0f} kW, wind {wind:.0f} kW"
-    canvas = FigureCanvasAgg(pool_figure(view, headline(simulator, index), power))
+        if simulator.config.power_levels is not None:
+            env, outlook = simulator.state.env[index], series[: simulator.config.horizon]
+            bought, emitted = env["grid_kwh"], env["carbon_kg"]
+            power += f"; {env['units_on']} units on, {env['units_next']} next; "
+            power += f"{bought:.0f} kWh bought, {emitted:.0f} kg"
+    canvas = FigureCanvasAgg(pool_figure(view, headline(simulator, index), power, outlook))
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 

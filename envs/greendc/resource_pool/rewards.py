@@ -11,7 +11,9 @@ from greendc.config import from_mapping, require, require_kinds, require_one_of
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """How a job's value turns into reward; every weight is a share of the job's value.
+    """How a job's value turns into reward; the weights of jobs are shares of the job's value.
+
+    Those of energy are in value, too: what a kilogram or a kilowatt-hour is worth in unit-steps.
 
     Rewards are divided by the mean job value of the workload, so that they are of the order of one.
 
@@ -26,6 +28,11 @@ class RewardWeights:
     :param potential: weight of the shaping term ``shaping_gamma * phi' - phi``, where ``phi`` is the value
         of the placed jobs whose planned finish is on time. It credits the decision when it is taken and
         leaves the optimal policy as it is (Ng, Harada and Russell, 1999)
+    :param carbon: charged for each kg that grid energy emits when it is bought, and at the end for what
+        refilling the battery would emit
+    :param brown: charged for each kWh of grid energy, likewise
+    :param price: charged for each unit of money that grid energy costs, likewise
+    :param switching: charged for each unit that is switched on
     :raises ValueError: for a negative or non-finite weight, or ``resumption`` above ``suspension``
     """
 
@@ -36,6 +43,10 @@ class RewardWeights:
     lateness: float = 0.0
     lateness_cap: float = 1.0
     potential: float = 0.0
+    carbon: float = 0.0
+    brown: float = 0.0
+    price: float = 0.0
+    switching: float = 0.0
 
     def __post_init__(self) -> None:
         require_kinds(type(self).__annotations__, vars(self), "reward.")
@@ -47,6 +58,11 @@ class RewardWeights:
             self.resumption,
             f"at most suspension={self.suspension}",
         )
+
+    @property
+    def of_energy(self) -> tuple[float, float, float, float]:
+        """The weights of carbon, brown energy, its price, and units switched on."""
+        return self.carbon, self.brown, self.price, self.switching
 
 
 REWARDS: dict[str, RewardWeights] = {

@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from greendc.compiled import entry_point
 from greendc.config import require, require_kinds
-from greendc.energy.kernel import SITE
 from greendc.resource_pool import kernel
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import LATE_JOBS, MASKS, ResourcePoolConfig
+from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.config_record import config_record
 from greendc.resource_pool.jobs import JobArrays, job_values, latest_finish, require_fit
 from greendc.resource_pool.layout import NewJobs, PoolState
 from greendc.resource_pool.lookahead import Lookahead
 from greendc.resource_pool.metrics import episode_metrics
 from greendc.resource_pool.observation import (
     KERNEL_ORDER,
-    battery_kwh,
     dict_space,
     flat_space,
     write_flat,
@@ -75,7 +74,7 @@ class ResourcePoolSimulator(Simulator):
         self._parts_space = dict_space(config)
         flat = config.observation == "flat"
         self.observation_space = flat_space(self._parts_space) if flat else self._parts_space
-        self.action_space = spaces.Discrete(config.ready_pool_size + 2)
+        self.action_space = spaces.Discrete(config.n_actions)
         self._layout = [
             (key, (num_envs, *(part.shape or ())), np.dtype(part.dtype))
             for key in KERNEL_ORDER
@@ -94,9 +93,9 @@ class ResourcePoolSimulator(Simulator):
         types, horizon = config.resource_types, config.horizon
         words = -(-config.units // at.WORD_BITS)
         self._state = PoolState(
-            config=self._config_record(words),
+            config=config_record(config, words, self.mean_value, self.power.mean_price),
             env=np.zeros(envs, at.ENV),
-            counts=np.zeros((envs, types + config.ready_pool_size + 2), np.int64),
+            counts=np.zeros((envs, types + config.n_actions), np.int64),
             forecast=np.zeros((envs, horizon)),
             jobs=np.zeros((envs, 0), at.JOB),
             units=np.zeros((envs, 3, 0, types), np.int64),
@@ -157,51 +156,6 @@ class ResourcePoolSimulator(Simulator):
         vars(self).update(state)
         self._bind()
 
-    def _config_record(self, words: int) -> NDArray[np.void]:
-        """Return the configuration as compiled code sees it, ``(1,)``."""
-        config, weights = self.config, self.config.weights
-        site = config.site_config if config.power == "trace" else None
-        brown_above = None if site is None else site.grid_qos_above
-        fields = {
-            "site": np.zeros((), SITE) if site is None else site.to_record(),
-            "units": config.units,
-            "types": config.resource_types,
-            "horizon": config.horizon,
-            "ready_pool_size": config.ready_pool_size,
-            "episode_steps": config.episode_steps,
-            "late_rule": LATE_JOBS.index(config.late_jobs),
-            "place_now": config.placement == "now",
-            "may_suspend": config.suspend,
-            "mask_rule": MASKS.index(config.mask),
-            "skip_forced": config.skip_forced,
-            "start_delay": config.start_delay,
-            "end_delay": config.end_delay,
-            "words": words,
-            "has_site": site is not None,
-            "exact_levels": site is None and config.forecast_error == 0.0,
-            "context_rows": config.summary_rows,
-            "step_hours": config.step_hours,
-            "mean_value": self.mean_value,
-            "gamma": config.shaping_gamma,
-            "pay_executed": weights.executed,
-            "pay_on_time": weights.on_time,
-            "charge_suspension": weights.suspension,
-            "pay_resumption": weights.resumption,
-            "charge_lateness": weights.lateness,
-            "lateness_cap": weights.lateness_cap,
-            "pay_potential": weights.potential,
-            "cost_delayed": config.cost_pair[0],
-            "cost_waiting": config.cost_pair[1],
-            "forecast_error": config.forecast_error,
-            "brown_above": np.inf if brown_above is None else brown_above,
-            "cell_scale": 1.0 if config.cell_dtype == "uint8" else 1.0 / 255.0,
-            "battery_kwh": battery_kwh(config),
-        }
-        record = np.zeros(1, at.CONFIG)
-        for name in at.CONFIG.fields or ():
-            record[name] = fields[name]
-        return record
-
     def _make_room(self, jobs: int) -> None:
         """Let the job tables hold ``jobs`` jobs an episode."""
         if jobs <= self._state.jobs.shape[1]:
@@ -244,6 +198,8 @@ class ResourcePoolSimulator(Simulator):
         env[:], state.counts[index] = 0, 0
         env["start_hour"] = self.power.fill(state.series[index], rng)
         env["stored_kwh"] = config.site_config.battery.initial_kwh if config.power == "trace" else 0.0
+        if config.power_levels is not None:
+            env["units_on"] = env["units_next"] = config.power_levels[-1]
         values, by_latest = job_values(jobs, config.price_list), np.argsort(latest, kind="stable")
         columns = (jobs.arrival, jobs.duration, latest, jobs.units, values, jobs.qos, by_latest)
         self._reset(state, index, NewJobs.of(*columns))
@@ -293,7 +249,7 @@ class ResourcePoolSimulator(Simulator):
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Take one decision in every environment and write the observations that follow.
 
-        :param actions: ``(num_envs,)`` whole numbers in ``0 .. ready_pool_size + 1``
+        :param actions: ``(num_envs,)`` whole numbers of the action space
         :raises ValueError: if an action has the wrong shape or is not in the action space
         :raises RuntimeError: if an environment's episode is over
         """
@@ -364,7 +320,7 @@ class ResourcePoolSimulator(Simulator):
     def _check(self, actions: NDArray[np.int64], status: int) -> None:
         """Raise the error that the kernel's answer stands for."""
         if status > 0:
-            allowed = f"in 0 .. {self.config.ready_pool_size + 1}"
+            allowed = f"in 0 .. {self.config.n_actions - 1}"
             raise ValueError(f"actions[{status - 1}]={actions[status - 1]}: must be {allowed}")
         if status < 0:
             raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
@@ -391,7 +347,7 @@ class ResourcePoolSimulator(Simulator):
         return np.empty((self.num_envs, *(self.observation_space.shape or ())), np.float32)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return ``(num_envs, ready_pool_size + 2)``, true where an action does what it says.
+        """Return ``(num_envs, n_actions)``, true where an action does what it says.
 
         Where no episode has begun, no action does anything.
         """
@@ -442,8 +398,8 @@ class ResourcePoolSimulator(Simulator):
     def power_series(self, index: int = 0) -> tuple[NDArray[np.float64], float]:
         """Return the power of the episode, and the hour of day at which it starts.
 
-        :return: ``(episode_steps + horizon, 4)``: sun and wind in kW (with no site: the level, and 0), carbon
-            intensity in kg/kWh, and the random walk of the forecast error
+        :return: ``(episode_steps + horizon, 5)``: sun and wind in kW (with no site: the level, and 0), carbon
+            intensity in kg/kWh, the random walk of the forecast error, and the price of a kWh
         """
         index = self._begun_number(index)
         return self._state.series[index].copy(), float(self._state.env["start_hour"][index])

@@ -42,6 +42,7 @@ LIMITS = {
     # Power and carbon: the world's generators are about 1e10 kW; the dirtiest plants emit about 2 kg/kWh.
     "power": Limit(0.0, 1e9, "kW"),
     "carbon_intensity": Limit(0.0, 5.0, "kg/kWh"),
+    "energy_price": Limit(0.0, 1e6, "a kWh"),
     "step": Limit(1.0 / 3600.0, _YEAR / 3600.0, "h"),
     "year": Limit(1900, 2100, ""),
     # Weather: the records on Earth, with a little room. Clouds can lift GHI above clear sky for minutes.

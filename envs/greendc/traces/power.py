@@ -58,7 +58,7 @@ class PowerTrace:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_series(self, ("solar_kw", "wind_kw"), "power", self.step_hours)
+        check_series(self, ("solar_kw", "wind_kw"), "power", self.step_hours)
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -78,8 +78,8 @@ class PowerTrace:
         """
         return replace(
             self,
-            solar_kw=_resample(self.solar_kw, self.step_hours, step_hours),
-            wind_kw=_resample(self.wind_kw, self.step_hours, step_hours),
+            solar_kw=resample(self.solar_kw, self.step_hours, step_hours),
+            wind_kw=resample(self.wind_kw, self.step_hours, step_hours),
             step_hours=step_hours,
         )
 
@@ -101,7 +101,7 @@ class CarbonTrace:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_series(self, ("kg_per_kwh",), "carbon_intensity", self.step_hours)
+        check_series(self, ("kg_per_kwh",), "carbon_intensity", self.step_hours)
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -109,7 +109,7 @@ class CarbonTrace:
 
     def resample(self, step_hours: float) -> CarbonTrace:
         """Return the trace in steps of another length, each the mean over its time."""
-        values = _resample(self.kg_per_kwh, self.step_hours, step_hours)
+        values = resample(self.kg_per_kwh, self.step_hours, step_hours)
         return replace(self, kg_per_kwh=values, step_hours=step_hours)
 
 
@@ -278,7 +278,8 @@ def _parse_intensity(text: str) -> float | None:
     return _MASSES[match[1]] / _ENERGIES[match[2]] if match else None
 
 
-def _check_series(trace: object, fields: tuple[str, ...], quantity: str, step_hours: float) -> None:
+def check_series(trace: object, fields: tuple[str, ...], quantity: str, step_hours: float) -> None:
+    """Raise a ``ValueError`` unless a trace's series are of one length, and within a quantity's limits."""
     name, limit = type(trace).__name__, LIMITS[quantity]
     require(0.0 < step_hours < np.inf, f"{name}.step_hours", step_hours, "finite and above 0")
     length = len(getattr(trace, fields[0]))
@@ -296,7 +297,7 @@ def _check_series(trace: object, fields: tuple[str, ...], quantity: str, step_ho
             raise ValueError(f"{name}.{key}[{step}]={values[step]}: must be {limit}")
 
 
-def _resample(values: NDArray[np.float64], old: float, new: float) -> NDArray[np.float64]:
+def resample(values: NDArray[np.float64], old: float, new: float) -> NDArray[np.float64]:
     """Return the means of a piecewise constant series over steps of another length."""
     require(0.0 < new < np.inf, "step_hours", new, "finite and above 0")
     steps = int(len(values) * old / new + 1e-9)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 from pool_reference import ReferencePool
 
-from greendc.energy import BatteryConfig, SiteConfig
+from greendc.energy import GRID_MODES, BatteryConfig, SiteConfig
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays
 from greendc.resource_pool.rewards import REWARDS, RewardWeights
 from greendc.resource_pool.simulator import ResourcePoolSimulator
-from greendc.traces.power import PowerTrace
+from greendc.traces.power import CarbonTrace, PowerTrace
+from greendc.traces.prices import PriceTrace
+
+OWN_WEIGHTS = RewardWeights(0.3, 0.9, 0.4, 0.2, 0.3, 0.7, 0.5)
 
 
 class FixedWorkload:
@@ -64,7 +68,7 @@ def random_trace(rng: np.random.Generator, steps: int, step_hours: float) -> Pow
     return PowerTrace(solar, wind, step_hours, datetime(2021, 6, 1, 5))
 
 
-def random_site(rng: np.random.Generator) -> SiteConfig:
+def random_site(rng: np.random.Generator, grids: tuple[str, ...] = GRID_MODES) -> SiteConfig:
     energy = float(rng.choice([0.0, 100.0, 600.0]))
     low, high = sorted(rng.uniform(0, 1, 2))
     battery = BatteryConfig(
@@ -76,7 +80,7 @@ def random_site(rng: np.random.Generator) -> SiteConfig:
         max_charge=float(high),
         initial_charge=float(rng.uniform(low, high)),
     )
-    grid = str(rng.choice(["critical", "off", "capped", "qos_above"]))
+    grid = str(rng.choice(grids))
     return SiteConfig(
         idle_fraction=float(rng.choice([0.0, 0.3])),
         battery=battery,
@@ -94,7 +98,11 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
     delays = [int(d) for d in (rng.integers(0, 3, 2) if rng.random() < 0.3 else (0, 0))]
     horizon = int(rng.integers(2, 13)) + sum(delays)
     steps = int(rng.integers(3, 25))
-    weights = {**REWARDS, "own": RewardWeights(0.3, 0.9, 0.4, 0.2, 0.3, 0.7, 0.5)}
+    units, horizon, steps = (
+        fixed.get(name, value)
+        for name, value in (("units", units), ("horizon", horizon), ("episode_steps", steps))
+    )
+    weights = {**REWARDS, "own": OWN_WEIGHTS}
     options: dict[str, Any] = {
         "units": units,
         "resource_types": types,
@@ -135,7 +143,52 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         longest = horizon - sum(delays)
         jobs = random_jobs(rng, steps, units, types, longest)
         options["workload"] = FixedWorkload(jobs, float(rng.uniform(0.5, 20.0)))
+    extra = np.random.default_rng([units, horizon, steps])  # leaves the draws of `rng` as they were
+    more: dict[str, Any] = {"pausing": options["suspend"] and bool(extra.random() < 0.4)}
+    if options["power"] == "trace" and extra.random() < 0.4:
+        more |= {"price": 0.2, "cost": str(extra.choice(["brown", "carbon"]))}
+        more["reward"] = dataclasses.replace(OWN_WEIGHTS, brown=0.1, price=0.3)
+    if options.get("lookahead", 0) == 0:
+        options = {**options, **more, **fixed}
     return ResourcePoolConfig(**options)
+
+
+def random_commanded(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
+    """A small problem in which power is commanded, at a site whose carbon and price change."""
+    units, steps, horizon = int(rng.integers(1, 13)), int(rng.integers(3, 25)), int(rng.integers(5, 31))
+    hours, spare = float(rng.choice([0.5, 1.0, 2.0])), int(rng.integers(0, 20))
+    trace = random_trace(rng, steps + horizon + spare, hours)
+    levels = np.flatnonzero(rng.random(units + 1) < 0.5)
+    cost = str(rng.choice(["delayed", "carbon", "brown", "weighted"]))
+    of_energy = np.where(rng.random(4) < 0.5, rng.uniform(0, 0.3, 4), 0.0)
+    carbon, brown, price, switching = (float(weight) for weight in of_energy)
+    options: dict[str, Any] = {
+        "units": units,
+        "horizon": horizon,
+        "episode_steps": steps,
+        "step_hours": hours,
+        "power": "trace",
+        "trace": trace,
+        "site": random_site(rng, ("open",)),
+        "carbon": CarbonTrace(rng.uniform(0, 1.3, len(trace)), hours, trace.start),
+        "price": PriceTrace(rng.uniform(0, 0.5, len(trace)), hours, trace.start),
+        "power_levels": tuple(int(level) for level in levels) or (units,),
+        "switch_delay": int(rng.integers(0, 2)),
+        "switch_hours": float(rng.choice([0.0, 0.5])),
+        "placement": "now",
+        "skip_forced": False,
+        "suspend": True,
+        "pausing": bool(rng.random() < 0.7),
+        "cost": cost,
+        "reward": dataclasses.replace(
+            OWN_WEIGHTS,
+            carbon=0.0 if cost == "carbon" else carbon,
+            brown=brown,
+            price=price,
+            switching=switching,
+        ),
+    }
+    return random_config(rng, **{**options, **fixed})
 
 
 def reference_of(simulator: ResourcePoolSimulator, index: int = 0) -> ReferencePool:
@@ -143,7 +196,10 @@ def reference_of(simulator: ResourcePoolSimulator, index: int = 0) -> ReferenceP
     workload = simulator.workload
     assert isinstance(workload, FixedWorkload)
     series, start_hour = simulator.power_series(index)
-    return ReferencePool(simulator.config, workload.jobs, series, simulator.mean_value, start_hour)
+    mean_price = simulator.power.mean_price
+    return ReferencePool(
+        simulator.config, workload.jobs, series, simulator.mean_value, start_hour, mean_price
+    )
 
 
 def sensible_or_any(rng: np.random.Generator, mask: np.ndarray) -> int:

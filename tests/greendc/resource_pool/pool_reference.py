@@ -52,7 +52,9 @@ class ReferencePool:
 
     :param config: the configuration
     :param jobs: the jobs of the episode
-    :param series: ``(episode_steps + horizon, 4)``: solar kW (or the level), wind kW, carbon, random walk
+    :param series: ``(episode_steps + horizon, 5)``: solar kW (or the level), wind kW, carbon, random walk,
+        price
+    :param mean_price: what prices are compared with in observations
     :param mean_value: what rewards are divided by
     """
 
@@ -63,9 +65,10 @@ class ReferencePool:
         series: np.ndarray,
         mean_value: float,
         start_hour: float = 0.0,
+        mean_price: float = 0.0,
     ) -> None:
         self.config, self.series, self.mean_value = config, series.tolist(), mean_value
-        self.start_hour = start_hour
+        self.start_hour, self.mean_price = start_hour, mean_price
         self.types, self.units, self.horizon = config.resource_types, config.units, config.horizon
         self.site = config.site if config.power == "trace" else None
         self.stored = self.site.battery.initial_kwh if self.site else 0.0
@@ -92,6 +95,11 @@ class ReferencePool:
             ),
             0.0,
         )
+        self.commanded = config.power_levels is not None
+        self.mode = "auto"
+        self.on = self.on_next = self.ordered = config.power_levels[-1] if self.commanded else 0
+        self.starting = self.switched = 0
+        self.switching_kwh = self.grid_cost = self.shortfall = self.settled_carbon = 0.0
         self.accrued_cost = 0.0
         self.accrued_reward = 0.0
         self.levels = self.forecast()
@@ -210,8 +218,8 @@ class ReferencePool:
             return None
         return found
 
-    def swap_choice(self) -> tuple[Job, Job, list[int]] | None:
-        """Who gives way, who starts, and where, if suspend is valid."""
+    def swap_choice(self) -> tuple[Job, Job | None, list[int]] | None:
+        """Who gives way, who starts (with pausing: perhaps no one), and where, if suspend is valid."""
         running = self.running()
         if not self.config.suspend or not running:
             return None
@@ -225,7 +233,7 @@ class ReferencePool:
             and (blocks := self.blocks_at(job, 0, grid)) is not None
         ]
         if not candidates:
-            return None
+            return (victim, None, []) if self.config.pausing else None
         job, blocks = max(candidates, key=lambda c: c[0].value / (self.length(c[0]) * sum(c[0].units)))
         return victim, job, blocks
 
@@ -233,7 +241,16 @@ class ReferencePool:
         ready, grid = self.ready(), self.grid()
         slots = [self.schedule_choice(job, grid) is not None for job in ready]
         slots += [False] * (self.config.ready_pool_size - len(ready))
-        return [*slots, self.swap_choice() is not None, True]
+        return [*slots, self.swap_choice() is not None, *self.allowed_commands()]
+
+    def allowed_commands(self) -> list[bool]:
+        """Which commands of power are valid; one of no meaning where there are none."""
+        if not self.commanded:
+            return [True]
+        battery = self.site.battery
+        may_hold = self.stored > battery.min_charge * battery.energy_kwh and battery.discharge_kw > 0
+        may_charge = self.stored < battery.max_charge * battery.energy_kwh and battery.charge_kw > 0
+        return [True, may_hold, may_charge] * len(self.config.power_levels)
 
     def place(self, job: Job, start: int, blocks: list[int]) -> float:
         job.start, job.end = self.now + start, self.now + start + self.length(job)
@@ -274,10 +291,15 @@ class ReferencePool:
             self.reward -= self.suspend(victim)
             victim.barred = self.now
             self.counts["swaps"] += 1
-            self.reward += self.place(job, 0, blocks)
+            if job is not None:
+                self.reward += self.place(job, 0, blocks)
             self.apply_late_rule()
         else:
             self.counts["invalid"] += not valid
+            if self.commanded:
+                level, mode = divmod(action - n - 1, 3)
+                self.ordered = self.config.power_levels[level] if action > n else self.on_next
+                self.mode = ("auto", "hold", "charge")[mode] if valid else "auto"
             self.advance()
         while self.config.skip_forced and not self.over() and not any(self.mask()[:-1]):
             self.advance()
@@ -314,6 +336,11 @@ class ReferencePool:
                 job.status, job.finish, job.remaining = FINISHED, self.now, 0
                 if self.now <= job.latest:
                     self.reward += weights.on_time * job.value
+        if self.commanded:
+            self.starting = max(self.ordered - self.on_next, 0)
+            self.switched += self.starting * self.types
+            self.on = min(self.ordered, self.on_next) if self.config.switch_delay else self.ordered
+            self.on_next = self.ordered
         self.levels = self.forecast()
         for job in self.placed():
             highest = max(b + u for b, u in zip(job.blocks, job.units, strict=True))
@@ -334,9 +361,11 @@ class ReferencePool:
         active = [job for job in self.jobs if job.status not in (FINISHED, LEFT)]
         delayed = sum(self.now > job.latest for job in active)
         waiting = sum(job.first_start < 0 for job in active)
-        delayed_weight, waiting_weight = {"delayed": (1, 0), "waiting": (0, 1)}.get(
-            self.config.cost, self.config.cost_weights
-        )
+        delayed_weight, waiting_weight = {
+            "delayed": (1, 0),
+            "waiting": (0, 1),
+            "weighted": self.config.cost_weights,
+        }.get(self.config.cost, (0, 0))
         cost = delayed_weight * delayed + waiting_weight * waiting
         self.cost += cost
         self.accrued_cost += cost
@@ -359,12 +388,17 @@ class ReferencePool:
 
     def account_energy(self, used: int, idle: int) -> None:
         site, hours = self.site, self.config.step_hours
-        solar, wind, carbon, _ = self.series[self.now]
+        solar, wind, carbon, _, price = self.series[self.now]
         unit_kw = site.pool_kw / (self.units * self.types)
         draw = unit_kw * (used + site.idle_fraction * idle)
+        if self.starting:
+            kwh = unit_kw * self.config.switch_hours * (self.starting * self.types)
+            self.switching_kwh += kwh
+            self.reward -= self.config.weights.switching * (self.starting * self.types)
+            draw += kwh / hours
         demand = min(draw, self.available_kw)
         brown = draw - demand if site.grid == "qos_above" else 0.0
-        flows = self.dispatch(self.stored, solar + wind, demand, brown)
+        flows = self.dispatch(self.stored, solar + wind, demand, brown, self.mode)
         self.stored = flows["stored"]
         self.flows = flows
         for name, power in (
@@ -380,9 +414,38 @@ class ReferencePool:
         ):
             self.energy[name] += power * hours
         self.energy["carbon"] += flows["grid"] * hours * carbon
+        self.grid_cost += flows["grid"] * hours * price
+        self.pay_energy(flows["grid"] * hours, carbon, price)
+        if self.now + 1 == self.config.episode_steps:
+            self.settle_battery()
 
-    def dispatch(self, stored: float, generation: float, demand: float, brown: float) -> dict[str, float]:
-        """Sun and wind first, then the battery, then the grid; the critical load before the pool."""
+    def pay_energy(self, kwh: float, carbon: float, price: float) -> None:
+        """Reward and cost of grid energy."""
+        weights = self.config.weights
+        self.reward -= kwh * (weights.carbon * carbon + weights.brown + weights.price * price)
+        per_kg, per_kwh = {"carbon": (0.01, 0.0), "brown": (0.0, 0.01)}.get(self.config.cost, (0.0, 0.0))
+        cost = kwh * (per_kg * carbon + per_kwh)
+        self.cost += cost
+        self.accrued_cost += cost
+
+    def settle_battery(self) -> None:
+        """At the end, six tenths of what the battery lacks are bought, at the episode's means."""
+        steps, carbon, price = self.config.episode_steps, 0.0, 0.0
+        for row in self.series[:steps]:
+            carbon += row[2]
+            price += row[4]
+        self.shortfall = max(self.site.battery.initial_kwh - self.stored, 0.0)
+        bought = 0.6 * self.shortfall
+        self.settled_carbon = bought * (carbon / steps)
+        self.pay_energy(bought, carbon / steps, price / steps)
+
+    def dispatch(
+        self, stored: float, generation: float, demand: float, brown: float, mode: str = "auto"
+    ) -> dict[str, float]:
+        """Sun and wind first, then the battery, then the grid; the critical load before the pool.
+
+        A battery that holds serves nothing; one that charges takes from the grid, too.
+        """
         site, battery, hours = self.site, self.site.battery, self.config.step_hours
         grid_limit = {"off": 0.0, "capped": site.grid_cap_kw}.get(site.grid, math.inf)
         green_critical = min(generation, site.critical_kw)
@@ -391,29 +454,40 @@ class ReferencePool:
         room = max(battery.max_charge * battery.energy_kwh - stored, 0.0)
         charge = min(surplus, battery.charge_kw, room / (battery.efficiency * hours))
         above_minimum = max(stored - battery.min_charge * battery.energy_kwh, 0.0)
-        discharge_limit = min(battery.discharge_kw, above_minimum / hours)
+        discharge_limit = min(battery.discharge_kw, above_minimum / hours) if mode == "auto" else 0.0
         battery_critical = min(site.critical_kw - green_critical, discharge_limit)
         battery_pool = min(demand - green_pool, discharge_limit - battery_critical)
         grid_critical = min(site.critical_kw - green_critical - battery_critical, grid_limit)
         grid_pool = 0.0
         if site.grid == "capped":
             grid_pool = min(demand - green_pool - battery_pool, site.grid_cap_kw, grid_limit - grid_critical)
+        elif site.grid == "open":
+            grid_pool = demand - green_pool - battery_pool
         discharge = battery_critical + battery_pool
+        grid, curtailed = grid_critical + grid_pool + brown, surplus - charge
+        if mode == "charge":
+            full = min(battery.charge_kw, room / (battery.efficiency * hours))
+            bought = max(min(full - charge, grid_limit - grid), 0.0)
+            charge += bought
+            grid += bought
         return {
             "critical": green_critical + battery_critical + grid_critical,
             "pool": green_pool + battery_pool + grid_pool + brown,
             "charge": charge,
             "discharge": discharge,
-            "grid": grid_critical + grid_pool + brown,
-            "curtailed": surplus - charge,
+            "grid": grid,
+            "curtailed": curtailed,
             "stored": stored + (battery.efficiency * charge - discharge) * hours,
         }
 
     def forecast(self) -> list[int]:
         """Powered units of each row, as foreseen now; row 0 is what is."""
         levels, stored = [], self.stored
+        if self.commanded:
+            self.available_kw = math.inf
+            return [self.on] + [self.on_next] * (self.horizon - 1)
         for h in range(self.horizon):
-            solar, wind, _, walk = self.series[self.now + h]
+            solar, wind, _, walk, _ = self.series[self.now + h]
             drift = walk - self.series[self.now][3]
             factor = max(0.0, 1.0 + self.config.forecast_error * drift)
             if self.site:
@@ -498,7 +572,23 @@ class ReferencePool:
                     run = run + 1 if is_free else 0
                     longest = max(longest, run)
                 numbers += [sum(free) * (1.0 / self.units), longest * (1.0 / self.units)]
+        if self.commanded:
+            numbers += [self.on * (1.0 / self.units), self.on_next * (1.0 / self.units), *self.outlook()]
         return np.array(numbers, np.float32)
+
+    def outlook(self) -> list[float]:
+        """Carbon, price and green share of the next rows."""
+        rows = self.series[self.now : self.now + min(24, self.horizon)]
+        green = [
+            (solar + wind) * max(0.0, 1.0 + self.config.forecast_error * (walk - rows[0][3]))
+            for solar, wind, _, walk, _ in rows
+        ]
+        mean = self.mean_price
+        return [
+            *(min(row[2], 1.0) for row in rows),
+            *(row[4] / (row[4] + mean) if mean else 0.0 for row in rows),
+            *(kw / (kw + self.site.total_kw) for kw in green),
+        ]
 
     # --- metrics ---------------------------------------------------------------------------------------
 
@@ -553,4 +643,12 @@ class ReferencePool:
                 ("carbon_kg", "carbon"),
             )
             metrics |= {name: self.energy[key] for name, key in names}
+        if self.commanded:
+            metrics |= {
+                "grid_cost": self.grid_cost,
+                "switched_units": self.switched,
+                "switching_kwh": self.switching_kwh,
+                "battery_shortfall_kwh": self.shortfall,
+                "settled_carbon_kg": self.settled_carbon,
+            }
         return {name: float(number) for name, number in metrics.items()}

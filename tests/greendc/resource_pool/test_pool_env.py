@@ -78,7 +78,7 @@ def assert_same(first, second):
 
 def test_every_id_is_registered():
     ours = presets()
-    assert len(ours) == 9
+    assert len(ours) == 10
     for env_id in ours:
         assert env_id in gym.registry
     assert gym.make("ResourcePool-300-v0").unwrapped.config.horizon == 72

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from pool_cases import random_config, reference_of, sensible_or_any
+from pool_cases import random_commanded, random_config, reference_of, sensible_or_any
 
+from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 
 CASES = 1200
 CHUNKS = 8
 
 
-def play_both(case: int) -> dict[str, float]:
+def play_both(
+    case: int, draw: Callable[[np.random.Generator], ResourcePoolConfig] = random_config
+) -> dict[str, float]:
     rng = np.random.default_rng(case)
-    config = random_config(rng)
+    config = draw(rng)
     simulator = ResourcePoolSimulator(config)
     simulator.reset_env(0, np.random.default_rng(case))
     reference = reference_of(simulator)
@@ -63,5 +68,29 @@ def test_kernel_equals_the_reference_bit_for_bit(chunk: int) -> None:
         "battery_discharged_kwh",
         "curtailed_kwh",
         "critical_unserved_kwh",
+    ):
+        assert totals[name] > 0, name
+
+
+COMMANDED_CASES = (range(300), pytest.param(range(300, 3000), marks=pytest.mark.slow))
+
+
+@pytest.mark.parametrize("cases", COMMANDED_CASES, ids=("small", "large"))
+def test_kernel_equals_the_reference_where_power_is_commanded(cases: range) -> None:
+    totals: dict[str, float] = {}
+    for case in cases:
+        for name, value in play_both(case, random_commanded).items():
+            totals[name] = totals.get(name, 0.0) + value
+    for name in (
+        "agent_suspensions",
+        "power_suspensions",
+        "invalid_actions",
+        "switched_units",
+        "switching_kwh",
+        "grid_cost",
+        "battery_shortfall_kwh",
+        "settled_carbon_kg",
+        "battery_charged_kwh",
+        "curtailed_kwh",
     ):
         assert totals[name] > 0, name

@@ -211,7 +211,7 @@ def test_more_power_never_lowers_the_optimum(seed):
     )
     levels = rng.uniform(0.2, 1.0, (8, 1))
     more = np.minimum(levels + rng.uniform(0.0, 0.5, (8, 1)), 1.0)
-    rest = np.zeros((8, 3))
+    rest = np.zeros((8, 4))
     optima = [
         best_value(ReferencePool(config, jobs, np.hstack([series, rest]), 1.0)) for series in (levels, more)
     ]

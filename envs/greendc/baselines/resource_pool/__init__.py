@@ -3,6 +3,8 @@
 from greendc.baselines.registry import BaselineFamily
 from greendc.baselines.resource_pool.foresight import Foresight
 from greendc.baselines.resource_pool.policy import Heuristic
+from greendc.baselines.resource_pool.power_plan import PowerPlan
+from greendc.baselines.resource_pool.power_rules import POWER_RULES, PowerRule
 from greendc.baselines.resource_pool.rolling import RollingPlan
 from greendc.baselines.resource_pool.rollout import Rollout
 from greendc.baselines.resource_pool.rules import (
@@ -35,8 +37,16 @@ HEURISTICS: dict[str, type[Heuristic]] = {
 BASELINES = BaselineFamily(
     name="resource_pool",
     simulator=ResourcePoolSimulator,
-    policies={**HEURISTICS, "plan": RollingPlan, "rollout": Rollout, "foresight": Foresight},
+    policies={
+        **HEURISTICS,
+        "plan": RollingPlan,
+        "rollout": Rollout,
+        "foresight": Foresight,
+        **POWER_RULES,
+        "power_plan": PowerPlan,
+    },
     hindsight=frozenset({"foresight"}),
+    commands=frozenset({*POWER_RULES, "power_plan"}),
 )
 
 __all__ = [
@@ -51,6 +61,8 @@ __all__ = [
     "Heuristic",
     "HighestQosFirst",
     "HighestValueFirst",
+    "PowerPlan",
+    "PowerRule",
     "RandomOrder",
     "RollingPlan",
     "Rollout",

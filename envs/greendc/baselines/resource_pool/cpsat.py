@@ -148,7 +148,7 @@ def replay(simulator: ResourcePoolSimulator, index: int, job: Ints, start: Ints)
     require(bool(known), "job", job, f"ids in 0 .. {jobs_there - 1}")
     pool = _alone(simulator, index)
     config, table = pool.config, pool.state.jobs[0]
-    out, idle = pool.empty_observations(), np.array([config.ready_pool_size + 1])
+    out, idle = pool.empty_observations(), np.array([config.no_op])
     length = table["duration"][job] + config.start_delay + config.end_delay
     last_start = np.minimum(table["latest"][job], config.episode_steps) - length
     order = np.argsort(start, kind="stable")

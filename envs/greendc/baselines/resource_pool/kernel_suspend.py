@@ -25,7 +25,7 @@ def choose_suspensions(actions: Ints, state: PoolState) -> None:
     suspend = state.config[0].ready_pool_size
     for b in range(actions.shape[0]):
         pool = pool_at(state, b)
-        if actions[b] != suspend + 1 or not pool.mask[suspend]:
+        if actions[b] != suspend + 1 or not pool.mask[suspend] or pool.env.successor < 0:
             continue
         victim, job = pool.env.victim, waiting_job(pool, pool.env.successor)
         if is_hopeless(pool, job):

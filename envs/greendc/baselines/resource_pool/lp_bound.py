@@ -37,7 +37,7 @@ def lp_bound(instance: Instance, time_limit: float = 120.0) -> Bound:
     if len(instance) == 0:
         return Bound(0.0, "lp", 0.0)
     by_starts = not instance.may_suspend and _entries(instance) <= MOST_ENTRIES
-    programme = starts_programme(instance) if by_starts else _work(instance)
+    programme = starts_programme(instance) if by_starts else work_programme(instance)
     if instance.site is not None:
         programme = _with_site(programme, instance)
     value = programme.bound(time_limit)
@@ -82,7 +82,7 @@ def starts_programme(instance: Instance) -> PoolProgramme:
     return _programme(instance, profit, running, [once], [np.ones(len(instance))])
 
 
-def _work(instance: Instance) -> PoolProgramme:
+def work_programme(instance: Instance) -> PoolProgramme:
     """Variables for the share of each job that is done, and then for what of it runs in each step."""
     n_jobs, counts = len(instance), instance.due - instance.release
     of_job = np.repeat(np.arange(n_jobs), counts)

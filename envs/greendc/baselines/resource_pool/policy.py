@@ -12,7 +12,7 @@ from greendc.baselines.resource_pool import kernel
 from greendc.baselines.resource_pool.kernel_order import ROW, Rules, Scratch
 from greendc.baselines.resource_pool.kernel_suspend import choose_suspensions
 from greendc.compiled import EntryPoint
-from greendc.config import require_one_of
+from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool.observation import dict_space
 from greendc.simulator import Observation
@@ -31,6 +31,19 @@ def require_pool(simulator: object) -> ResourcePoolSimulator:
     if not isinstance(simulator, ResourcePoolSimulator):
         raise TypeError(f"simulator: must be a ResourcePoolSimulator, not {type(simulator).__name__}")
     return simulator
+
+
+def require_no_commands(simulator: object) -> ResourcePoolSimulator:
+    """Return the simulator if it is of a pool without commands of power and pauses: planners know neither.
+
+    :raises TypeError: for anything but a resource pool
+    :raises ValueError: for a pool with either; names the field
+    """
+    pool = require_pool(simulator)
+    levels = pool.config.power_levels
+    require(levels is None, "power_levels", levels, "None for this planner; power_plan commands power")
+    require(not pool.config.pausing, "pausing", True, "False for this planner")
+    return pool
 
 
 class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
@@ -58,6 +71,8 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
     With ``suspend``, when no job starts, the action ``suspend`` is taken as long as the ready job that it
     starts will be on time and is worth more per remaining unit-step than the running one that gives way.
     Observations do not say which one that is: such a policy reads the simulator's state, too.
+
+    Where power is commanded, ``no_op`` orders every unit and leaves the battery to itself.
 
     :param simulator: the simulator to act on
     :param dispatch: ``"skip"``, ``"block"``, ``"reserve"`` or ``"easy"``
@@ -118,6 +133,8 @@ class Heuristic(BaselinePolicy[ResourcePoolSimulator]):
         actions = self._start_jobs(observations)
         if self.suspend:
             self._choose_suspensions(actions, self.simulator.state)
+        config = self.simulator.config
+        actions[actions == config.ready_pool_size + 1] = config.no_op
         return actions
 
     def _start_jobs(self, observations: Observation) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank
 from greendc.baselines.resource_pool.instance import Floats, Instance, Ints
 from greendc.baselines.resource_pool.lp_bound import starts_programme
-from greendc.baselines.resource_pool.policy import require_pool
+from greendc.baselines.resource_pool.policy import require_no_commands
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
 from greendc.resource_pool import kernel_rollout as kr
@@ -73,7 +73,7 @@ class RollingPlan(BaselinePolicy[ResourcePoolSimulator]):
         threshold: float = 0.25,
         seed: int = 0,
     ) -> None:
-        super().__init__(require_pool(simulator))
+        super().__init__(require_no_commands(simulator))
         horizon = simulator.config.horizon
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.baselines.policy import BaselinePolicy
 from greendc.baselines.resource_pool.futures import FutureBank, Futures
-from greendc.baselines.resource_pool.policy import require_pool
+from greendc.baselines.resource_pool.policy import require_no_commands
 from greendc.compiled import EntryPoint
 from greendc.config import require, require_one_of
 from greendc.resource_pool import ResourcePoolSimulator, kernel_rollout, orders
@@ -91,7 +91,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         prior: Prior | None = None,
         trust: int = 32,
     ) -> None:
-        super().__init__(require_pool(simulator))
+        super().__init__(require_no_commands(simulator))
         require(futures >= 1, "futures", futures, "at least 1")
         require(depth >= 1, "depth", depth, "at least 1 step")
         require(seed >= 0, "seed", seed, "at least 0")

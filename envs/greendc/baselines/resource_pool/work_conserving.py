@@ -80,7 +80,7 @@ def start_where_idle(simulator: ResourcePoolSimulator, actions: NDArray[Any]) ->
             "whose state decides"
         )
     guarded = actions.copy()
-    idle = (actions == config.ready_pool_size + 1) & ~state.counts[:, : config.resource_types].any(axis=1)
+    idle = (actions > config.ready_pool_size) & ~state.counts[:, : config.resource_types].any(axis=1)
     for i in np.flatnonzero(idle):
         slot = _best_startable(simulator, int(i))
         if slot >= 0:

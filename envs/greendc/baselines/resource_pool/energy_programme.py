@@ -1,0 +1,248 @@
+"""Linear programmes of a pool whose power is commanded: jobs, units, battery, grid, and a price of carbon."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from greendc.baselines.linear import Bound, Programme
+from greendc.baselines.resource_pool.instance import Floats, Instance, recorded_instance
+from greendc.baselines.resource_pool.lp_bound import work_programme
+from greendc.config import require
+from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_command import SETTLED_SHARE
+
+
+class Columns(NamedTuple):
+    """Where the variables of a programme lie, each a slice of ``T`` steps."""
+
+    jobs: slice
+    grid: slice
+    charge: slice
+    discharge: slice
+    stored: slice
+    units: slice
+    started: slice
+
+
+@dataclass(frozen=True, eq=False)
+class EnergyProgramme(Programme):
+    """A programme whose solution says what runs, and on which energy.
+
+    :param columns: where its variables are
+    """
+
+    columns: Columns
+
+
+def energy_programme(
+    config: ResourcePoolConfig,
+    instance: Instance,
+    generation: Floats,
+    kg: Floats,
+    kg_price: float,
+    stored: float,
+    units_on: int,
+    last_kg: float,
+) -> EnergyProgramme:
+    """Maximize the value of the jobs less the price of what the grid energy emits.
+
+    A job runs to a share in each step, as in :func:`~greendc.baselines.resource_pool.lp_bound.lp_bound`. No
+    fewer units are on than run; those that start draw their switching energy, in the step before if they
+    start late. The battery may end a step with less than the balance says, and units and flows need not be
+    whole: every schedule that the environment allows is a solution.
+
+    :param config: of the pool
+    :param instance: the jobs, over ``T`` steps
+    :param generation: ``(T,)`` sun and wind, kW
+    :param kg: ``(T,)`` emissions of grid energy, kg/kWh
+    :param kg_price: value of a kg
+    :param stored: energy in the battery above its lower limit, kWh
+    :param units_on: units that are on in the first step
+    :param last_kg: kg that each kWh stands for that the battery lacks at the end of what it had at the
+        beginning of an episode
+    """
+    site, battery, hours = config.site_config, config.site_config.battery, config.step_hours
+    types, steps = config.resource_types, len(generation)
+    jobs = work_programme(dataclasses.replace(instance, site=None, may_suspend=True))
+    n, unit_kw = len(jobs.profit), site.pool_kw / (config.units * types)
+    identity = sparse.identity(steps, format="csr")
+    nothing = sparse.csr_matrix((steps, steps))
+    before = sparse.eye(steps, k=-1, format="csr")
+    after = sparse.eye(steps, k=1, format="csr")
+    first = np.zeros(steps)
+    used = sparse.hstack([identity] * types) @ jobs.used
+    switching_kw = unit_kw * types * config.switch_hours / hours
+
+    def row(
+        of_jobs: sparse.spmatrix | None = None,
+        grid: sparse.spmatrix | None = None,
+        charge: sparse.spmatrix | None = None,
+        discharge: sparse.spmatrix | None = None,
+        energy: sparse.spmatrix | None = None,
+        units: sparse.spmatrix | None = None,
+        started: sparse.spmatrix | None = None,
+    ) -> sparse.spmatrix:
+        jobs_part = sparse.csr_matrix((steps, n)) if of_jobs is None else of_jobs
+        parts = [part if part is not None else nothing for part in (grid, charge, discharge, energy, units)]
+        last = nothing if started is None else started
+        return sparse.hstack([jobs_part, *parts, last, sparse.csr_matrix((steps, 1))])
+
+    blocks = [sparse.hstack([jobs.rows, sparse.csr_matrix((jobs.rows.shape[0], 6 * steps + 1))])]
+    limits = [jobs.limit]
+    blocks.append(
+        row(
+            used * (unit_kw * (1.0 - site.idle_fraction)),
+            -identity,
+            identity,
+            -identity,
+            None,
+            identity * (unit_kw * site.idle_fraction * types),
+            identity * switching_kw,
+        )
+    )
+    limits.append(generation - site.critical_kw)
+    first[0] = stored
+    blocks.append(
+        row(
+            charge=identity * (-battery.efficiency * hours),
+            discharge=identity * hours,
+            energy=identity - before,
+        )
+    )
+    limits.append(first)
+    for k in range(types):
+        blocks.append(row(jobs.used[k * steps : (k + 1) * steps], units=-identity))
+        limits.append(np.zeros(steps))
+    if config.switch_delay:
+        rise = sparse.diags(np.append(np.ones(steps - 1), 0.0)) if steps > 1 else nothing
+        blocks.append(row(units=after - rise, started=-identity))
+        limits.append(np.zeros(steps))
+        blocks.append(row(units=sparse.csr_matrix(([1.0], ([0], [0])), (steps, steps))))
+        limits.append(np.append(float(units_on), np.zeros(steps - 1)))
+    else:
+        blocks.append(row(units=identity - before, started=-identity))
+        limits.append(np.append(float(units_on), np.zeros(steps - 1)))
+    kept = max(battery.initial_kwh - battery.min_charge * battery.energy_kwh, 0.0)
+    ends = np.zeros(n + 6 * steps + 1)
+    ends[[n + 4 * steps - 1, -1]] = -1.0
+    blocks.append(sparse.csr_matrix(ends))
+    limits.append(np.array([-kept]))
+    most_kw = site.total_kw + battery.charge_kw + switching_kw * config.units
+    room = (battery.max_charge - battery.min_charge) * battery.energy_kwh
+    ones = np.ones(steps)
+    upper = np.concatenate(
+        [
+            jobs.upper,
+            ones * most_kw,
+            ones * battery.charge_kw,
+            ones * battery.discharge_kw,
+            ones * room,
+            ones * config.units,
+            ones * config.units,
+            [kept],
+        ]
+    )
+    profit = np.concatenate([jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]])
+    places = [slice(n + i * steps, n + (i + 1) * steps) for i in range(6)]
+    matrix = sparse.vstack(blocks, format="csr")
+    return EnergyProgramme(profit, upper, matrix, np.concatenate(limits), Columns(slice(0, n), *places))
+
+
+def carbon_bound(
+    simulator: ResourcePoolSimulator, kg_price: float, index: int = 0, time_limit: float = 300.0
+) -> Bound:
+    """Return more than any policy's value less ``kg_price`` times its carbon in an episode.
+
+    That is ``total_job_value - kg_price * (carbon_kg + settled_carbon_kg)``. For several prices the bounds
+    together are the upper envelope of value against carbon: at ``c`` kg no policy has more value than the
+    least of ``bound + kg_price * c``.
+
+    :param simulator: in an episode, which need not have been played
+    :param kg_price: value of a kg, at least 0
+    :param index: the environment
+    :param time_limit: seconds for the solver
+    :raises ValueError: for a price out of range, or a pool whose power is not commanded
+    :raises NoBoundError: if the solver does not finish
+    """
+    began, config = time.perf_counter(), simulator.config
+    require(0.0 <= kg_price < np.inf, "kg_price", kg_price, "finite and at least 0")
+    require(config.power_levels is not None, "power_levels", None, "given, for a bound on carbon")
+    instance, steps = recorded_instance(simulator, index), config.episode_steps
+    idle = no_jobs(config, steps)
+    series = simulator.power_series(index)[0][:steps]
+    battery = config.site_config.battery
+    programme = energy_programme(
+        config,
+        dataclasses.replace(instance, level=np.full(steps, config.units)) if len(instance) else idle,
+        series[:, at.SOLAR] + series[:, at.WIND],
+        series[:, at.CARBON],
+        kg_price,
+        battery.initial_kwh - battery.min_charge * battery.energy_kwh,
+        config.power_levels[-1] if config.power_levels else config.units,
+        SETTLED_SHARE * float(series[:, at.CARBON].mean()),
+    )
+    return Bound(programme.bound(time_limit), "carbon_lp", time.perf_counter() - began)
+
+
+def least_kg(simulator: ResourcePoolSimulator, index: int = 0) -> float:
+    """Return the least that the critical load alone emits in an episode, the battery used at its best.
+
+    A limit of carbon below it cannot be kept by any policy.
+
+    :param simulator: in an episode
+    :param index: the environment
+    """
+    config = simulator.config
+    steps = config.episode_steps
+    series = simulator.power_series(index)[0][:steps]
+    battery = config.site_config.battery
+    programme = energy_programme(
+        config,
+        no_jobs(config, steps),
+        series[:, at.SOLAR] + series[:, at.WIND],
+        series[:, at.CARBON],
+        1.0,
+        battery.initial_kwh - battery.min_charge * battery.energy_kwh,
+        0,
+        SETTLED_SHARE * float(series[:, at.CARBON].mean()),
+    )
+    return max(-programme.bound(300.0), 0.0)
+
+
+def no_jobs(config: ResourcePoolConfig, steps: int) -> Instance:
+    """Return an instance with nothing to do: one job of no size and no worth."""
+    one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
+    return Instance(
+        units=config.units,
+        steps=steps,
+        job=none - 1,
+        release=none,
+        due=one,
+        length=one,
+        need=np.zeros((1, config.resource_types), np.int64),
+        value=np.zeros(1),
+        brown=np.zeros(1, np.bool_),
+        level=np.full(steps, config.units),
+        site=None,
+        may_suspend=True,
+    )
+
+
+def running_shares(solution: NDArray[np.float64], instance: Instance) -> Floats:
+    """Return what of each job runs in each step, ``(J, T)``, from a solution of its programme."""
+    counts = instance.due - instance.release
+    shares = np.zeros((len(instance), instance.steps))
+    place = len(instance)
+    for j, count in enumerate(counts.tolist()):
+        first = int(instance.release[j])
+        shares[j, first : first + count] = solution[place : place + count]
+        place += count
+    return shares

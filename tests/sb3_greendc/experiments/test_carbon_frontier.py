@@ -1,0 +1,102 @@
+"""carbon-frontier: rules chosen on one half of 2019, comparison at limits, bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sb3_greendc.experiments import carbon_frontier as frontier
+from sb3_greendc.experiments.experiment import Budget, unique_tasks
+from sb3_greendc.experiments.registry import load_experiment
+from sb3_greendc.experiments.tasks import Scenario
+
+# policy, baseline, kg, value: the second rule lies below the line from the first to the third.
+POLICIES = (
+    ("grid_off/0", "grid_off", 2_000.0, 0.2),
+    ("as_needed/2", "as_needed", 6_000.0, 0.3),
+    ("grid_on", "grid_on", 10_000.0, 0.8),
+    ("power_plan/0.1", "power_plan", 4_000.0, 0.6),
+    ("power_plan/0.02", "power_plan", 8_000.0, 0.8),
+    ("power_plan/0.1/noisy", "power_plan", 9_000.0, 0.7),
+    ("random_actions", "random_actions", 5_000.0, 0.0),
+)
+
+
+class Fake:
+    """Results of policies that do the same in every episode."""
+
+    def table(self, name: str = "episodes") -> pd.DataFrame:
+        heads = [(year, k) for year in ("2019", "2021") for k in range(4)]
+        if name == "bounds":
+            rows: list[dict[str, Any]] = [
+                {"year": year, "episode": k, "kg_price": price, "bound": 90.0 - 5_000.0 * price}
+                for year, k in heads
+                for price in (0.001, 0.01)
+            ]
+            return pd.DataFrame(rows)
+        zeros = dict.fromkeys(frontier.ENERGY, 0.0)
+        rows = [
+            {
+                **zeros,
+                "year": year,
+                "episode": k,
+                "policy": policy,
+                "baseline": baseline,
+                "carbon_kg": kg - 100.0,
+                "settled_carbon_kg": 100.0,
+                frontier.VALUE: value,
+                "total_job_value_ratio_inside": value,
+                "total_job_value": max(100.0 * value, 1e-9),
+            }
+            for year, k in heads
+            for policy, baseline, kg, value in POLICIES
+        ]
+        return pd.DataFrame(rows)
+
+
+def test_the_hull_is_what_mixtures_of_policies_reach() -> None:
+    points = pd.DataFrame({frontier.CARBON: [0.0, 1.0, 2.0, 3.0], frontier.VALUE: [0.0, 0.2, 1.0, 0.9]})
+    corners = frontier.hull(points)
+    assert corners.tolist() == [[0.0, 0.0], [2.0, 1.0]]
+    assert frontier.value_at(corners, 1.0) == 0.5
+    assert frontier.value_at(corners, 9.0) == 1.0
+    assert np.isnan(frontier.value_at(corners, -1.0))
+
+
+def test_policies_are_compared_at_shares_of_the_greedy_carbon() -> None:
+    analysis = frontier.analyze(Fake(), Budget(quick=True))  # type: ignore[arg-type]
+    table = analysis.tables["comparison"].set_index(["series", "limit_share"])
+    assert set(table.index.get_level_values(0)) == {frontier.CHOOSING, frontier.HELD_OUT, frontier.SHIFTED}
+    row = table.loc[(frontier.SHIFTED, 0.6)]
+    assert row["limit_kg"] == pytest.approx(6_000.0)
+    assert row["rules"] == pytest.approx(0.5)  # half grid_off, half grid_on, not as_needed
+    assert row["plan"] == pytest.approx(0.7)  # between both plans with exact forecasts
+    assert row["plan_over_rules_percent"] == pytest.approx(40.0)
+    assert row["bound"] == pytest.approx((90.0 - 5.0 + 6.0) / 100.0)
+    assert "grid_off/0, grid_on" in analysis.notes[1]
+
+
+def test_even_episodes_of_2019_choose() -> None:
+    rows = pd.DataFrame({"year": ["2019", "2019", "2021"], "episode": [0, 1, 0]})
+    assert frontier.split(rows)["test"].tolist() == [frontier.CHOOSING, frontier.HELD_OUT, frontier.SHIFTED]
+
+
+def test_chance_and_bounds_stand_in_the_comparison() -> None:
+    experiment = load_experiment("carbon-frontier")
+    tasks = unique_tasks(experiment.items(Budget(quick=True)))
+    names = {variant.name for task in tasks for variant in getattr(task, "variants", ())}
+    assert {"random_actions", "power_plan", "grid_on", "carbon_threshold"} <= names
+    assert sum(isinstance(task, frontier.Envelope) for task in tasks) == 2
+
+
+def test_an_envelope_is_above_what_is_played() -> None:
+    scenario = Scenario(frontier.ENV_ID, {"episode_steps": 48, "carbon": "PGE-2019"})
+    bounds = frontier.Envelope(scenario, (0.0, 0.2), 2).compute().tables["bounds"]
+    played = frontier.Baselines(scenario, (frontier.Variant("grid_on"),), 2).compute().tables["episodes"]
+    for row in bounds.itertuples():
+        of_episode = played[played["episode"] == row.episode].iloc[0]
+        carbon = of_episode["carbon_kg"] + of_episode["settled_carbon_kg"]
+        assert of_episode["total_job_value"] - row.kg_price * carbon <= row.bound + 1e-9
