@@ -141,7 +141,7 @@ def training_kwargs(env_id: str) -> dict[str, Any]:
     if entry is None:
         return {}
     kwargs, preset = dict(entry.training), entry.presets[resolve_env_id(env_id)]
-    month, carbon = preset.get("month"), TRAINING_CARBON.get(preset.get("carbon"))
+    month, carbon = preset.get("month"), TRAINING_CARBON.get(str(preset.get("carbon")))
     if "split" in kwargs and month is not None and month not in SPLITS[kwargs["split"]]:
         kwargs["month"] = None
     if carbon is not None:

@@ -227,11 +227,11 @@ def _at_limits(
     greedy = float(choosing[CARBON].iloc[0])
     for test, of_test in means.groupby("test", sort=False):
         rules = of_test[of_test["policy"].isin(chosen)]
-        of_bound = bounds[bounds["test"] == test].groupby("kg_price")["bound"].mean()
+        lines = list(_bound_lines(bounds, test))
         for share in LIMITS:
             kg = share * greedy
             rule, plan = value_at(hull(rules), kg), value_at(hull(_shown_plan(of_test)), kg)
-            most = min(bound + price * kg for price, bound in of_bound.items()) / worth[test]
+            most = min(bound + price * kg for price, bound in lines) / worth[test]
             yield {
                 "series": test,
                 "limit_share": share,
@@ -244,14 +244,22 @@ def _at_limits(
             }
 
 
+def _bound_lines(bounds: pd.DataFrame, test: str) -> Iterator[tuple[float, float]]:
+    """Yield each price of carbon, for a kg, and the mean bound on value less that price's cost."""
+    of_test = bounds[bounds["test"] == test]
+    for price in sorted(of_test["kg_price"].unique()):
+        yield float(price), float(of_test.loc[of_test["kg_price"] == price, "bound"].mean())
+
+
 def _figure(means: pd.DataFrame, bounds: pd.DataFrame, worth: pd.Series[float]) -> Figure:
     tests = [test for test in (HELD_OUT, SHIFTED) if (means["test"] == test).any()]
     figure, axes = panels(tests)
     for panel, test in zip(axes, tests, strict=True):
         _draw(panel, means[means["test"] == test])
-        of_bound = bounds[bounds["test"] == test].groupby("kg_price")["bound"].mean()
         kg = np.linspace(2_000.0, 16_000.0, 60)
-        most = np.min([bound + price * kg for price, bound in of_bound.items()], axis=0) / worth[test]
+        most = (
+            np.min([bound + price * kg for price, bound in _bound_lines(bounds, test)], axis=0) / worth[test]
+        )
         panel.plot(kg, np.minimum(most, 1.0), color="#333333", lw=1.0, ls="--", label="no policy is above")
         panel.set_xlabel("kg CO2 an episode of 30 days")
         panel.set_ylabel("share of the value")
