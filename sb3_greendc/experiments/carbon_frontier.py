@@ -227,7 +227,7 @@ def _at_limits(
     greedy = float(choosing[CARBON].iloc[0])
     for test, of_test in means.groupby("test", sort=False):
         rules = of_test[of_test["policy"].isin(chosen)]
-        lines = list(_bound_lines(bounds, test))
+        lines = list(_bound_lines(bounds, str(test)))
         for share in LIMITS:
             kg = share * greedy
             rule, plan = value_at(hull(rules), kg), value_at(hull(_shown_plan(of_test)), kg)
