@@ -66,8 +66,12 @@ def test_the_version_stands_in_one_place_and_heads_the_changelog() -> None:
 @pytest.mark.parametrize(("workflow", "command"), [("ci", ".ci/run"), ("weekly", "make test-all")])
 def test_workflow_runs_the_repositorys_own_command(workflow: str, command: str) -> None:
     content = read(f".github/workflows/{workflow}.yml")
-    (job,) = content["jobs"].values()
+    job, *others = content["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [command]
+    for other in others:
+        assert [step["run"] for step in other["steps"] if "run" in step] == ["make ${{ matrix.target }}"]
+        targets = {target.split()[0] for target in other["strategy"]["matrix"]["target"]}
+        assert targets <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     assert content["permissions"] == {"contents": "read"}
     minor = int(re.search(r"python:3\.(\d+)", job["container"])[1])  # type: ignore[index]
     low, high = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))

@@ -202,7 +202,11 @@ OFF_POLICY: tuple[Mutation, ...] = (
             "greatest = n_valid.to(entropy.dtype).max().clamp(min=1.0).log()",
         ),
         ("dsac-states-without-choice-move-the-temperature", "free = (n_valid >= 2)", "free = (n_valid >= 1)"),
-        ("dsac-temperature-moves-the-other-way", "(log_alpha * surplus.sum()", "(-log_alpha * surplus.sum()"),
+        (
+            "dsac-temperature-moves-the-other-way",
+            "return surplus.sum() * free",
+            "return -surplus.sum() * free",
+        ),
         (
             "dsac-counts-invalid-actions",
             "return effective_mask(mask).sum(dim=-1).to(logits.dtype)",

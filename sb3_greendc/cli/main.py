@@ -21,7 +21,7 @@ COMMANDS = {
     "reproduce": "repeat the experiments of the papers",
     "planners": "how far policies are from the best possible",
     "decide": "advise a live cluster which waiting jobs to start now",
-    "slurm": "advise a partition of Slurm, and release the jobs that should start",
+    "slurm": "advise a partition of Slurm, and release the jobs to start",
     "demo": "train, judge and show in minutes",
     "benchmark": "measure how fast the environments are",
     "fetch": "make or fetch data: emissions, jobs, power from weather",

@@ -284,7 +284,8 @@ class ClusterSimulator(Simulator):
         :raises ValueError: for an unknown rule
         :raises RuntimeError: if no episode has begun
         """
-        self._play(self.in_episode(index), _rule(rule, fitting, predicted), *self._arrays)
+        chosen = _rule(rule, fitting, predicted)
+        self._play(self.in_episode(index), chosen, *self._arrays)
 
     def first(self, index: int, rule: str, fitting: bool = False, predicted: bool = False) -> int | None:
         """Return the waiting job of environment ``index`` that is first by a rule, of the whole queue.
@@ -295,7 +296,8 @@ class ClusterSimulator(Simulator):
         :raises ValueError: for an unknown rule
         :raises RuntimeError: if no episode has begun
         """
-        job = int(self._first(self.in_episode(index), _rule(rule, fitting, predicted), *self._arrays))
+        chosen = _rule(rule, fitting, predicted)
+        job = int(self._first(self.in_episode(index), chosen, *self._arrays))
         return None if job < 0 else job
 
     def take(self, index: int, job: int | None) -> None:

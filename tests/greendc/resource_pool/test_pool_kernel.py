@@ -48,11 +48,17 @@ def play_both(
     return metrics
 
 
+def surprised_by_power(rng: np.random.Generator) -> ResourcePoolConfig:
+    return random_config(rng, forecast_error=0.3)
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_kernel_equals_the_reference_bit_for_bit(chunk: int) -> None:
     totals: dict[str, float] = {}
     for case in range(chunk, CASES, CHUNKS):
-        for name, value in play_both(case).items():
+        # Every other case has power that falls short of its forecast, which alone suspends running jobs.
+        draw = random_config if case // CHUNKS % 2 else surprised_by_power
+        for name, value in play_both(case, draw).items():
             totals[name] = totals.get(name, 0.0) + value
     # The cases are worth nothing if they leave a rule out.
     for name in (

@@ -26,7 +26,7 @@ WITHOUT_POLICIES = {"rare-fig3"}
 
 def plays_at_random(task):
     if isinstance(task, Baselines):
-        return any(one.name == "random" for one in task.variants)
+        return any(one.name in ("random", "random_actions") for one in task.variants)
     if isinstance(task, Plays | Played):
         return task.policy == "random"
     if isinstance(task, Windows):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+import greendc
 from greendc.shipped.release import (
     CARD_FILE,
     CONFIG_FILE,
@@ -104,7 +105,7 @@ def test_a_shipped_scheduler_may_choose_among_more_jobs_than_heuristics_see(tmp_
 def test_a_released_model_goes_on_training(folder):
     model = load_pretrained("VCC-2021")
     before = [parameter.clone() for parameter in model.policy.parameters()]
-    model.set_env(make_vec_env(ENV, model.n_envs, seed=0, split="train"))
+    model.set_env(make_vec_env(ENV, model.n_envs, seed=0, **greendc.training_kwargs(ENV)))
     model.learn(192)
     assert any((a != b).any() for a, b in zip(before, model.policy.parameters(), strict=True))
 

@@ -209,7 +209,7 @@ def test_search_never_sees_the_test_months() -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "data.npz"
-    kwargs = {"split": "train", "days": 1}
+    kwargs = {"split": "train", "month": None, "days": 1}
     collect(["always_on", "moer_threshold"], "VCC-2021", 480, env_kwargs=kwargs).save(path)
     return path
 
