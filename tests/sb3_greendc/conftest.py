@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import builtins
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -21,3 +24,20 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for env_id in TOY_FAMILY.presets:
         del gym.registry[env_id]
+
+
+@pytest.fixture
+def without_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what makes a package look as if it were not installed."""
+    imported = builtins.__import__
+
+    def hide(package: str) -> None:
+        def refuse(name: str, *rest: Any, **more: Any) -> Any:
+            if name == package:
+                raise ImportError(name)
+            return imported(name, *rest, **more)
+
+        monkeypatch.delitem(sys.modules, package, raising=False)
+        monkeypatch.setattr(builtins, "__import__", refuse)
+
+    return hide

@@ -12,7 +12,7 @@ from greendc.config import require
 from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
-from greendc.resource_pool.shipped_years import is_shipped_year, same_days, shipped_year
+from greendc.resource_pool.shipped_years import is_shipped_year, of_size, same_days, shipped_year
 from greendc.traces.gleamm_like import generate
 from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
 from greendc.traces.prices import PriceTrace
@@ -80,6 +80,8 @@ class PowerSource:
             trace = same_days(shipped_year(str(config.carbon)), site.pv_kw, site.wind_kw)
         elif trace is None:
             trace = _generated(max(GENERATED_HOURS, math.ceil(self.steps * config.step_hours)))
+            if config.power_levels is not None:
+                trace = of_size(trace, site.pv_kw, site.wind_kw)
         elif not isinstance(trace, PowerTrace):
             trace = read_power(trace)
         if trace.step_hours != config.step_hours:

@@ -45,3 +45,16 @@ class EpisodeRecord:
         finish = np.where(self.jobs["finish"] >= 0, self.jobs["finish"], self.steps)
         result: NDArray[np.bool_] = finish > self.jobs["latest_finish"]
         return result
+
+
+def last_step(steps: int, first: int, last: int | None) -> int:
+    """Return the end of the steps ``first .. last - 1`` of a record that a picture shows.
+
+    :param steps: of the record
+    :param last: ``None`` for the record's end
+    :raises ValueError: if there are no such steps
+    """
+    last = steps if last is None else last
+    if not 0 <= first < last <= steps:
+        raise ValueError(f"first={first}, last={last}: must be steps 0 <= first < last <= {steps}")
+    return last

@@ -25,7 +25,7 @@ from greendc.resource_pool.palette import (
     UNITS_COLOR,
     WIND_COLOR,
 )
-from greendc.resource_pool.record import EpisodeRecord
+from greendc.resource_pool.record import EpisodeRecord, last_step
 from greendc.resource_pool.rendering_energy import draw_outlook
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, READY_JOB_COLUMNS, PoolView
@@ -207,9 +207,7 @@ def gantt(record: EpisodeRecord, title: str = "", first: int = 0, last: int | No
     """
     from matplotlib.figure import Figure
 
-    last = record.steps if last is None else last
-    if not 0 <= first < last <= record.steps:
-        raise ValueError(f"first={first}, last={last}: must be steps 0 <= first < last <= {record.steps}")
+    last = last_step(record.steps, first, last)
     config = record.config
     site = config.power == "trace"
     heights = [3.0] * config.resource_types + [0.9] + [1.1] * site

@@ -19,6 +19,7 @@ from greendc.resource_pool.palette import (
     UNITS_COLOR,
     WIND_COLOR,
 )
+from greendc.resource_pool.record import last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,9 +55,7 @@ def power_figure(record: EnergyRecord, title: str = "", first: int = 0, last: in
     """
     from matplotlib.figure import Figure
 
-    last = record.steps if last is None else last
-    if not 0 <= first < last <= record.steps:
-        raise ValueError(f"first={first}, last={last}: must be steps 0 <= first < last <= {record.steps}")
+    last = last_step(record.steps, first, last)
     part, edges, hours = slice(first, last), np.arange(first, last + 1), record.config.step_hours
     figure = Figure(figsize=(12.0, 7.2), dpi=100, layout="constrained")
     figure.suptitle(title, color=INK, fontsize=12)

@@ -53,6 +53,11 @@ def same_days(carbon: CarbonTrace, pv_kw: float, wind_kw: float) -> PowerTrace:
 
     Each year has weather of its own. It is Texan: it has no real correlation with emissions elsewhere.
     """
-    weather = _weather(carbon.start, len(carbon))
-    solar, wind = weather.solar_kw * (pv_kw / PV_KW), weather.wind_kw * (wind_kw / (TURBINES * TURBINE_KW))
-    return PowerTrace(solar, wind, 1.0, carbon.start)
+    return of_size(_weather(carbon.start, len(carbon)), pv_kw, wind_kw)
+
+
+def of_size(generated: PowerTrace, pv_kw: float, wind_kw: float) -> PowerTrace:
+    """Return generated sun and wind as generators of these sizes give them."""
+    solar = generated.solar_kw * (pv_kw / PV_KW)
+    wind = generated.wind_kw * (wind_kw / (TURBINES * TURBINE_KW))
+    return PowerTrace(solar, wind, generated.step_hours, generated.start)

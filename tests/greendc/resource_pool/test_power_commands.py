@@ -285,3 +285,13 @@ def _settings() -> dict[str, Any]:
         "placement": "now",
         "offered_load": 0.8,
     }
+
+
+@pytest.mark.parametrize("carbon", [0.0, 0.4])
+def test_a_constant_carbon_intensity_is_taken_with_generated_weather(carbon):
+    env = gym.make("ResourcePoolCarbon-10-v0", carbon=carbon, episode_steps=48)
+    env.reset(seed=0)
+    series, _ = env.unwrapped.simulator.power_series()
+    assert (series[:, 2] == carbon).all()
+    assert series[:, 1].max() <= 450.0 and series[:, 0].max() <= 150.0
+    assert series[:, 1].max() > 100.0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import fnmatch
 import inspect
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -159,15 +158,7 @@ def test_a_damaged_run_is_not_pushed(folder_hub: FolderHub, tmp_path: Path) -> N
     assert not folder_hub.root.exists()
 
 
-def test_without_huggingface_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "huggingface_hub", raising=False)
-    imported = builtins.__import__
-
-    def refuse(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "huggingface_hub":
-            raise ImportError(name)
-        return imported(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+def test_without_huggingface_hub(without_module: Callable[[str], None], tmp_path: Path) -> None:
+    without_module("huggingface_hub")
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[hub\]'"):
         load_from_hub(REPO)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -202,16 +201,8 @@ def test_what_cannot_be_exported_is_one_clear_error(tmp_path: Path) -> None:
         export_onnx(PPO("MlpPolicy", vcc(), **ON), tmp_path / "x.zip")
 
 
-def test_without_onnx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "onnx", raising=False)
-    imported = builtins.__import__
-
-    def refuse(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "onnx":
-            raise ImportError(name)
-        return imported(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+def test_without_onnx(without_module: Callable[[str], None], tmp_path: Path) -> None:
+    without_module("onnx")
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[onnx\]'"):
         export_onnx(PPO("MlpPolicy", vcc(), **ON), tmp_path / "x.onnx")
     assert not list(tmp_path.iterdir())
