@@ -43,7 +43,10 @@ DISTILLED, SHIPPED, GUIDED, PLANNER = (
     "guided rollouts",
     "planner (rollouts)",
 )
+CHANCE_MASKED = "random_masked"
+"""A random order of the jobs that the learners may choose from."""
 HEURISTICS = {
+    "random": "random",
     "fcfs": "fcfs",
     "sjf": "sjf",
     "qos": "qos",
@@ -89,7 +92,11 @@ class PoolPart:
         write_portable(self.model, saved.parent, Environment(ENV_ID, SETTINGS, CHOICE))
         say(f"judging on {self.episodes} episodes that nobody learned from")
         known = {**HEURISTICS, SHIPPED: "pretrained", DISTILLED: str(self.model)}
-        searches = {PLANNER: strong(SEARCH).spec, GUIDED: f"{strong(SEARCH).spec},prior={self.model}"}
+        searches = {
+            CHANCE_MASKED: "random",
+            PLANNER: strong(SEARCH).spec,
+            GUIDED: f"{strong(SEARCH).spec},prior={self.model}",
+        }
         acting = {**SETTINGS, **CHOICE}
         results = pd.concat(
             [
@@ -113,7 +120,7 @@ class PoolPart:
             f"python scripts/evaluate.py --policies {' '.join(named)} pretrained {self.model} "
             f"--episodes {self.episodes} --seed {SEED}",
             f"python scripts/evaluate.py --env {ENV_ID} --set offered_load=1.0 {choice} --policies "
-            f"{strong(SEARCH).spec} guided={strong(SEARCH).spec},prior={self.model} "
+            f"{CHANCE_MASKED}=random {strong(SEARCH).spec} guided={strong(SEARCH).spec},prior={self.model} "
             f"--episodes {self.episodes} --seed {SEED}",
         ]
 
