@@ -39,7 +39,7 @@ def vcc_results():
     rows = []
     for period in demo_vcc.PERIODS:
         for place, policy in enumerate(
-            [demo_vcc.CHANCE, *baselines.names("vcc"), demo_vcc.SHIPPED, demo_vcc.LEARNED]
+            [*baselines.names("vcc"), demo_vcc.SHIPPED, demo_vcc.LEARNED, demo_vcc.CHANCE]
         ):
             for episode in range(4):
                 metrics = {metric: -30_000.0 * place + rng.random() for metric in demo_vcc.METRICS}
