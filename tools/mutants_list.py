@@ -11,7 +11,8 @@ from mutants import Mutation
 from mutants_cluster import CLUSTER
 from mutants_off_policy import OFF_POLICY
 from mutants_on_policy import ON_POLICY
+from mutants_power import POWER
 from mutants_runs import RUNS
 from mutants_simulators import SIMULATORS
 
-MUTATIONS: tuple[Mutation, ...] = (*OFF_POLICY, *ON_POLICY, *RUNS, *SIMULATORS, *CLUSTER)
+MUTATIONS: tuple[Mutation, ...] = (*OFF_POLICY, *ON_POLICY, *RUNS, *SIMULATORS, *CLUSTER, *POWER)

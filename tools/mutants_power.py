@@ -1,0 +1,72 @@
+"""Mutations of power commands, of what grid energy costs, and of advice for live queues."""
+
+from __future__ import annotations
+
+from mutants import Mutation, mutations
+
+_COMMANDS = ("tests/greendc/resource_pool/test_power_commands.py",)
+_ADVICE = ("tests/greendc/live/test_live_scheduler.py",)
+_SLURM = ("tests/greendc/live/test_live_slurm.py",)
+
+POWER: tuple[Mutation, ...] = (
+    *mutations(
+        "envs/greendc/resource_pool/kernel_command.py",
+        _COMMANDS,
+        (
+            "power-holds-an-empty-battery",
+            "may_hold = stored > site.battery_min_kwh and",
+            "may_hold = True and",
+        ),
+        (
+            "power-cost-without-emissions",
+            "cost = kwh * (config.cost_carbon * carbon + config.cost_brown)",
+            "cost = kwh * (config.cost_carbon + config.cost_brown)",
+        ),
+        (
+            "power-units-start-at-once",
+            "min(ordered, before) if pool.config.switch_delay else ordered",
+            "ordered",
+        ),
+        ("power-battery-is-not-settled", "bought = SETTLED_SHARE * pool.env.shortfall_kwh", "bought = 0.0"),
+    ),
+    *mutations(
+        "envs/greendc/energy/kernel.py",
+        _COMMANDS,
+        ("power-charges-for-nothing", "        grid += bought\n", "        grid += 0.0\n"),
+        ("power-serves-while-it-holds", "    if mode == AUTO:", "    if mode != CHARGE:"),
+    ),
+    *mutations(
+        "envs/greendc/live/restore.py",
+        _ADVICE,
+        ("live-running-jobs-start-now", "np.where(running, now - elapsed", "np.where(running, now"),
+        (
+            "live-heaviest-first",
+            'argsort(log["weight"][queue], kind="stable")',
+            'argsort(-log["weight"][queue], kind="stable")',
+        ),
+    ),
+    *mutations(
+        "envs/greendc/live/scheduler.py",
+        _ADVICE,
+        (
+            "live-nothing-is-overdue",
+            "return oldest if waited > self.oldest_first_hours * 3600 else None",
+            "return None",
+        ),
+        (
+            "live-forgets-what-starts",
+            "free = max(snapshot.capacity - snapshot.used - taken, 0)",
+            "free = snapshot.capacity - snapshot.used",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/live/slurm.py",
+        _SLURM,
+        ("live-released-jobs-take-no-room", "        if cpus <= room:", "        if False:"),
+        (
+            "live-drained-nodes-have-power",
+            '"alloc_cpus" if _states(node) & UNUSABLE else "cpus"',
+            '"cpus"',
+        ),
+    ),
+)
