@@ -95,7 +95,7 @@ def _preset(family: str, rng: np.random.Generator, num_envs: int | None) -> tupl
     elif family == "cluster":
         options = {"episode_jobs": int(rng.choice([64, 256])), "workload_jobs": 2_000}
         options["workload_seed"] = int(rng.integers(1_000))
-    elif rng.random() < 0.5:
+    elif rng.random() < 0.5 and PRESETS[family]()[name].get("month") is None:
         options = {"split": str(rng.choice(["train", "validation", "heldout", "test"]))}
     return name, greendc.make_simulator(name, num_envs or size, **options)
 
