@@ -134,7 +134,8 @@ def content_of(out: Path) -> dict[str, str]:
                 visit(f"{place}/{i}", item)
         else:
             array = value.detach().cpu().numpy() if isinstance(value, th.Tensor) else value
-            found[place] = np.asarray(array).tobytes().hex() if not isinstance(array, str) else array
+            is_array = isinstance(array, np.ndarray | np.generic | float)
+            found[place] = np.asarray(array).tobytes().hex() if is_array else repr(array)
 
     visit("model", saved.model.get_parameters())
     variables = saved.model._get_torch_save_params()[1]

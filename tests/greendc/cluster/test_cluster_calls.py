@@ -116,7 +116,8 @@ class Fuzzer:
         read_only = part.copy()
         read_only.setflags(write=False)
         wrong = [part[:-1], np.repeat(part, 2, axis=0), part[..., :-1], np.zeros(part.shape), None]
-        wrong += [part.tolist(), np.zeros((*part.shape[:-1], 2 * part.shape[-1]), part.dtype)[..., ::2]]
+        every_second = np.zeros((*part.shape[:-1], 2 * part.shape[-1]), part.dtype)[..., ::2]
+        wrong += [part.tolist(), None if every_second.flags.carray else every_second]
         wrong += [read_only, part.astype(part.dtype.newbyteorder(">")) if part.itemsize > 1 else None]
         less = {name: value for name, value in subject.out.items() if name != key}
         choices = [{**subject.out, key: value} for value in wrong] + [less, part, None]

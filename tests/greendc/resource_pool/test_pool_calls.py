@@ -88,7 +88,8 @@ class Caller:
 
     def policy(self) -> Any:
         rng, simulator = self.rng, self.simulator
-        name = str(rng.choice([*HEURISTICS, *HEURISTICS, "rollout", "foresight", "plan"]))
+        planners = [] if self.config.pausing else ["rollout", "foresight", "plan"]
+        name = str(rng.choice([*HEURISTICS, *HEURISTICS, *planners]))
         options: dict[str, Any] = {}
         if name in HEURISTICS:
             options["dispatch"] = str(rng.choice(["skip", "block", "reserve", "easy"]))

@@ -24,6 +24,17 @@ def choose_visible(actions: Ints, rule: Rule, world: World, state: State) -> Non
             actions[i] = row_of_rule(site, rule)
 
 
+@compiled
+def action_of(i: int, job: int, world: World, state: State) -> int:
+    """Return the action that takes a waiting job in environment ``i``: of one not in view, the first row's."""
+    site = site_of(i, world, state)
+    row = 0
+    for k in range(site.cluster.visible):
+        if site.visible[k] == job:
+            row = k
+    return waits_for(site, row, admitted(site, plan_for_admission(site), site.visible[row]))
+
+
 @inlined
 def row_of_rule(site: Site, rule: Rule) -> int:
     """Return the row of the first visible job by a rule, or the action that waits for it to fit."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines.cluster.kernel_policy import action_of
 from greendc.baselines.cluster.kernel_rollout import WAIT, Options, Scratch, decide
 from greendc.baselines.cluster.policy import require_cluster
 from greendc.baselines.policy import BaselinePolicy
@@ -78,7 +79,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         self.options = Options(rule, futures, horizon, history, float(guard), int(predicted))
         self._rng = np.random.default_rng(seed)
         self._build_plan()
-        self._decide = EntryPoint(decide)
+        self._decide, self._action_of = EntryPoint(decide), EntryPoint(action_of)
 
     def _build_plan(self) -> None:
         simulator, options = self.simulator, self.options
@@ -141,14 +142,15 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         :raises RuntimeError: if an episode has not begun
         """
         simulator = self.simulator
+        arrays = simulator.world, simulator.state
         actions = np.zeros(simulator.num_envs, np.int64)
         for i in range(simulator.num_envs):
             cluster = simulator.state.cluster[simulator.in_episode(i)]
             if cluster["over"]:
                 continue
             job = self._job(i)
-            rows = np.flatnonzero(simulator.state.visible[i, : cluster["visible"]] == job)
-            actions[i] = simulator.config.visible_jobs if job is None else rows[0] if len(rows) else 0
+            is_wait = job is None
+            actions[i] = simulator.config.visible_jobs if is_wait else self._action_of(i, job, *arrays)
         return actions
 
     def play(self, index: int) -> None:
