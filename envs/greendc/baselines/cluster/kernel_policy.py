@@ -26,7 +26,7 @@ def choose_visible(actions: Ints, rule: Rule, world: World, state: State) -> Non
 
 @compiled
 def action_of(i: int, job: int, world: World, state: State) -> int:
-    """Return the action that takes a waiting job in environment ``i``: of one not in view, the first row's."""
+    """Return the action that takes a job in environment ``i``: of one not in view, the first row's."""
     site = site_of(i, world, state)
     row = 0
     for k in range(site.cluster.visible):
