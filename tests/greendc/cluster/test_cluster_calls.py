@@ -79,14 +79,16 @@ class Fuzzer:
     def call(self, expected, function, *args, **kwargs):
         """Call a function; it must raise ``expected`` where that is not ``None``, else nothing."""
         self.calls += 1
-        self.log.append(f"{getattr(function, '__qualname__', function)} {args} {kwargs}")
+        self.log.append((getattr(function, "__qualname__", function), args, kwargs))
         try:
             result = function(*args, **kwargs)
         except Exception as error:
             if expected is None or not isinstance(error, expected) or not str(error):
-                raise AssertionError("\n".join([*self.log, f"raised {error!r}, not {expected}"])) from error
+                raise AssertionError(
+                    "\n".join([*map(str, self.log), f"raised {error!r}, not {expected}"])
+                ) from error
             return None
-        assert expected is None, "\n".join([*self.log, f"accepted, not {expected}"])
+        assert expected is None, "\n".join([*map(str, self.log), f"accepted, not {expected}"])
         return result
 
     def index(self, subject):

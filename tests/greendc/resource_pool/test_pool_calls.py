@@ -37,7 +37,7 @@ from greendc.vcc import VCCEnv
 
 CALLS = int(os.environ.get("GREENDC_FUZZ_CALLS", "3000"))
 SEED = int(os.environ.get("GREENDC_FUZZ_SEED", "0"))
-CALLS_OF_A_POOL = 150
+CALLS_OF_A_POOL = 150 if CALLS < 100_000 else 1_500
 
 VCC = VCCEnv(days=1)
 

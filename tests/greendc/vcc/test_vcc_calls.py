@@ -73,7 +73,7 @@ class Fuzzer:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.calls = 0
-        self.log: collections.deque[str] = collections.deque(maxlen=30)
+        self.log: collections.deque[tuple[object, ...]] = collections.deque(maxlen=30)
         self.subjects = [Subject(self.rng) for _ in range(3)]
         self.pool = greendc.make_vec("ResourcePool-10", 1).simulator
         often = [self.step, self.play]
@@ -91,14 +91,16 @@ class Fuzzer:
     def call(self, expected, function, *args, **kwargs):
         """Call a function; it must raise ``expected`` where that is not ``None``, else nothing."""
         self.calls += 1
-        self.log.append(f"{getattr(function, '__qualname__', function)} {args} {kwargs}")
+        self.log.append((getattr(function, "__qualname__", function), args, kwargs))
         try:
             result = function(*args, **kwargs)
         except Exception as error:
             if expected is None or not isinstance(error, expected) or not str(error):
-                raise AssertionError("\n".join([*self.log, f"raised {error!r}, not {expected}"])) from error
+                raise AssertionError(
+                    "\n".join([*map(str, self.log), f"raised {error!r}, not {expected}"])
+                ) from error
             return None
-        assert expected is None, "\n".join([*self.log, f"accepted, not {expected}"])
+        assert expected is None, "\n".join([*map(str, self.log), f"accepted, not {expected}"])
         return result
 
     # --- arguments -----------------------------------------------------------------------------------
