@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numba
 
 from greendc.compile_notice import before_compiling
+from greendc.internal_code import NO_CODE, InternalFunction
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -121,12 +122,23 @@ class EntryPoint:
         return {"_function": self._function, "_code": None}
 
 
+def internal(function: F) -> F:
+    """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python."""
+    return _without_code(function)
+
+
 def inlined(function: F) -> F:
-    """Compile like :func:`compiled`, into every caller.
+    """Compile like :func:`internal`, into every caller.
 
     For functions with one caller: a call costs time for each array that it passes on.
     """
-    result: F = _compile(function, forceinline=True)
+    return _without_code(function, forceinline=True)
+
+
+def _without_code(function: F, **options: Any) -> F:
+    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE}, **options)(function)
+    dispatcher.__class__ = InternalFunction
+    result: F = dispatcher
     return result
 
 

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import pytest
+
+from greendc.compiled import inlined, internal
+
 CHILD = """
 import sys
 import greendc.compiled
@@ -65,7 +70,25 @@ def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
         assert run(tmp_path, "", READ, NUMBA_BOUNDSCHECK="0") == "1 1"
         assert run(tmp_path, "", READ, NUMBA_BOUNDSCHECK="1") == "index is out of bounds"
     names = [path.name for path in tmp_path.rglob("*.nbi") if "reader" in path.name]
-    assert len(names) == 4 and sum("checked" in name for name in names) == 2
+    # What only compiled code calls is kept within its callers.
+    assert len(names) == 2 and sum("checked" in name for name in names) == 1
+
+
+@pytest.mark.parametrize("decorator", [internal, inlined])
+def test_what_only_compiled_code_calls_is_python_for_python(decorator):
+    @decorator
+    def double(value):
+        return 2 * value
+
+    @numba.njit
+    def quadruple(value):
+        return 2 * double(value)
+
+    assert double([3]) == [3, 3]
+    assert not double.overloads
+    assert quadruple(3) == 12
+    assert len(double.overloads) == 1
+    assert double([3]) == [3, 3]
 
 
 READ_ONLY = """

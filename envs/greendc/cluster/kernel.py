@@ -39,7 +39,7 @@ from greendc.cluster.layout import (
     Totals,
     World,
 )
-from greendc.compiled import compiled, expanded, inlined
+from greendc.compiled import compiled, expanded, inlined, internal
 from greendc.records import Ints
 
 
@@ -145,7 +145,7 @@ def commit(site: Site, job: int) -> None:
         cluster.over = 1
 
 
-@compiled
+@internal
 def to_next_decision(site: Site) -> None:
     """Let time go on until some job can start, all are done, or the episode is cut."""
     cluster = site.cluster

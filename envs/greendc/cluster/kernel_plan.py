@@ -6,7 +6,7 @@ from __future__ import annotations
 from greendc.cluster.kernel_queue import requested
 from greendc.cluster.kernel_time import stretch, value_at
 from greendc.cluster.layout import ADMIT_FORECAST, DAY, NEVER, Site
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 
 
 @compiled
@@ -102,7 +102,7 @@ def forecast_at(site: Site, time: int) -> int:
     return value_at(site.forecast_times, site.forecast, period, time + site.cluster.shift)
 
 
-@compiled
+@internal
 def earliest(site: Site, size: int, processors: int, seconds: int) -> int:
     """Return the first of the plan's points from which on so many processors are free for so long."""
     k = 0
@@ -117,7 +117,7 @@ def earliest(site: Site, size: int, processors: int, seconds: int) -> int:
     return size
 
 
-@compiled
+@internal
 def promise(site: Site, size: int, k: int, processors: int, seconds: int) -> int:
     """Take processors from point ``k`` of the plan on; return how many points there are then."""
     end = site.points[k].time + seconds
@@ -165,7 +165,7 @@ def plan_for_admission(site: Site) -> int:
     return 0
 
 
-@compiled
+@internal
 def any_can_start(site: Site) -> bool:
     """Tell whether some waiting job may start now."""
     if free_now(site) <= 0:

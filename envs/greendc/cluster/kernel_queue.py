@@ -14,7 +14,7 @@ from greendc.cluster.layout import (
     WAITING,
     Site,
 )
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 
 
 @inlined
@@ -47,7 +47,7 @@ def place_by_arrival(site: Site, job: int) -> int:
     return low
 
 
-@compiled
+@internal
 def enqueue(site: Site, job: int) -> None:
     """Let a job wait."""
     size = site.cluster.waiting

@@ -8,7 +8,7 @@ import math
 from greendc.cluster import rules
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
 from greendc.cluster.layout import NOBODY, SHORT_RUN, Rule, Site
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 
 
 @inlined
@@ -66,7 +66,7 @@ def score(site: Site, job: int, kind: int, predicted: int) -> float:
     return -(wait + 1e-15) / (math.log2(n + 1e-15) * run)
 
 
-@compiled
+@internal
 def best_waiting(site: Site, rule: Rule) -> int:
     """Return the first waiting job by a rule; there must be one."""
     if rule.kind == rules.WSPT and not rule.fitting and not rule.predicted:

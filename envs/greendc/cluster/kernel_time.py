@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from greendc.cluster.kernel_queue import enqueue, preempt_latest, release
 from greendc.cluster.layout import ADMIT_ONLY, NEVER, Site
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.records import Floats, Ints
 
 
@@ -46,7 +46,7 @@ def carbon_until(times: Ints, values: Floats, sums: Floats, period: int, time: i
     return (time // period) * sums[times.shape[0]] + (sums[k] + values[k] * (phase - times[k]))
 
 
-@compiled
+@internal
 def elapse(site: Site, time: int) -> None:
     """Let time pass to ``time`` while nothing else changes."""
     cluster, settings = site.cluster, site.settings
@@ -106,7 +106,7 @@ def read_power(site: Site) -> None:
         cluster.next_change = NEVER if change == NEVER else change - cluster.shift
 
 
-@compiled
+@internal
 def happen(site: Site, time: int) -> None:
     """Let everything happen that happens at ``time``: ends, power, preemptions, arrivals."""
     cluster = site.cluster
@@ -122,7 +122,7 @@ def happen(site: Site, time: int) -> None:
         arrive(site)
 
 
-@compiled
+@internal
 def one_event(site: Site) -> None:
     """Let one thing happen, as in RLScheduler: an arrival no later than the next end, or else one end."""
     submit, end = next_arrival(site), next_end(site)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import command
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
@@ -118,7 +118,7 @@ def decide(pool: Pool, action: int) -> None:
     settle(pool)
 
 
-@compiled
+@internal
 def suspend_and_start(pool: Pool) -> None:
     """Suspend the running job of least value density and start the ready job of greatest that then fits.
 
@@ -146,7 +146,7 @@ def place_one(state: PoolState, b: int, job: int, now_only: bool) -> int:
     return place_waiting(pool_at(state, b), job, now_only)
 
 
-@compiled
+@internal
 def place_waiting(pool: Pool, job: int, now_only: bool) -> int:
     """Place any waiting job at its earliest start, and return that start's offset, or -1 if there is none."""
     now, length = pool.env.now, occupied_steps(pool, job)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import inlined, internal
 from greendc.energy.kernel import AUTO, CHARGE, HOLD
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import MODES
@@ -83,7 +83,7 @@ def switching_kw(pool: Pool, unit_kw: float) -> float:
     return kwh / pool.config.step_hours
 
 
-@compiled
+@internal
 def pay_energy(pool: Pool, kwh: float, carbon: float, price: float) -> None:
     """Charge for grid energy that was bought, in the reward and in the cost.
 
@@ -98,7 +98,7 @@ def pay_energy(pool: Pool, kwh: float, carbon: float, price: float) -> None:
     pool.env.accrued_cost += cost
 
 
-@compiled
+@internal
 def settle_battery(pool: Pool) -> None:
     """Settle the end of the episode: energy that the battery had at its beginning and lacks now is bought.
 
@@ -116,7 +116,7 @@ def settle_battery(pool: Pool) -> None:
         pay_energy(pool, bought, carbon / steps, price / steps)
 
 
-@compiled
+@internal
 def write_outlook(pool: Pool, out: Singles, place: int) -> None:
     """Write the units on and on in the next step, and carbon, price and green share of the next rows."""
     now, rows = pool.env.now, pool.config.outlook_rows

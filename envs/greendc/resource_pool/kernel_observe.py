@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
 from greendc.resource_pool.kernel_command import allow_commands, write_outlook
@@ -124,7 +124,7 @@ def is_valid(pool: Pool, job: int) -> bool:
     return rule != at.MASK_NOW_ON_TIME or not is_hopeless(pool, job)
 
 
-@compiled
+@internal
 def find_suspension(pool: Pool) -> None:
     """Find what ``suspend`` would do: the running job that gives way, and the ready job that starts."""
     now = pool.env.now
@@ -170,7 +170,7 @@ def write_image(pool: Pool, out: Cells) -> None:
     copy_cells(out, pool.image, cells - head, 0, head)
 
 
-@compiled
+@internal
 def copy_cells(target: Cells, source: Cells, to: int, start: int, count: int) -> None:
     """Copy a run of ``count`` cells between two pictures, both seen as flat."""
     flat_target, flat_source = target.reshape(-1)[to : to + count], source.reshape(-1)[start : start + count]

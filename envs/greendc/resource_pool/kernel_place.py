@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_queue import dequeue, insert, occupied_steps, remove
 from greendc.resource_pool.kernel_reward import RESUMED, SUSPENDED, pay
@@ -89,7 +89,7 @@ def density(pool: Pool, job: int, steps: int) -> float:
     return pool.jobs[job].value / (steps * units)
 
 
-@compiled
+@internal
 def least_valuable(pool: Pool) -> int:
     """Return the running job of least value per remaining unit-step (ties: lowest id), or -1."""
     victim, least = -1, np.inf
@@ -103,7 +103,7 @@ def least_valuable(pool: Pool) -> int:
     return victim
 
 
-@compiled
+@internal
 def highest_unit(pool: Pool, job: int) -> int:
     """Return one more than the highest unit that a placed job occupies."""
     types, highest = pool.config.types, 0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.bits import lowest_bit
-from greendc.compiled import compiled, expanded, inlined
+from greendc.compiled import compiled, expanded, inlined, internal
 from greendc.resource_pool.kernel_rows import first_run, run_starts, span
 from greendc.resource_pool.layout import Record
 
@@ -173,7 +173,7 @@ def release(planner: Planner, row: int, i: int) -> None:
                     planner.plans[WORK, h, column] |= units
 
 
-@compiled
+@internal
 def try_start(planner: Planner, t: int, steady: int, p: int, i: int) -> bool:
     """Place a job from row ``t`` on, of each type on its lowest block, if there is one."""
     for k in range(planner.look.types):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import inlined, internal
 from greendc.energy.kernel import dispatch, dispatch_under
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import commanded_levels, pay_energy, settle_battery, switching_kw
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 
-@compiled
+@internal
 def forecast_levels(pool: Pool) -> None:
     """Write the share of the pool that each row can power, as it is foreseen now, into ``forecast``.
 
@@ -82,7 +82,7 @@ def refresh_levels(pool: Pool) -> bool:
     return fell
 
 
-@compiled
+@internal
 def dark_units_in_use(pool: Pool, level: int) -> int:
     """Return how many units above the powered ones are running jobs on brown energy."""
     types, dark = pool.config.types, 0
@@ -95,7 +95,7 @@ def dark_units_in_use(pool: Pool, level: int) -> int:
     return dark
 
 
-@compiled
+@internal
 def account_energy(pool: Pool, used: int, idle: int) -> None:
     """Dispatch the step that ends and add its energies up.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.layout import Pool
 
@@ -57,7 +57,7 @@ def may_use_brown(pool: Pool, job: int) -> bool:
     return pool.jobs[job].qos > pool.config.brown_above
 
 
-@compiled
+@internal
 def enqueue(pool: Pool, job: int) -> None:
     """Give a job its place among the waiting ones, or let it leave, by the rule for late jobs."""
     pool.jobs[job].status = at.WAITING
@@ -116,7 +116,7 @@ def ready_count(pool: Pool) -> int:
     return min(pool.config.ready_pool_size, pool.env.n_queue + pool.env.n_late)
 
 
-@compiled
+@internal
 def dequeue(pool: Pool, job: int) -> None:
     """Take a waiting job out of the queue."""
     if remove(pool.queue, pool.env.n_queue, job):

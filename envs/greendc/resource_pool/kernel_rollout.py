@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.resource_pool.kernel_plan import (
     CHANGED,
     NOW,
@@ -144,7 +144,7 @@ def read_waiting(planner: Planner, pool: Pool) -> int:
     return count
 
 
-@compiled
+@internal
 def write_job(planner: Planner, pool: Pool, job: int, i: int) -> None:
     """Write a job of the simulator into row ``i`` of the table."""
     now, width, row = pool.env.now, 0, planner.table[i]
@@ -247,7 +247,7 @@ def give_back(planner: Planner, pool: Pool, job: int) -> None:
 # --- the heuristic goes on ---------------------------------------------------------------------------------
 
 
-@compiled
+@internal
 def roll_out(
     planner: Planner,
     bank: Ints,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.bits import count_bits, lowest_bit
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.layout import Pool
 
@@ -49,7 +49,7 @@ def run_starts(word: int, need: int) -> int:
     return word
 
 
-@compiled
+@internal
 def first_run(bitmaps: Ints, column: int, words: int, need: int) -> int:
     """Return the lowest unit at which ``need`` contiguous bits are set in ``words`` words, or -1.
 
@@ -208,7 +208,7 @@ def find_start(pool: Pool, job: int, head: int, length: int, brown: bool, first:
     return -1
 
 
-@compiled
+@internal
 def fits_at_once(pool: Pool, job: int, head: int, length: int, brown: bool) -> bool:
     """Return whether the job fits from row 0 on, leaving its cached block alone."""
     words = pool.config.words
@@ -271,7 +271,7 @@ def paint(pool: Pool, job: int, scale: float, head: int, first: int, last: int, 
                 fill(pool, row, cell + lit, cell + need, at.CELL_DARK * scale)
 
 
-@compiled
+@internal
 def set_level(pool: Pool, scale: float, row: int, level: int) -> None:
     """Power units ``0 .. level - 1`` of ring row ``row``; jobs keep their cells."""
     types, words, units = pool.config.types, pool.config.words, pool.config.units
@@ -312,7 +312,7 @@ def powered_units(level: float, units: int) -> int:
     return int(np.floor(level * units + 1e-9))
 
 
-@compiled
+@internal
 def job_code(job: int) -> int:
     """Return the cell code of a job: the same for its whole life, far from that of the jobs next to it."""
     return at.CELL_JOB + (job * at.CELL_STRIDE) % at.CELL_JOBS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import inlined, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import switch_units
 from greendc.resource_pool.kernel_place import begin, highest_unit, release, suspend
@@ -124,7 +124,7 @@ def finish_jobs(pool: Pool) -> None:
     pool.env.n_placed = kept
 
 
-@compiled
+@internal
 def obey_levels(pool: Pool, fell: bool) -> None:
     """Suspend running jobs that row 0 does not carry; break reservations that some row does not carry.
 

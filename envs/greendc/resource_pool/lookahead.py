@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import EntryPoint, compiled
+from greendc.compiled import EntryPoint, compiled, internal
 from greendc.resource_pool import kernel_rollout, orders
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.kernel_queue import occupied_steps, waiting_job
@@ -88,7 +88,7 @@ def write_differences(
             write_suspension(pool, context[first + i])
 
 
-@compiled
+@internal
 def write_suspension(pool: Pool, context: Singles) -> None:
     """Write which job gives way and which one starts, 0 where ``suspend`` is invalid."""
     width = SUSPEND_UNITS + pool.config.types
@@ -101,7 +101,7 @@ def write_suspension(pool: Pool, context: Singles) -> None:
     tell_job(pool, job, occupied_steps(pool, job), context[place + width :])
 
 
-@compiled
+@internal
 def tell_job(pool: Pool, job: int, left: int, out: Singles) -> None:
     """Write a job that ends in ``left`` steps; see ``SUSPEND_FEATURES``."""
     value, horizon = pool.jobs[job].value, pool.config.horizon
@@ -113,7 +113,7 @@ def tell_job(pool: Pool, job: int, left: int, out: Singles) -> None:
         out[SUSPEND_UNITS + k] = pool.needs[job, k] / pool.config.units
 
 
-@compiled
+@internal
 def squashed(value: float, idle: float, mean_value: float) -> float:
     """Return ``x / (1 + |x|)`` of a difference in mean job values, 0 for an action that is not valued."""
     if np.isnan(value):

@@ -5,7 +5,7 @@ The codes of rules for late jobs and of dispatch variants stand beside them.
 
 from __future__ import annotations
 
-from greendc.compiled import compiled
+from greendc.compiled import internal
 
 SJF, QOS, HVF, FCFS, RANDOM, EDF, DENSITY = range(7)
 
@@ -16,7 +16,7 @@ DISPATCHES = ("skip", "block", "reserve", "easy")
 SKIP, BLOCK, RESERVE, EASY = range(4)
 
 
-@compiled
+@internal
 def sort_key(
     order: int,
     age: float,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from greendc.compiled import compiled, inlined
+from greendc.compiled import inlined, internal
 from greendc.records import Ints, Table, wide
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_lateness import bin_of, count_running, count_waiting, lose, row_of
@@ -133,7 +133,7 @@ def push(stack: Table[RunningJob], cluster: Cluster, job: RunningJob) -> None:
     stack[top] = job
 
 
-@compiled
+@internal
 def drop_finished(running: Table[RunningJob], count: int, now: int) -> int:
     """Take the jobs out of a list that run no more, and return how many are left."""
     kept = 0
@@ -164,7 +164,7 @@ def begin_day(dc: Datacenter) -> None:
         dc.leaving[row_of(wide(job.finish), cluster), inflexible_column(wide(job.machine), size)] += job.cpu
 
 
-@compiled
+@internal
 def machine_with_room(dc: Datacenter, cpu: int) -> int:
     """Evict flexible jobs, latest start first, from the machine of least inflexible load.
 

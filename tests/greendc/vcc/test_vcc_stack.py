@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from greendc.vcc import layout
 from greendc.vcc.kernel_cluster import push
+
+
+@numba.njit
+def start(stack, cluster, job):
+    push(stack, cluster, job)
 
 
 def test_a_full_stack_drops_the_jobs_that_run_no_more():
@@ -15,7 +21,7 @@ def test_a_full_stack_drops_the_jobs_that_run_no_more():
     started, cluster = np.zeros(1, layout.RUNNING_JOB), np.zeros(1, layout.CLUSTER)
     started["finish"], started["id"] = 8, 6
     cluster["now"], cluster["stack_top"] = 4, 6
-    push(stack, cluster[0], started[0])
+    start(stack, cluster[0], started[0])
     assert cluster["stack_top"] == [4]
     assert stack["id"][:4].tolist() == [0, 2, 5, 6]
     assert stack["finish"][:4].tolist() == [7, 9, 12, 8]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.baselines.resource_pool.kernel_choose import choose
 from greendc.baselines.resource_pool.kernel_order import OUT, Rules, Scratch, rank_of
-from greendc.compiled import compiled
+from greendc.compiled import compiled, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
 from greendc.resource_pool import orders
@@ -64,7 +64,7 @@ def choose_ready(
         actions[b] = job if job >= 0 else slots + 1
 
 
-@compiled
+@internal
 def read_slot(rules: Rules, config: Record, job: Singles, slot: int, draw: float, scratch: Scratch) -> None:
     """Write the row of the table for a ready slot, from its row of the observation."""
     row = scratch.table[slot]
@@ -116,7 +116,7 @@ def dispatch_queue(state: PoolState, rules: Rules, draws: Floats, scratch: Scrat
         place_all(pool, rules, count, scratch)
 
 
-@compiled
+@internal
 def place_all(pool: Pool, rules: Rules, count: int, scratch: Scratch) -> None:
     """Place all that the heuristic places of ``count`` waiting jobs, which are in the table."""
     reserves = rules.dispatch == orders.RESERVE and pool.config.mask_rule == at.MASK_VALID
@@ -150,7 +150,7 @@ def place_all(pool: Pool, rules: Rules, count: int, scratch: Scratch) -> None:
         refresh_choices(pool, -1)
 
 
-@compiled
+@internal
 def read_job(pool: Pool, rules: Rules, job: int, i: int, draw: float, scratch: Scratch) -> None:
     """Write row ``i`` of the table for a waiting job, from the simulator's state."""
     now, width, row = pool.env.now, 0, scratch.table[i]
@@ -177,7 +177,7 @@ def read_job(pool: Pool, rules: Rules, job: int, i: int, draw: float, scratch: S
     )
 
 
-@compiled
+@internal
 def keep_fitting(pool: Pool, count: int, scratch: Scratch) -> None:
     """Clear ``may_start`` of the jobs that do not fit from now on."""
     measure_blocks(pool, scratch.widest)
@@ -188,7 +188,7 @@ def keep_fitting(pool: Pool, count: int, scratch: Scratch) -> None:
                 row.may_start = 0
 
 
-@compiled
+@internal
 def measure_blocks(pool: Pool, widest: Ints) -> None:
     """Write the longest block of each type that is free from now to each row of the image.
 

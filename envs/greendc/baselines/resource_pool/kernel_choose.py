@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.resource_pool.kernel_order import Scratch, first_of
-from greendc.compiled import compiled
+from greendc.compiled import compiled, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import orders
 from greendc.resource_pool.layout import Record
@@ -60,7 +60,7 @@ def choose(
     return NOBODY
 
 
-@compiled
+@internal
 def measure_runs(config: Record, scale: float, image: Cells, head: int, brown: int, runs: Ints) -> None:
     """Write how long each cell stays free, for jobs on green power or for those that may use brown."""
     horizon = config.horizon
@@ -75,7 +75,7 @@ def measure_runs(config: Record, scale: float, image: Cells, head: int, brown: i
                 runs[brown, h, c] = 0
 
 
-@compiled
+@internal
 def block_at(
     config: Record, job: int, resource: int, row: int, first: int, last: int, scratch: Scratch
 ) -> int:
@@ -95,7 +95,7 @@ def block_at(
     return -1
 
 
-@compiled
+@internal
 def earliest_start(config: Record, job: int, scratch: Scratch) -> int:
     """Return the earliest row at which a job could start, or the horizon if it could at none."""
     for row in range(config.horizon):
@@ -107,7 +107,7 @@ def earliest_start(config: Record, job: int, scratch: Scratch) -> int:
     return config.horizon
 
 
-@compiled
+@internal
 def keeps_guarantee(config: Record, first: int, start: int, candidate: int, scratch: Scratch) -> bool:
     """Return whether the first job could still start at ``start`` if the candidate started now."""
     if scratch.table[candidate].length <= start or start == config.horizon:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled
+from greendc.compiled import internal
 from greendc.resource_pool import orders
 
 ROW = np.dtype(
@@ -54,7 +54,7 @@ OUT, FIRST, LAST = -1, 0, 1
 """Ranks: jobs that do not take part; those that come first; those that come only after them."""
 
 
-@compiled
+@internal
 def rank_of(late_rule: int, late: bool) -> int:
     """Return the rank of a job that would finish late, or would not."""
     if not late or late_rule == orders.LATE_ALIKE:
@@ -62,7 +62,7 @@ def rank_of(late_rule: int, late: bool) -> int:
     return LAST if late_rule == orders.LATE_LAST else OUT
 
 
-@compiled
+@internal
 def first_of(table: Any, count: int, startable: bool) -> int:
     """Return the first of ``count`` jobs by rank, key and place, or -1.
 
@@ -77,7 +77,7 @@ def first_of(table: Any, count: int, startable: bool) -> int:
     return best
 
 
-@compiled
+@internal
 def precedes(table: Any, i: int, j: int) -> bool:
     """Return whether job ``i`` comes before job ``j`` by rank and key."""
     if table[i].rank != table[j].rank:
