@@ -72,88 +72,86 @@ def energy_programme(
     site, battery, hours = config.site_config, config.site_config.battery, config.step_hours
     types, steps = config.resource_types, len(generation)
     jobs = work_programme(dataclasses.replace(instance, site=None, may_suspend=True))
-    n, unit_kw = len(jobs.profit), site.pool_kw / (config.units * types)
-    identity = sparse.identity(steps, format="csr")
-    nothing = sparse.csr_matrix((steps, steps))
-    before = sparse.eye(steps, k=-1, format="csr")
-    after = sparse.eye(steps, k=1, format="csr")
-    first = np.zeros(steps)
-    used = sparse.hstack([identity] * types) @ jobs.used
+    unit_kw = site.pool_kw / (config.units * types)
     switching_kw = unit_kw * types * config.switch_hours / hours
-
-    def row(
-        of_jobs: sparse.spmatrix | None = None,
-        grid: sparse.spmatrix | None = None,
-        charge: sparse.spmatrix | None = None,
-        discharge: sparse.spmatrix | None = None,
-        energy: sparse.spmatrix | None = None,
-        units: sparse.spmatrix | None = None,
-        started: sparse.spmatrix | None = None,
-    ) -> sparse.spmatrix:
-        jobs_part = sparse.csr_matrix((steps, n)) if of_jobs is None else of_jobs
-        parts = [part if part is not None else nothing for part in (grid, charge, discharge, energy, units)]
-        last = nothing if started is None else started
-        return sparse.hstack([jobs_part, *parts, last, sparse.csr_matrix((steps, 1))])
-
-    blocks = [sparse.hstack([jobs.rows, sparse.csr_matrix((jobs.rows.shape[0], 6 * steps + 1))])]
-    limits = [jobs.limit]
-    blocks.append(
-        row(
-            used * (unit_kw * (1.0 - site.idle_fraction)),
-            -identity,
-            identity,
-            -identity,
-            None,
-            identity * (unit_kw * site.idle_fraction * types),
-            identity * switching_kw,
-        )
+    rows = _Rows(len(jobs.profit), steps)
+    identity, before = rows.identity, sparse.eye(steps, k=-1, format="csr")
+    rows.append(
+        sparse.hstack([jobs.rows, sparse.csr_matrix((jobs.rows.shape[0], 6 * steps + 1))]), jobs.limit
     )
-    limits.append(generation - site.critical_kw)
-    first[0] = stored
-    blocks.append(
-        row(
-            charge=identity * (-battery.efficiency * hours),
-            discharge=identity * hours,
-            energy=identity - before,
-        )
+    rows.add(
+        generation - site.critical_kw,
+        of_jobs=sparse.hstack([identity] * types) @ jobs.used * (unit_kw * (1.0 - site.idle_fraction)),
+        grid=-identity,
+        charge=identity,
+        discharge=-identity,
+        units=identity * (unit_kw * site.idle_fraction * types),
+        started=identity * switching_kw,
     )
-    limits.append(first)
+    rows.add(
+        np.append(stored, np.zeros(steps - 1)),
+        charge=identity * (-battery.efficiency * hours),
+        discharge=identity * hours,
+        stored=identity - before,
+    )
     for k in range(types):
-        blocks.append(row(jobs.used[k * steps : (k + 1) * steps], units=-identity))
-        limits.append(np.zeros(steps))
+        rows.add(np.zeros(steps), of_jobs=jobs.used[k * steps : (k + 1) * steps], units=-identity)
+    on_first = np.append(float(units_on), np.zeros(steps - 1))
     if config.switch_delay:
-        rise = sparse.diags(np.append(np.ones(steps - 1), 0.0)) if steps > 1 else nothing
-        blocks.append(row(units=after - rise, started=-identity))
-        limits.append(np.zeros(steps))
-        blocks.append(row(units=sparse.csr_matrix(([1.0], ([0], [0])), (steps, steps))))
-        limits.append(np.append(float(units_on), np.zeros(steps - 1)))
+        after = sparse.eye(steps, k=1, format="csr")
+        rise = sparse.diags(np.append(np.ones(steps - 1), 0.0)) if steps > 1 else rows.nothing
+        rows.add(np.zeros(steps), units=after - rise, started=-identity)
+        rows.add(on_first, units=sparse.csr_matrix(([1.0], ([0], [0])), (steps, steps)))
     else:
-        blocks.append(row(units=identity - before, started=-identity))
-        limits.append(np.append(float(units_on), np.zeros(steps - 1)))
+        rows.add(on_first, units=identity - before, started=-identity)
     kept = max(battery.initial_kwh - battery.min_charge * battery.energy_kwh, 0.0)
-    ends = np.zeros(n + 6 * steps + 1)
-    ends[[n + 4 * steps - 1, -1]] = -1.0
-    blocks.append(sparse.csr_matrix(ends))
-    limits.append(np.array([-kept]))
-    most_kw = site.total_kw + battery.charge_kw + switching_kw * config.units
+    ends = np.zeros(rows.width)
+    ends[[rows.columns.stored.stop - 1, -1]] = -1.0
+    rows.append(sparse.csr_matrix(ends), np.array([-kept]))
     room = (battery.max_charge - battery.min_charge) * battery.energy_kwh
-    ones = np.ones(steps)
-    upper = np.concatenate(
-        [
-            jobs.upper,
-            ones * most_kw,
-            ones * battery.charge_kw,
-            ones * battery.discharge_kw,
-            ones * room,
-            ones * config.units,
-            ones * config.units,
-            [kept],
-        ]
-    )
+    most_kw = site.total_kw + battery.charge_kw + switching_kw * config.units
+    most = [most_kw, battery.charge_kw, battery.discharge_kw, room, config.units, config.units]
+    upper = np.concatenate([jobs.upper, np.repeat(np.array(most, np.float64), steps), [kept]])
     profit = np.concatenate([jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]])
-    places = [slice(n + i * steps, n + (i + 1) * steps) for i in range(6)]
-    matrix = sparse.vstack(blocks, format="csr")
-    return EnergyProgramme(profit, upper, matrix, np.concatenate(limits), Columns(slice(0, n), *places))
+    matrix = sparse.vstack(rows.blocks, format="csr")
+    return EnergyProgramme(profit, upper, matrix, np.concatenate(rows.limits), rows.columns)
+
+
+class _Rows:
+    """Rows of the programme, over the columns of jobs, six series of ``T`` columns, and one last column.
+
+    :param jobs: columns of jobs
+    :param steps: ``T``
+    """
+
+    def __init__(self, jobs: int, steps: int) -> None:
+        self.columns = Columns(
+            slice(0, jobs), *[slice(jobs + i * steps, jobs + (i + 1) * steps) for i in range(6)]
+        )
+        self.width = jobs + 6 * steps + 1
+        self.identity = sparse.identity(steps, format="csr")
+        self.nothing = sparse.csr_matrix((steps, steps))
+        self.blocks: list[sparse.spmatrix] = []
+        self.limits: list[Floats] = []
+        self._jobs = jobs
+
+    def append(self, block: sparse.spmatrix, limit: Floats) -> None:
+        """Append rows over all columns that must not exceed a limit."""
+        self.blocks.append(block)
+        self.limits.append(limit)
+
+    def add(self, limit: Floats, of_jobs: sparse.spmatrix | None = None, **series: sparse.spmatrix) -> None:
+        """Append a row for each step.
+
+        :param limit: ``(T,)``
+        :param of_jobs: ``(T, jobs)``
+        :param series: ``(T, T)`` of :class:`Columns`, by name; the others are not in the rows
+        """
+        steps = self.identity.shape[0]
+        parts = [series.pop(name, self.nothing) for name in Columns._fields[1:]]
+        assert not series, series
+        jobs = sparse.csr_matrix((steps, self._jobs)) if of_jobs is None else of_jobs
+        self.append(sparse.hstack([jobs, *parts, sparse.csr_matrix((steps, 1))]), limit)
 
 
 def carbon_bound(
