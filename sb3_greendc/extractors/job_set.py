@@ -37,6 +37,8 @@ from sb3_greendc.extractors.resource_pool import (
 
 N_OTHER_ACTIONS = 2
 """``suspend`` and ``no_op``, which follow the ready jobs among the actions."""
+LEAST_DEVIATION = 1e-3
+"""Below it, columns count as equal in all jobs."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class JobSetExtractor(BaseFeaturesExtractor):
         others one by one (``job_dim`` must be a multiple)
     :param n_resource_types: R
     :param block: rows of the image that are read together
+    :param relative: read each column of a job relative to those of the jobs beside it, too: less their mean,
+        over their standard deviation. In long queues small differences decide
     :raises ValueError: if the columns cannot be divided among the types, or ``job_dim`` among the heads
     """
 
@@ -109,6 +113,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         n_attention_heads: int = 0,
         n_resource_types: int = 2,
         block: int = 4,
+        relative: bool = False,
     ) -> None:
         inputs = ResourcePoolInputs(observation_space, image_optional=True)
         super().__init__(observation_space, inputs.n_jobs * job_dim + context_dim)
@@ -133,7 +138,8 @@ class JobSetExtractor(BaseFeaturesExtractor):
             nn.LayerNorm(context_dim),
         )
         # The first layer of a job's encoder, in two parts: the situation's is the same for all jobs.
-        self.job_input = nn.Linear(inputs.n_job_features, job_dim)
+        self.relative = relative
+        self.job_input = nn.Linear((1 + relative) * inputs.n_job_features, job_dim)
         self.situation_input = nn.Linear(context_dim, job_dim, bias=False)
         self.job_encoder = nn.Sequential(
             nn.ReLU(inplace=True), nn.Linear(job_dim, job_dim), nn.ReLU(inplace=True), nn.LayerNorm(job_dim)
@@ -163,7 +169,10 @@ class JobSetExtractor(BaseFeaturesExtractor):
         n_batch, n_jobs = table.shape[:2]
         slots = present_slots(table)
         owners = th.div(slots, n_jobs, rounding_mode="floor")
-        jobs = self.job_input(table.flatten(0, 1).index_select(0, slots))
+        rows = table.flatten(0, 1).index_select(0, slots)
+        if self.relative:
+            rows = th.cat([rows, _standardized(rows, owners, n_batch)], dim=1)
+        jobs = self.job_input(rows)
         jobs = self.job_encoder(jobs.add_(self.situation_input(situation).index_select(0, owners)))
         if self.attention is not None:
             present = table.new_zeros(n_batch * n_jobs, dtype=th.bool).index_fill(0, slots, True)
@@ -179,6 +188,11 @@ class JobSetExtractor(BaseFeaturesExtractor):
         situation = self._situation(observations)
         table = observations[JOBS]
         present = (table != 0).any(dim=2, keepdim=True)
+        if self.relative:
+            count = present.sum(dim=1, keepdim=True).clamp(min=1)
+            gaps = (table - table.sum(dim=1, keepdim=True) / count) * present
+            deviation = (gaps.square().sum(dim=1, keepdim=True) / count).sqrt()
+            table = th.cat([table, gaps / deviation.clamp(min=LEAST_DEVIATION)], dim=2)
         jobs = self.job_encoder(self.job_input(table) + self.situation_input(situation).unsqueeze(1))
         if self.attention is not None:
             jobs = self.attention(jobs, present)
@@ -358,6 +372,13 @@ class JobSetHeads(Heads):
                 scale_last_layer(nn.Sequential(layer), factor)
         if self.other_scorer is not None:
             scale_last_layer(self.other_scorer, factor)
+
+
+def _standardized(rows: th.Tensor, owners: th.Tensor, n_batch: int) -> th.Tensor:
+    """Return the rows ``(P, F)`` less the mean of their owner's, over the standard deviation of these."""
+    gaps = rows - pool(rows, owners, n_batch)[0].index_select(0, owners)
+    deviation = pool(gaps.square(), owners, n_batch)[0].sqrt().clamp(min=LEAST_DEVIATION)
+    return gaps / deviation.index_select(0, owners)
 
 
 def spread(jobs: th.Tensor, slots: th.Tensor, n_slots: int) -> th.Tensor:

@@ -12,6 +12,16 @@ from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
+from sb3_greendc.experiments.rlscheduler.learned import (
+    DISTILLED,
+    ENV_ID,
+    LEARNER,
+    TRAINING_SEEDS,
+    Judged,
+    Teaching,
+    generated,
+    lessons,
+)
 from sb3_greendc.experiments.rlscheduler.windows import (
     GENERATED,
     PREDICTED,
@@ -22,12 +32,16 @@ from sb3_greendc.experiments.rlscheduler.windows import (
     SEARCHES,
     Windows,
 )
-from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
+from sb3_greendc.experiments.training import Learner, Training
 
 REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
+FROM_SCRATCH = Learner(
+    LEARNER, "maskable_ppo", decisions=2_000_000, quick_decisions=200_000, quick_seeds=1, speed=1500.0
+)
 BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
 
@@ -49,7 +63,7 @@ def traces(budget: Budget) -> dict[str, str | None]:
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules and rollouts for each trace, backfilling, profile and seed."""
+    """Return rules and rollouts for each trace, backfilling, profile and seed, then networks."""
     found = []
     for trace, path in traces(budget).items():
         for profile in budget.pick(("rlscheduler",), tuple(PROFILES)):
@@ -60,6 +74,30 @@ def items(budget: Budget) -> list[Item]:
                     found.append(Item(Windows(*where), labels))
                     for name, options in SEARCHES.items():
                         found.append(Item(Windows(*where, name, options), labels))
+    return [*found, *_networks(budget)]
+
+
+def _networks(budget: Budget) -> list[Item]:
+    """Return what networks make of each trace under the benchmark's rules, by training seed."""
+    at_hand = traces(budget)
+    found = []
+    for backfill in BACKFILLS:
+        training: list[tuple[str, int, Task]] = []
+        for seed in budget.seeds_of(DISTILLED):
+            taught = lessons(backfill, at_hand.get("HPC2N"))
+            task = Teaching(taught, budget.pick(96_000, 384_000), 10, seed)
+            training.append((DISTILLED, seed, task))
+        scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
+        decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
+        for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
+            training.append((LEARNER, seed, Training(scenario, FROM_SCRATCH, decisions, seed, episodes=4)))
+        for trace, path in at_hand.items():
+            for seed in (REPORTED, *CHOOSING):
+                labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
+                found += [
+                    Item(Judged(name, task, trace, path, backfill, seed), {**labels, "train_seed": of_training})
+                    for name, of_training, task in training
+                ]
     return found
 
 
