@@ -29,19 +29,17 @@ Ask = Callable[[str | None, Mapping[str, str], Get], bytes]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = (
-        "Fetch the forecast of a grid's carbon intensity and write the answer as JSON, which every place that "
-        "takes a carbon file reads. Accounts are read from the environment: ELECTRICITY_MAPS_TOKEN, or "
+        "Fetch the forecast of a grid's carbon intensity and write the answer as JSON, which every place "
+        "that takes a carbon file reads. Accounts are read from the environment: ELECTRICITY_MAPS_TOKEN, or "
         "WATTTIME_USER and WATTTIME_PASSWORD; Great Britain's service needs none."
     )
     parser.add_argument("--service", required=True, choices=sorted(SERVICES), help="whom to ask")
     parser.add_argument(
         "--region",
-        help="zone of Electricity Maps (DE), region of WattTime (CAISO_NORTH), or number of a region of Great "
-        "Britain (default there: all of it)",
+        help="zone of Electricity Maps (DE), region of WattTime (CAISO_NORTH), or number of a region of "
+        "Great Britain (default there: all of it)",
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="JSON", help="file to write; .gz packs it"
-    )
+    parser.add_argument("--out", type=Path, required=True, metavar="JSON", help="file to write; .gz packs it")
 
 
 def run(args: argparse.Namespace) -> None:

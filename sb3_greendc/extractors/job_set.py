@@ -37,6 +37,8 @@ from sb3_greendc.extractors.resource_pool import (
 
 N_OTHER_ACTIONS = 2
 """``suspend`` and ``no_op``, which follow the ready jobs among the actions."""
+LEAST_RATIO = 1e-4
+"""Logarithms tell values apart down to this one."""
 LEAST_DEVIATION = 1e-3
 """Below it, columns count as equal in all jobs."""
 
@@ -84,7 +86,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
     Of each row of the image and each resource type three numbers are read (mean value, share of cells above
     the lower bound, share of cells at the upper one), whatever the number of units; rows, other vectors and
     the jobs' mean and maximum make the context. Slots whose row is all zero are empty: they are left out of
-    pooling and attention. Observations of the cluster family have no image: vectors and jobs are all there is.
+    pooling and attention. Observations of the cluster family have no image: vectors and jobs are all.
 
     The features are the embeddings, flattened, followed by the context: ``n · job_dim + context_dim``
     numbers. Use the heads that :meth:`make_heads` returns to keep the symmetry: DiscreteSAC and CRR do so by
@@ -98,8 +100,9 @@ class JobSetExtractor(BaseFeaturesExtractor):
         others one by one (``job_dim`` must be a multiple)
     :param n_resource_types: R
     :param block: rows of the image that are read together
-    :param relative: read each column of a job relative to those of the jobs beside it, too: less their mean,
-        over their standard deviation. In long queues small differences decide
+    :param relative: read each column of a job, and the logarithm of its absolute value, relative to those of
+        the jobs beside it, too: less their mean, over their standard deviation. In long queues small
+        differences decide, and ratios
     :raises ValueError: if the columns cannot be divided among the types, or ``job_dim`` among the heads
     """
 
@@ -139,7 +142,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         )
         # The first layer of a job's encoder, in two parts: the situation's is the same for all jobs.
         self.relative = relative
-        self.job_input = nn.Linear((1 + relative) * inputs.n_job_features, job_dim)
+        self.job_input = nn.Linear((3 if relative else 1) * inputs.n_job_features, job_dim)
         self.situation_input = nn.Linear(context_dim, job_dim, bias=False)
         self.job_encoder = nn.Sequential(
             nn.ReLU(inplace=True), nn.Linear(job_dim, job_dim), nn.ReLU(inplace=True), nn.LayerNorm(job_dim)
@@ -171,7 +174,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         owners = th.div(slots, n_jobs, rounding_mode="floor")
         rows = table.flatten(0, 1).index_select(0, slots)
         if self.relative:
-            rows = th.cat([rows, _standardized(rows, owners, n_batch)], dim=1)
+            rows = th.cat([rows, _standardized(_with_logarithms(rows), owners, n_batch)], dim=1)
         jobs = self.job_input(rows)
         jobs = self.job_encoder(jobs.add_(self.situation_input(situation).index_select(0, owners)))
         if self.attention is not None:
@@ -190,7 +193,8 @@ class JobSetExtractor(BaseFeaturesExtractor):
         present = (table != 0).any(dim=2, keepdim=True)
         if self.relative:
             count = present.sum(dim=1, keepdim=True).clamp(min=1)
-            gaps = (table - table.sum(dim=1, keepdim=True) / count) * present
+            columns = _with_logarithms(table)
+            gaps = (columns - columns.sum(dim=1, keepdim=True) / count) * present
             deviation = (gaps.square().sum(dim=1, keepdim=True) / count).sqrt()
             table = th.cat([table, gaps / deviation.clamp(min=LEAST_DEVIATION)], dim=2)
         jobs = self.job_encoder(self.job_input(table) + self.situation_input(situation).unsqueeze(1))
@@ -275,8 +279,8 @@ class JobSetHeads(Heads):
     :param n_heads: number of networks
     :param net_arch: widths of the hidden layers, for the scorer of jobs and for that of the other actions
     :param activation_fn: activation after each hidden layer
-    :param n_others: actions that are no jobs: ``suspend`` and ``no_op``, more where power is commanded, one or
-        none in a cluster
+    :param n_others: actions that are no jobs: ``suspend`` and ``no_op``, more where power is commanded, one
+        or none in a cluster
     """
 
     def __init__(
@@ -372,6 +376,11 @@ class JobSetHeads(Heads):
                 scale_last_layer(nn.Sequential(layer), factor)
         if self.other_scorer is not None:
             scale_last_layer(self.other_scorer, factor)
+
+
+def _with_logarithms(columns: th.Tensor) -> th.Tensor:
+    """Return columns ``(..., F)`` and behind them ``log(1 + |x| / x0)`` with a small x0: ``(..., 2 F)``."""
+    return th.cat([columns, (columns.abs() / LEAST_RATIO).log1p()], dim=-1)
 
 
 def _standardized(rows: th.Tensor, owners: th.Tensor, n_batch: int) -> th.Tensor:

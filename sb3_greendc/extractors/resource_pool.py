@@ -27,7 +27,7 @@ class ResourcePoolInputs:
     """The shapes of a resource-pool observation, and its parts as float tensors.
 
     :param observation_space: a ``Dict`` with ``resources`` and ``jobs``
-    :param image_optional: whether ``resources`` may be missing, as in the cluster family; ``columns`` is then 0
+    :param image_optional: whether ``resources`` may be missing, as in clusters; ``columns`` is then 0
     :raises ValueError: if a key is missing, or an array has the wrong number of axes
     """
 

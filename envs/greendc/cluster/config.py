@@ -98,7 +98,8 @@ class ClusterConfig:
         require_one_of("reward", self.reward, REWARDS)
         self._require_ranges()
         known = isinstance(self.workload, str | Path | ClusterJobs)
-        require(known, "workload", self.workload, "'lublin', the path of a log (SWF or sacct), or ClusterJobs")
+        allowed = "'lublin', the path of a log (SWF or sacct), or ClusterJobs"
+        require(known, "workload", self.workload, allowed)
         known = self.power is None or self.power == "green" or isinstance(self.power, CapacitySeries)
         require(known, "power", self.power, "None, 'green', or a CapacitySeries")
         if not isinstance(self.forecast, CapacitySeries):

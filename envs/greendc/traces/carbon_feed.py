@@ -1,4 +1,4 @@
-"""Forecasts of carbon intensity in JSON, as services answer: a table whose rows are the entries of the answer.
+"""Forecasts of carbon intensity in JSON, as services answer: a table whose rows are its entries.
 
 - rows ``{"time", "duration", "value"}``, ``duration`` in minutes (the form of the Carbon Aware SDK, whose
   ``timestamp`` is taken for ``time``)
@@ -24,7 +24,9 @@ DURATION = "duration"
 Entry = tuple[object, object, object]
 """Time, minutes (or ``None``) and value."""
 
-_FORMS = "rows of time, duration and value, or an answer of Electricity Maps, WattTime or carbonintensity.org.uk"
+_FORMS = (
+    "rows of time, duration and value, or an answer of Electricity Maps, WattTime or carbonintensity.org.uk"
+)
 _SHOWN = 40
 
 

@@ -80,7 +80,9 @@ def test_plain_rows_need_a_unit_and_may_be_csv(tmp_path):
     np.testing.assert_allclose(trace.kg_per_kwh, [0.1, 0.115, 0.13, 0.145])
     assert trace.step_hours == 0.25
     stamped = [{("timestamp" if key == "time" else key): row[key] for key in row} for row in ROWS]
-    assert read_carbon(write(tmp_path, stamped), unit="g/kWh").kg_per_kwh.tolist() == trace.kg_per_kwh.tolist()
+    assert (
+        read_carbon(write(tmp_path, stamped), unit="g/kWh").kg_per_kwh.tolist() == trace.kg_per_kwh.tolist()
+    )
     lines = ["time,duration,value", *(f"{row['time']},15,{row['value']}" for row in ROWS)]
     table = tmp_path / "rows.csv"
     table.write_text("\n".join(lines) + "\n")
@@ -125,7 +127,10 @@ def changed(entry, **values):
         (changed(4, time="2026-03-01T00:46:00Z"), "entry 4: irregular"),
         (changed(3, duration=30), "entry 3: duration must be the 15 minutes between rows"),
         (changed(3, duration=None), "entry 3: duration is missing"),
-        ({"data": [{"from": "noon", "to": "one", "intensity": {"forecast": 1}}]}, "entry 1: not as the other"),
+        (
+            {"data": [{"from": "noon", "to": "one", "intensity": {"forecast": 1}}]},
+            "entry 1: not as the other",
+        ),
         ({"data": [*HALVES, {**HALVES[0], "intensity": 3}]}, "entry 3: not as the other"),
         ({**WATTTIME, "meta": {}}, r"'carbon_intensity \(None\)' does not name a unit"),
         ({**WATTTIME, "meta": {**WATTTIME["meta"], "data_point_period_seconds": 600}}, "entry 1: duration"),

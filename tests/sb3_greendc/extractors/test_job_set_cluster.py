@@ -15,7 +15,7 @@ from sb3_greendc.bc import resize
 from sb3_greendc.bc.models import make_model
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.extractors import JobSetExtractor, MaskableJobSetPolicy
-from sb3_greendc.extractors.job_set import _standardized
+from sb3_greendc.extractors.job_set import _standardized, _with_logarithms
 
 RELATIVE = pytest.mark.parametrize("relative", [False, True])
 SMALL = {"workload_jobs": 200, "episode_jobs": 60, "visible_jobs": 9}
@@ -87,10 +87,14 @@ def test_columns_are_read_relative_to_the_jobs_beside():
     rows = th.tensor([[1.0, 5.0], [3.0, 5.0], [7.0, 2.0]])
     relative = _standardized(rows, th.tensor([0, 0, 1]), 2)
     assert relative.tolist() == [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
+    columns = _with_logarithms(th.tensor([[0.0, 0.02], [0.0, -0.2]]))
+    assert columns[:, 3].diff().item() == pytest.approx(np.log(2001 / 201))
     far = network(6, 0, True)
     observations = batch(6, 0)
     with th.no_grad():
-        far[0].job_input.weight[:, :12] = 0.0  # what is left is relative
+        far[0].job_input.weight[:, :12] = far[0].job_input.weight[:, 24:] = (
+            0.0  # the relative columns are left
+        )
     moved = {**observations, "jobs": observations["jobs"] + 0.5 * (observations["jobs"].any(2)[..., None])}
     th.testing.assert_close(scores(moved, far), scores(observations, far), rtol=1e-3, atol=1e-3)
 
