@@ -40,7 +40,7 @@ REPORTED, CHOOSING = 1, (2, 3)
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
 FROM_SCRATCH = Learner(
-    LEARNER, "maskable_ppo", decisions=2_000_000, quick_decisions=100_000, quick_seeds=1, speed=1500.0
+    LEARNER, "maskable_ppo", decisions=2_000_000, quick_decisions=50_000, quick_seeds=1, speed=1500.0
 )
 BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
@@ -85,7 +85,7 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             taught = lessons(backfill, at_hand.get("HPC2N"))
-            task = Teaching(taught, budget.pick(72_000, 288_000), 8, seed)
+            task = Teaching(taught, budget.pick(36_000, 288_000), 8, seed)
             training.append((DISTILLED, seed, task))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
@@ -122,7 +122,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "whose jobs have arrived.",
         f"{DISTILLED.capitalize()} and {LEARNER} see 128 jobs and decide in one pass. They are taught on "
         "generated jobs of other seeds and, the former where HPC2N's log is at hand, on later jobs of it: on "
-        "none that they are tested on. There is a network for each kind of backfilling, the same for all traces. "
+        "none that they are tested on. There is a network for each kind of backfilling, the same for all "
+        "traces. "
         f"{DISTILLED.capitalize()}, difference: less the chosen rule.",
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]

@@ -21,7 +21,7 @@ LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
-    assert len(quick) == 2 * 3 * (3 + 2)
+    assert len(quick) == 2 * (3 * 3 + 2)
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
         table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
