@@ -36,7 +36,7 @@ N_ENVS = 16
 ROUNDS = 3
 SETTINGS: Mapping[str, Any] = {
     "loss": "divergence",
-    "logit_scale": 1.0,
+    "logit_scale": 2.0,
     "learning_rate": 5e-3,
     "batch_size": 256,
     "policy_kwargs": {"features_extractor_kwargs": {"relative": True}, "net_arch": [64]},

@@ -92,14 +92,11 @@ def _networks(budget: Budget) -> list[Item]:
         for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
             training.append((LEARNER, seed, Training(scenario, FROM_SCRATCH, decisions, seed, episodes=4)))
         for trace, path in at_hand.items():
-            for seed in (REPORTED, *CHOOSING):
+            for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
                 labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
-                found += [
-                    Item(
-                        Judged(name, task, trace, path, backfill, seed), {**labels, "train_seed": of_training}
-                    )
-                    for name, of_training, task in training
-                ]
+                for name, of_training, task in training:
+                    judged = Judged(name, task, trace, path, backfill, seed)
+                    found.append(Item(judged, {**labels, "train_seed": of_training}))
     return found
 
 
@@ -127,7 +124,11 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         f"{DISTILLED.capitalize()}, difference: less the chosen rule.",
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
-    found = {"comparison": comparison, "table": table, "results": means.drop(columns="start").reset_index()}
+    found = {
+        "comparison": comparison,
+        "table": table,
+        "results": means.drop(columns=["start", "train_seed"]).reset_index(),
+    }
     return Analysis(found, {"figure": _figure(comparison)}, notes)
 
 
@@ -183,7 +184,7 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "rollouts_predicted": means[PREDICTED],
         **_distilled(reported[reported["policy"] == DISTILLED], theirs),
         "maskable_ppo": means.get(LEARNER, float("nan")),
-        "random": means[RANDOM],
+        "random": means.get(RANDOM, float("nan")),
     }
 
 
