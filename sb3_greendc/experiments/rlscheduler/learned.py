@@ -134,11 +134,11 @@ def record(lesson: Lesson, steps: int, seed: int, student: Any = None) -> Offlin
     :param student: what acts; without one the rollouts do
     :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
     """
-    env = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **lesson.env_kwargs)
+    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **lesson.env_kwargs)
     teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[lesson.search])
     recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
     recorder.begin(0, [steps] * N_ENVS)
-    observations: Any = env.reset()
+    observations = env.reset()
     while recorder.running:
         advantages = teacher.advantages(observations)
         actions = np.nanargmax(advantages, axis=1)

@@ -85,8 +85,8 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             taught = lessons(backfill, at_hand.get("HPC2N"))
-            task = Teaching(taught, budget.pick(36_000, 288_000), 8, seed)
-            training.append((DISTILLED, seed, task))
+            teaching = Teaching(taught, budget.pick(36_000, 288_000), 8, seed)
+            training.append((DISTILLED, seed, teaching))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
         for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
