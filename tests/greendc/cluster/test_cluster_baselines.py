@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -138,13 +140,14 @@ def test_policies_of_other_families_are_refused():
 
 @pytest.mark.parametrize("options", [{"profile": "rlscheduler"}, {"backfill": "easy"}, {"backfill": "none"}])
 def test_advantages_are_what_rollouts_compare(options):
-    simulator, other = simulator_of(2, **options), simulator_of(2, **options)
+    crowded = dataclasses.replace(JOBS, submit=JOBS.submit // 30)
+    simulator, other = (simulator_of(2, workload=crowded, **options) for _ in range(2))
     judge = GuardedRollout(simulator, futures=3, horizon=8, guard=0.0)
     actor = GuardedRollout(other, futures=3, horizon=8, guard=0.0)
     out = simulator.empty_observations()
     simulator.observe(out)
     seen = 0
-    for _ in range(40):
+    while not simulator.state.cluster["over"].any():
         advantages = judge.advantages(out)
         assert (np.isfinite(advantages) == out["action_mask"].astype(bool)).all()
         actions = actor.act(out)  # without a guard: the cheapest, of equal ones the first that is named
@@ -156,5 +159,5 @@ def test_advantages_are_what_rollouts_compare(options):
             seen += best > 0 and worst < 0
         simulator.step(actions, out)
         other.step(actions, other.empty_observations())
-    assert seen > 10
+    assert seen > 3
     assert (simulator.state.cluster["now"] == other.state.cluster["now"]).all()

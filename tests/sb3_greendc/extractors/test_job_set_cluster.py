@@ -87,6 +87,9 @@ def test_columns_are_read_relative_to_the_jobs_beside():
     rows = th.tensor([[1.0, 5.0], [3.0, 5.0], [7.0, 2.0]])
     relative = _standardized(rows, th.tensor([0, 0, 1]), 2)
     assert relative.tolist() == [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
+    alone = _standardized(rows[:2], th.tensor([0, 0]), 1)
+    th.testing.assert_close(alone, relative[:2])
+    assert _standardized(rows[:0], th.tensor([], dtype=th.int64), 1).shape == (0, 2)
     columns = _with_logarithms(th.tensor([[0.0, 0.02], [0.0, -0.2]]))
     assert columns[:, 3].diff().item() == pytest.approx(np.log(2001 / 201))
     far = network(6, 0, True)
