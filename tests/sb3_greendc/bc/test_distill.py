@@ -55,10 +55,12 @@ def test_the_divergence_by_hand():
 
 
 def test_divergence_trains_towards_the_planners_choice(data):
-    kwargs = {"seed": 1, "loss": "divergence", "logit_scale": 30.0}
+    kwargs = {"seed": 1, "loss": "divergence", "logit_scale": 30.0}  # a temperature of a thirtieth of a job
     short, trained = distill(data, n_epochs=1, **kwargs), distill(data, n_epochs=12, **kwargs)
-    assert trained.history.iloc[-1]["train_loss"] < 0.8 * short.history.iloc[0]["train_loss"]
-    assert trained.history.iloc[-1]["validation_agreement"] > short.history.iloc[-1]["validation_agreement"]
+    assert trained.history.iloc[-1]["train_loss"] < 0.95 * short.history.iloc[0]["train_loss"]
+    advantages = data.labels["advantages"]
+    careless = float((np.nanmax(advantages, axis=1) - np.nanmean(advantages, axis=1)).mean())
+    assert trained.history.iloc[-1]["validation_regret"] < 0.6 * careless
     assert trained.record["loss"] == "divergence"
     with pytest.raises(ValueError, match=r"loss='regresion'.*'regression'"):
         Distillation(data, loss="regresion")
