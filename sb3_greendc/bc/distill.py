@@ -13,12 +13,13 @@ from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
-from greendc.config import require
+from greendc.config import require, require_one_of
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.loss import action_logits
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass, make_model
 from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.masking import masked_log_softmax
 from sb3_greendc.core.progress import progress_bar
 from sb3_greendc.datasets import OfflineDataset
 
@@ -55,6 +56,11 @@ class Distillation(Supervised):
     temperature of ``1 / logit_scale`` mean job values, so that sampling from it explores near ties only.
     Adam, with a learning rate that falls linearly to 0.
 
+    With ``loss="divergence"`` that softmax is the target, and the loss how far the policy is from it
+    (Kullback and Leibler's divergence; Rusu et al., "Policy Distillation", ICLR 2016): what bad actions are
+    worth is then learned only as far as it takes to avoid them, which suits tens of actions of which few are
+    good.
+
     The value function is not trained.
 
     :param dataset: data with the label ``advantages``, or their path
@@ -66,6 +72,7 @@ class Distillation(Supervised):
     :param batch_size: transitions of an update
     :param learning_rate: of the first update
     :param logit_scale: how far apart logits are, for actions that differ by a mean job value
+    :param loss: ``"regression"`` or ``"divergence"``
     :param validation_fraction: share of the episodes held out to report on
     :param seed: of weights, split and order
     :param device: of the weights
@@ -83,11 +90,13 @@ class Distillation(Supervised):
         batch_size: int = 512,
         learning_rate: float = 2e-3,
         logit_scale: float = LOGIT_SCALE,
+        loss: str = "regression",
         validation_fraction: float = 0.05,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         require(logit_scale > 0, "logit_scale", logit_scale, "above 0")
+        require_one_of("loss", loss, LOSSES)
         super().__init__(
             dataset,
             policy,
@@ -101,6 +110,7 @@ class Distillation(Supervised):
             device=device,
         )
         self.logit_scale = logit_scale
+        self.loss = loss
 
     def check_data(self, data: OfflineDataset) -> None:
         """See :class:`~sb3_greendc.bc.supervised.Supervised`; every row must have advantages."""
@@ -144,7 +154,7 @@ class Distillation(Supervised):
                     logits, targets = self._logits_and_targets(
                         order[k * self.batch_size : (k + 1) * self.batch_size]
                     )
-                    loss = regression_loss(logits, targets)
+                    loss = LOSSES[self.loss](logits, targets)
                     optimizer.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
                     optimizer.step()
@@ -156,7 +166,7 @@ class Distillation(Supervised):
         policy.set_training_mode(False)
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         table = pd.DataFrame(history, columns=list(HISTORY))
-        record = {**self.record("distilled_from"), "logit_scale": self.logit_scale}
+        record = {**self.record("distilled_from"), "logit_scale": self.logit_scale, "loss": self.loss}
         return Clone(self.model, name, table, self.n_epochs, record)
 
     def _logits_and_targets(self, rows: Any) -> tuple[th.Tensor, th.Tensor]:
@@ -181,7 +191,7 @@ class Distillation(Supervised):
                 chosen = logits.masked_fill(~valid, -th.inf).argmax(dim=1, keepdim=True)
                 best = targets.masked_fill(~valid, -th.inf).amax(dim=1, keepdim=True)
                 regret = (best - targets.gather(1, chosen)) / self.logit_scale
-                loss = regression_loss(logits, targets) * len(logits)
+                loss = LOSSES[self.loss](logits, targets) * len(logits)
                 sums += [loss.item(), (regret == 0).sum().item(), regret.sum().item()]
         policy.set_training_mode(True)
         loss, agreement, regret = (sums / len(self.held_out)).tolist()
@@ -229,3 +239,17 @@ def regression_loss(logits: th.Tensor, targets: th.Tensor) -> th.Tensor:
     count = valid.sum(dim=1, keepdim=True)
     error = th.where(valid, error - error.sum(dim=1, keepdim=True) / count, 0.0)
     return error.square().sum() / count.sum()
+
+
+def divergence_loss(logits: th.Tensor, targets: th.Tensor) -> th.Tensor:
+    """Return the mean divergence of the policy from the softmax of the targets, both over the valid actions.
+
+    The arguments are those of :func:`regression_loss`.
+    """
+    valid = targets.isfinite()
+    wanted = masked_log_softmax(targets.nan_to_num(), valid)
+    gaps = wanted.exp() * (wanted - masked_log_softmax(logits, valid))
+    return th.where(valid, gaps, 0.0).sum(dim=1).mean()
+
+
+LOSSES = {"regression": regression_loss, "divergence": divergence_loss}

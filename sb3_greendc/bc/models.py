@@ -80,7 +80,9 @@ def _policy_class(
 ) -> PolicyClass:
     """Return the class of a kind of policy; a perceptron of ``Dict`` observations never sees the mask."""
     maskable = algorithm == "maskable_ppo"
-    has_jobs = isinstance(space, spaces.Dict) and {"jobs", "resources"} <= space.spaces.keys()
+    has_jobs = isinstance(space, spaces.Dict) and any(
+        {"jobs", of_family} <= space.spaces.keys() for of_family in ("resources", "cluster")
+    )
     own_extractor = "features_extractor_class" in kwargs
     if kind == "job_set" or (kind == "auto" and has_jobs and not own_extractor):
         return MaskableJobSetPolicy if maskable else JobSetPolicy

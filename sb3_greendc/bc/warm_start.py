@@ -35,7 +35,7 @@ def start_from(model: BaseAlgorithm, clone: Clone | BaseAlgorithm, sharpness: fl
         names = f"{type(taught).__name__} and {type(policy).__name__}"
         raise ValueError(f"{names}: the networks do not fit: {error}") from error
     with th.no_grad():
-        for scorer in (heads.job_scorer, heads.other_scorer):
+        for scorer in filter(None, (heads.job_scorer, heads.other_scorer)):
             scorer[-1].weight.mul_(sharpness)
             scorer[-1].bias.mul_(sharpness)
     policy.features_extractor.requires_grad_(False)

@@ -19,7 +19,7 @@ from greendc.traces.manifest import Entry, data_folder, sha256
 from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
 from greendc.traces.trace_files import TraceError, read_file, unpack
-from sb3_greendc.cli import fetch_jobs, fetch_power
+from sb3_greendc.cli import fetch_carbon, fetch_jobs, fetch_power
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
@@ -111,7 +111,20 @@ def add_jobs(subparsers: Subparsers) -> None:
     parser.set_defaults(run=fetch_jobs.run)
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_moer, add_google, add_power, add_jobs)
+def add_carbon(subparsers: Subparsers) -> None:
+    """``carbon``: a forecast of carbon intensity."""
+    parser = subparsers.add_parser("carbon", help="a forecast of carbon intensity, for days to come")
+    fetch_carbon.add_options(parser)
+    parser.set_defaults(run=fetch_carbon.run)
+
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
+    add_moer,
+    add_google,
+    add_power,
+    add_jobs,
+    add_carbon,
+)
 
 
 def _moer(args: argparse.Namespace) -> None:

@@ -44,8 +44,8 @@ def http_get(url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     except urllib.error.HTTPError as error:
         return error.code, error.read()
     except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise TraceError(f"{HOST} cannot be reached ({reason}): this needs a network") from None
+        reason, host = getattr(error, "reason", error), urllib.parse.urlsplit(url).hostname
+        raise TraceError(f"{host} cannot be reached ({reason}): this needs a network") from None
 
 
 class SgipClient:

@@ -37,6 +37,10 @@ from sb3_greendc.extractors.resource_pool import (
 
 N_OTHER_ACTIONS = 2
 """``suspend`` and ``no_op``, which follow the ready jobs among the actions."""
+LEAST_RATIO = 1e-4
+"""Logarithms tell values apart down to this one."""
+LEAST_DEVIATION = 1e-3
+"""Below it, columns count as equal in all jobs."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +81,28 @@ class JobSetFeatures:
 
 
 class JobSetExtractor(BaseFeaturesExtractor):
-    """Features of a resource-pool observation as a set: one embedding a ready job, and a context.
+    """Features of a set of jobs: one embedding a job, and a context; for resource pools and clusters.
 
     Of each row of the image and each resource type three numbers are read (mean value, share of cells above
     the lower bound, share of cells at the upper one), whatever the number of units; rows, other vectors and
     the jobs' mean and maximum make the context. Slots whose row is all zero are empty: they are left out of
-    pooling and attention.
+    pooling and attention. Observations of the cluster family have no image: vectors and jobs are all.
 
     The features are the embeddings, flattened, followed by the context: ``n · job_dim + context_dim``
     numbers. Use the heads that :meth:`make_heads` returns to keep the symmetry: DiscreteSAC and CRR do so by
     themselves, PPO, MaskablePPO and DQN with the policies of :mod:`sb3_greendc.extractors.policies`.
 
-    :param observation_space: ``Dict`` with ``resources`` ``(horizon, R · M)`` and ``jobs`` ``(n, features)``
+    :param observation_space: ``Dict`` with ``jobs`` ``(n, features)``, and of a resource pool ``resources``
+        ``(horizon, R · M)``
     :param job_dim: numbers in a job's embedding
     :param context_dim: numbers in the context
     :param n_attention_heads: 0 for pooling alone; otherwise a self-attention block lets each job see the
         others one by one (``job_dim`` must be a multiple)
     :param n_resource_types: R
     :param block: rows of the image that are read together
+    :param relative: read each column of a job, and the logarithm of its absolute value, relative to those of
+        the jobs beside it, too: less their mean, over their standard deviation. In long queues small
+        differences decide, and ratios
     :raises ValueError: if the columns cannot be divided among the types, or ``job_dim`` among the heads
     """
 
@@ -108,8 +116,9 @@ class JobSetExtractor(BaseFeaturesExtractor):
         n_attention_heads: int = 0,
         n_resource_types: int = 2,
         block: int = 4,
+        relative: bool = False,
     ) -> None:
-        inputs = ResourcePoolInputs(observation_space)
+        inputs = ResourcePoolInputs(observation_space, image_optional=True)
         super().__init__(observation_space, inputs.n_jobs * job_dim + context_dim)
         if n_attention_heads < 0 or (n_attention_heads and job_dim % n_attention_heads):
             raise ValueError(
@@ -118,19 +127,22 @@ class JobSetExtractor(BaseFeaturesExtractor):
         self.inputs = inputs
         self.job_dim = job_dim
         self.context_dim = context_dim
-        self.units = units_per_type(inputs, n_resource_types)
-        # Not part of the state: its size is the number of units, which no weight may depend on.
-        type_means = th.eye(n_resource_types).repeat_interleave(self.units, dim=0) / self.units
-        self.register_buffer("type_means", type_means, persistent=False)
-        blocks = TimeBlocks(inputs.horizon, 3 * n_resource_types, block, 16)
-        self.rows = nn.Sequential(blocks, nn.Linear(blocks.output_dim, context_dim), nn.ReLU())
+        self.rows: nn.Sequential | None = None
+        if inputs.columns:
+            self.units = units_per_type(inputs, n_resource_types)
+            # Not part of the state: its size is the number of units, which no weight may depend on.
+            type_means = th.eye(n_resource_types).repeat_interleave(self.units, dim=0) / self.units
+            self.register_buffer("type_means", type_means, persistent=False)
+            blocks = TimeBlocks(inputs.horizon, 3 * n_resource_types, block, 16)
+            self.rows = nn.Sequential(blocks, nn.Linear(blocks.output_dim, context_dim), nn.ReLU())
         self.situation = nn.Sequential(
-            nn.Linear(context_dim + inputs.vector_dim, context_dim),
+            nn.Linear((context_dim if self.rows is not None else 0) + inputs.vector_dim, context_dim),
             nn.ReLU(inplace=True),
             nn.LayerNorm(context_dim),
         )
         # The first layer of a job's encoder, in two parts: the situation's is the same for all jobs.
-        self.job_input = nn.Linear(inputs.n_job_features, job_dim)
+        self.relative = relative
+        self.job_input = nn.Linear((3 if relative else 1) * inputs.n_job_features, job_dim)
         self.situation_input = nn.Linear(context_dim, job_dim, bias=False)
         self.job_encoder = nn.Sequential(
             nn.ReLU(inplace=True), nn.Linear(job_dim, job_dim), nn.ReLU(inplace=True), nn.LayerNorm(job_dim)
@@ -155,13 +167,15 @@ class JobSetExtractor(BaseFeaturesExtractor):
         """
         if th.onnx.is_in_onnx_export():
             return self._encode_table(observations)
-        rows = self.rows(self._row_summaries(observations[RESOURCES]))
-        situation = self.situation(th.cat([rows, *self.inputs.vectors(observations)], dim=1))
+        situation = self._situation(observations)
         table = observations[JOBS]
         n_batch, n_jobs = table.shape[:2]
         slots = present_slots(table)
         owners = th.div(slots, n_jobs, rounding_mode="floor")
-        jobs = self.job_input(table.flatten(0, 1).index_select(0, slots))
+        rows = table.flatten(0, 1).index_select(0, slots)
+        if self.relative:
+            rows = th.cat([rows, _standardized(_with_logarithms(rows), owners, n_batch)], dim=1)
+        jobs = self.job_input(rows)
         jobs = self.job_encoder(jobs.add_(self.situation_input(situation).index_select(0, owners)))
         if self.attention is not None:
             present = table.new_zeros(n_batch * n_jobs, dtype=th.bool).index_fill(0, slots, True)
@@ -174,10 +188,15 @@ class JobSetExtractor(BaseFeaturesExtractor):
 
     def _encode_table(self, observations: TensorDict) -> JobSetFeatures:
         """Return the same features with a zero embedding in every empty slot."""
-        rows = self.rows(self._row_summaries(observations[RESOURCES]))
-        situation = self.situation(th.cat([rows, *self.inputs.vectors(observations)], dim=1))
+        situation = self._situation(observations)
         table = observations[JOBS]
         present = (table != 0).any(dim=2, keepdim=True)
+        if self.relative:
+            count = present.sum(dim=1, keepdim=True).clamp(min=1)
+            columns = _with_logarithms(table)
+            gaps = (columns - columns.sum(dim=1, keepdim=True) / count) * present
+            deviation = (gaps.square().sum(dim=1, keepdim=True) / count).sqrt()
+            table = th.cat([table, gaps / deviation.clamp(min=LEAST_DEVIATION)], dim=2)
         jobs = self.job_encoder(self.job_input(table) + self.situation_input(situation).unsqueeze(1))
         if self.attention is not None:
             jobs = self.attention(jobs, present)
@@ -209,6 +228,14 @@ class JobSetExtractor(BaseFeaturesExtractor):
                 ready[key] = floats  # type: ignore[assignment]  # no Dict within a Dict
         return ready
 
+    def _situation(self, observations: TensorDict) -> th.Tensor:
+        """Return ``(B, context_dim)``: everything but the jobs."""
+        parts = self.inputs.vectors(observations)
+        if self.rows is not None:
+            parts.insert(0, self.rows(self._row_summaries(observations[RESOURCES])))
+        situation: th.Tensor = self.situation(th.cat(parts, dim=1))
+        return situation
+
     def _row_summaries(self, image: th.Tensor) -> th.Tensor:
         """Return ``(B, horizon, 3 R)``: what a row holds, whatever the number of units."""
         upper = 1.0 / self.inputs.image_scale
@@ -228,11 +255,13 @@ class JobSetExtractor(BaseFeaturesExtractor):
     ) -> JobSetHeads:
         """Return heads that score every job from its embedding and the context.
 
-        :raises ValueError: unless there is one action a ready job, ``suspend``, and one or more that let time
-            go on
+        :raises ValueError: unless there is one action a job, and of a resource pool ``suspend`` and one or
+            more that let time go on
         """
         n_jobs = self.inputs.n_jobs
-        if n_actions < n_jobs + N_OTHER_ACTIONS:
+        if self.rows is None and n_actions < n_jobs:
+            raise ValueError(f"{n_actions} actions for {n_jobs} jobs: must be one a job, or more")
+        if self.rows is not None and n_actions < n_jobs + N_OTHER_ACTIONS:
             raise ValueError(
                 f"{n_actions} actions for {n_jobs} ready jobs: must be one a job, suspend, and no_op or more"
             )
@@ -242,15 +271,16 @@ class JobSetExtractor(BaseFeaturesExtractor):
 
 
 class JobSetHeads(Heads):
-    """Heads over a :class:`JobSetExtractor`'s features; actions are the jobs, then ``suspend`` and ``no_op``.
+    """Heads over a :class:`JobSetExtractor`'s features; actions are the jobs, then the others.
 
     :param n_jobs: ready jobs; no parameter depends on it
     :param job_dim: numbers in a job's embedding
     :param context_dim: numbers in the context
     :param n_heads: number of networks
-    :param net_arch: widths of the hidden layers, for the scorer of jobs and for that of the other two actions
+    :param net_arch: widths of the hidden layers, for the scorer of jobs and for that of the other actions
     :param activation_fn: activation after each hidden layer
-    :param n_others: actions that are no jobs; more than two where power is commanded
+    :param n_others: actions that are no jobs: ``suspend`` and ``no_op``, more where power is commanded, one
+        or none in a cluster
     """
 
     def __init__(
@@ -274,7 +304,9 @@ class JobSetHeads(Heads):
             self.job_scorer = nn.Sequential(
                 make_activation(activation_fn), *stacked_mlp(n_heads, first, 1, rest, activation_fn)
             )
-        self.other_scorer = stacked_mlp(n_heads, context_dim, n_others, net_arch, activation_fn)
+        self.other_scorer: nn.Sequential | None = None
+        if n_others:
+            self.other_scorer = stacked_mlp(n_heads, context_dim, n_others, net_arch, activation_fn)
 
     def forward(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
         """Return ``(n_heads, B, n_jobs + n_others)``.
@@ -302,7 +334,11 @@ class JobSetHeads(Heads):
         else:
             table = context.new_zeros(self.n_heads, len(context) * self.n_jobs)
         table = table.index_copy(1, slots, scores)
-        return th.cat([table.view(self.n_heads, -1, self.n_jobs), self.other_scorer(context)], dim=2)
+        return self._with_others(table.view(self.n_heads, -1, self.n_jobs), context)
+
+    def _with_others(self, scores: th.Tensor, context: th.Tensor) -> th.Tensor:
+        """Return the scores of jobs, and those of the actions that are none."""
+        return scores if self.other_scorer is None else th.cat([scores, self.other_scorer(context)], dim=2)
 
     def _score_table(self, features: th.Tensor | JobSetFeatures) -> th.Tensor:
         """Return the same scores by one product over the whole table, as an exported graph needs it."""
@@ -316,7 +352,7 @@ class JobSetHeads(Heads):
         scores = scores + self.context_input(context).unsqueeze(2)
         if self.job_scorer is not None:
             scores = self.job_scorer(scores.flatten(1, 2)).view(self.n_heads, n_batch, self.n_jobs, 1)
-        return th.cat([scores.squeeze(3), self.other_scorer(context)], dim=2)
+        return self._with_others(scores.squeeze(3), context)
 
     def compact(self, features: th.Tensor) -> JobSetFeatures:
         """Return flat features without the slots whose embedding is zero."""
@@ -338,7 +374,23 @@ class JobSetHeads(Heads):
         else:
             for layer in (self.job_input, self.context_input):
                 scale_last_layer(nn.Sequential(layer), factor)
-        scale_last_layer(self.other_scorer, factor)
+        if self.other_scorer is not None:
+            scale_last_layer(self.other_scorer, factor)
+
+
+def _with_logarithms(columns: th.Tensor) -> th.Tensor:
+    """Return columns ``(..., F)`` and behind them ``log(1 + |x| / x0)`` with a small x0: ``(..., 2 F)``."""
+    return th.cat([columns, (columns.abs() / LEAST_RATIO).log1p()], dim=-1)
+
+
+def _standardized(rows: th.Tensor, owners: th.Tensor, n_batch: int) -> th.Tensor:
+    """Return the rows ``(P, F)`` less the mean of their owner's, over the standard deviation of these."""
+    if n_batch == 1 and len(rows):  # a single decision, in a third of the time
+        deviation, mean = th.std_mean(rows, dim=0, correction=0)
+        return (rows - mean) / deviation.clamp(min=LEAST_DEVIATION)
+    gaps = rows - pool(rows, owners, n_batch)[0].index_select(0, owners)
+    deviation = pool(gaps.square(), owners, n_batch)[0].sqrt().clamp(min=LEAST_DEVIATION)
+    return gaps / deviation.index_select(0, owners)
 
 
 def spread(jobs: th.Tensor, slots: th.Tensor, n_slots: int) -> th.Tensor:

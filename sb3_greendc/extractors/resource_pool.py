@@ -27,27 +27,31 @@ class ResourcePoolInputs:
     """The shapes of a resource-pool observation, and its parts as float tensors.
 
     :param observation_space: a ``Dict`` with ``resources`` and ``jobs``
+    :param image_optional: whether ``resources`` may be missing, as in clusters; ``columns`` is then 0
     :raises ValueError: if a key is missing, or an array has the wrong number of axes
     """
 
-    def __init__(self, observation_space: spaces.Space[object]) -> None:
+    def __init__(self, observation_space: spaces.Space[object], image_optional: bool = False) -> None:
         if not isinstance(observation_space, spaces.Dict):
             raise ValueError(
                 f"observation space {observation_space}: must be a Dict with {RESOURCES!r} and {JOBS!r}"
             )
-        for key in (RESOURCES, JOBS):
+        has_image = RESOURCES in observation_space.spaces
+        for key in (RESOURCES, JOBS) if has_image or not image_optional else (JOBS,):
             if key not in observation_space.spaces:
                 known = ", ".join(map(repr, observation_space.spaces))
                 raise ValueError(f"observation key {key!r} is missing (the space has {known})")
             shape = observation_space[key].shape
             if shape is None or len(shape) != 2:
                 raise ValueError(f"observation key {key!r} has shape {shape}: must have two axes")
-        image = observation_space[RESOURCES]
-        assert isinstance(image, spaces.Box)
-        self.horizon, self.columns = image.shape
         self.n_jobs, self.n_job_features = observation_space[JOBS].shape  # type: ignore[misc]
-        highest = float(np.max(image.high))
-        self.image_scale = 1.0 / highest if math.isfinite(highest) and highest > 0 else 1.0
+        self.horizon, self.columns, self.image_scale = 0, 0, 1.0
+        if has_image:
+            image = observation_space[RESOURCES]
+            assert isinstance(image, spaces.Box)
+            self.horizon, self.columns = image.shape
+            highest = float(np.max(image.high))
+            self.image_scale = 1.0 / highest if math.isfinite(highest) and highest > 0 else 1.0
         self.vector_keys = [
             key for key in observation_space.spaces if key not in (RESOURCES, JOBS, ACTION_MASK)
         ]

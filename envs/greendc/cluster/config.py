@@ -26,8 +26,8 @@ class ClusterConfig:
     :param profile: ``"easy"``, or ``"rlscheduler"``, the frozen rules of that benchmark
     :param backfill: which jobs overtake one that was chosen and cannot start: ``"none"``, ``"easy"`` (in the
         profile ``rlscheduler``: its own greedy form) or ``"conservative"``
-    :param workload: ``"lublin"`` (generated), the path of a log in Standard Workload Format, or
-        :class:`~greendc.cluster.jobs.ClusterJobs`
+    :param workload: ``"lublin"`` (generated), the path of a log (Standard Workload Format, or an
+        export of ``sacct -P``), or :class:`~greendc.cluster.jobs.ClusterJobs`
     :param workload_seed: of generated jobs, and of QoS values
     :param workload_jobs: number of generated jobs
     :param overestimate: generated jobs request their run time times up to this
@@ -98,7 +98,8 @@ class ClusterConfig:
         require_one_of("reward", self.reward, REWARDS)
         self._require_ranges()
         known = isinstance(self.workload, str | Path | ClusterJobs)
-        require(known, "workload", self.workload, "'lublin', the path of a log (SWF), or ClusterJobs")
+        allowed = "'lublin', the path of a log (SWF or sacct), or ClusterJobs"
+        require(known, "workload", self.workload, allowed)
         known = self.power is None or self.power == "green" or isinstance(self.power, CapacitySeries)
         require(known, "power", self.power, "None, 'green', or a CapacitySeries")
         if not isinstance(self.forecast, CapacitySeries):

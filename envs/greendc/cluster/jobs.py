@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from greendc.cluster.layout import NEVER, NOBODY
 from greendc.config import require, require_one_of
 from greendc.records import Floats, Ints
+from greendc.traces.job_logs import read_log
 from greendc.traces.lublin import LublinModel, generate_log
-from greendc.traces.swf import SWF_FIELDS, JobLog, read_swf
+from greendc.traces.swf import SWF_FIELDS, JobLog
 
 READINGS = ("strict", "rlscheduler")
 """How a log is read: see :meth:`ClusterJobs.from_log`."""
@@ -181,8 +182,16 @@ def lublin_jobs(
 
 
 def read_jobs(path: str | Path, reading: str = "strict", processors: int | None = None) -> ClusterJobs:
-    """Read the jobs of a log in Standard Workload Format; see :meth:`ClusterJobs.from_log`."""
-    return ClusterJobs.from_log(read_swf(path), reading, processors)
+    """Read the jobs of a log in Standard Workload Format or of an export of ``sacct``.
+
+    See :meth:`ClusterJobs.from_log`, and of exports :func:`~greendc.traces.sacct.read_sacct`. The ``counts``
+    say what either left out.
+
+    :raises TraceError: for a file that cannot be read; names the line
+    """
+    log = read_log(path)
+    jobs = ClusterJobs.from_log(log, reading, processors)
+    return dataclasses.replace(jobs, counts={**log.counts, **jobs.counts})
 
 
 def _whole(name: str, given: object, size: tuple[int, ...]) -> NDArray[np.int64]:

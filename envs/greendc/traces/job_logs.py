@@ -8,8 +8,8 @@ from pathlib import Path
 
 from greendc.traces.defects import Defect, Inspection
 from greendc.traces.limits import LIMITS
-from greendc.traces.sacct import is_sacct, parse_sacct
-from greendc.traces.swf import SWF_FIELDS, JobLog, parse_swf
+from greendc.traces.sacct import is_sacct, parse_sacct, read_sacct
+from greendc.traces.swf import SWF_FIELDS, JobLog, parse_swf, read_swf
 from greendc.traces.table_reader import NUMBER, clean_text
 from greendc.traces.trace_files import TraceError, read_file
 
@@ -46,6 +46,15 @@ def inspect_log(path: str | Path) -> InspectedLog:
         return InspectedLog(export.log, inspection, "sacct", export.columns)
     inspection = inspect_swf(data, name)
     return InspectedLog(parse_swf(inspection.mended, name), inspection, "SWF")
+
+
+def read_log(path: str | Path) -> JobLog:
+    """Read a job log of either kind, every line of which must be right; what it is, its first line tells.
+
+    :param path: the file, plain or ``.gz``
+    :raises TraceError: as :func:`~greendc.traces.swf.read_swf` and :func:`~greendc.traces.sacct.read_sacct`
+    """
+    return read_sacct(path) if is_sacct(read_file(path)) else read_swf(path)
 
 
 def inspect_swf(data: bytes, name: str) -> Inspection:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from greendc.config import nearest, require
 from greendc.lazy import LazyModule
+from greendc.traces.carbon_feed import DURATION
 from greendc.traces.limits import LIMITS
 from greendc.traces.table_reader import Table
 from greendc.traces.time_series import open_table, read_columns
@@ -29,9 +30,9 @@ else:
 POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
 """Units of power, in kW."""
 
-_MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237}
+_MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237, "lbs": 0.45359237}
 _ENERGIES = {"kwh": 1.0, "mwh": 1e3}
-_INTENSITY = re.compile(r"(kg|g|t|lb)(?:co2(?:e|eq)?)?/([km]wh)")
+_INTENSITY = re.compile(r"(kg|g|t|lbs?)(?:co2(?:e|eq)?)?/([km]wh)")
 
 _SOLAR, _WIND = frozenset({"solar", "pv"}), frozenset({"wind"})
 _ALIKE = 0.75  # how much of a word must be there to take it for another one, misspelled
@@ -165,18 +166,35 @@ def read_carbon(
     unit: str | None = None,
     gaps: str = "error",
 ) -> CarbonTrace:
-    """Read a carbon intensity from CSV (plain or ``.gz``) or Parquet, with a column of time stamps.
+    """Read a carbon intensity from CSV or JSON (plain or ``.gz``) or Parquet, with a column of time stamps.
+
+    JSON is what services answer that forecast it (:mod:`greendc.traces.carbon_feed`): Electricity Maps,
+    WattTime, Great Britain's, or rows of ``time``, ``duration`` and ``value``. Such rows may be CSV, too. A
+    ``duration``, in minutes, must be the time to the next row.
 
     :param path: the file
-    :param column: name of the column (default: the only one that says carbon, CO2 or moer)
+    :param column: name of the column (default: the only one that says carbon, CO2 or moer, else ``value``
+        beside ``duration``)
     :param time: name of the column of time stamps (default: the first that begins with time or date)
     :param unit: such as ``"g/kWh"`` or ``"lb/MWh"`` if the column's name does not tell (as
         ``gCO₂eq/kWh`` or ``kg_per_kwh`` does); one that contradicts the name is refused
     :param gaps: as in :func:`read_power`
     :raises TraceError: as :func:`read_power`
     """
-    table = open_table(path)
+    return carbon_trace(open_table(path), column, time, unit, gaps)
+
+
+def carbon_trace(
+    table: Table,
+    column: str | None = None,
+    time: str | None = None,
+    unit: str | None = None,
+    gaps: str = "error",
+) -> CarbonTrace:
+    """Do what :func:`read_carbon` does with a table that is open already."""
     chosen = _choose(table, column, "carbon intensity", _says_carbon, "column")
+    if chosen is None and {DURATION, "value"} <= set(table.columns):
+        chosen = "value"
     if chosen is None:
         raise UnclearTraceError(
             f"{table.name}: no column of carbon intensity among {', '.join(map(repr, table.columns))}",
@@ -184,6 +202,10 @@ def read_carbon(
         )
     factors = {chosen: _intensity_factor(table, chosen, unit)}
     series = read_columns(table, factors, "carbon_intensity", time, gaps)
+    if DURATION in table.columns:
+        minutes = table.read([DURATION])[DURATION].to_numpy(np.float64)
+        step = 60.0 * series.step_hours
+        table.refuse(np.abs(minutes - step) > 1e-6, f"{DURATION} must be the {step:g} minutes between rows")
     return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
 
 

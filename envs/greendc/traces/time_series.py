@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from greendc.config import require_one_of
 from greendc.lazy import LazyModule
+from greendc.traces.carbon_feed import parse_feed
 from greendc.traces.clocks import HOUR, read_stamps
 from greendc.traces.limits import LIMITS
 from greendc.traces.parquet_reader import read_parquet
@@ -46,7 +47,7 @@ class Series:
 
 
 def open_table(path: str | Path) -> Table:
-    """Open a CSV (plain or ``.gz``) or Parquet table.
+    """Open a CSV or JSON (plain or ``.gz``) or Parquet table; JSON is a forecast of carbon intensity.
 
     :raises TraceError: if it cannot be read, has no rows, or two columns of one name; see
         :func:`~greendc.traces.table_reader.read_table`
@@ -54,6 +55,8 @@ def open_table(path: str | Path) -> Table:
     """
     name = str(path)
     parquet = name.endswith((".parquet", ".pq"))
+    if name.endswith((".json", ".json.gz")):
+        return parse_feed(read_file(path), name)
     table = read_parquet(path) if parquet else read_table(read_file(path), name)
     if len(table) == 0:
         raise TraceError(f"{name}: the table has no rows")

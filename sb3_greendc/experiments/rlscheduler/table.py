@@ -12,6 +12,16 @@ from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
+from sb3_greendc.experiments.rlscheduler.learned import (
+    DISTILLED,
+    ENV_ID,
+    LEARNER,
+    TRAINING_SEEDS,
+    Judged,
+    Teaching,
+    generated,
+    lessons,
+)
 from sb3_greendc.experiments.rlscheduler.windows import (
     GENERATED,
     PREDICTED,
@@ -22,12 +32,16 @@ from sb3_greendc.experiments.rlscheduler.windows import (
     SEARCHES,
     Windows,
 )
-from sb3_greendc.experiments.tasks import Item
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
+from sb3_greendc.experiments.training import Learner, Training
 
 REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
+FROM_SCRATCH = Learner(
+    LEARNER, "maskable_ppo", decisions=2_000_000, quick_decisions=50_000, quick_seeds=1, speed=1500.0
+)
 BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
 
@@ -49,7 +63,7 @@ def traces(budget: Budget) -> dict[str, str | None]:
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules and rollouts for each trace, backfilling, profile and seed."""
+    """Return rules and rollouts for each trace, backfilling, profile and seed, then networks."""
     found = []
     for trace, path in traces(budget).items():
         for profile in budget.pick(("rlscheduler",), tuple(PROFILES)):
@@ -60,6 +74,29 @@ def items(budget: Budget) -> list[Item]:
                     found.append(Item(Windows(*where), labels))
                     for name, options in SEARCHES.items():
                         found.append(Item(Windows(*where, name, options), labels))
+    return [*found, *_networks(budget)]
+
+
+def _networks(budget: Budget) -> list[Item]:
+    """Return what networks make of each trace under the benchmark's rules, by training seed."""
+    at_hand = traces(budget)
+    found = []
+    for backfill in BACKFILLS:
+        training: list[tuple[str, int, Task]] = []
+        for seed in budget.seeds_of(DISTILLED):
+            taught = lessons(backfill, at_hand.get("HPC2N"))
+            teaching = Teaching(taught, budget.pick(36_000, 288_000), 8, seed)
+            training.append((DISTILLED, seed, teaching))
+        scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
+        decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
+        for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
+            training.append((LEARNER, seed, Training(scenario, FROM_SCRATCH, decisions, seed, episodes=4)))
+        for trace, path in at_hand.items():
+            for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
+                labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
+                for name, of_training, task in training:
+                    judged = Judged(name, task, trace, path, backfill, seed)
+                    found.append(Item(judged, {**labels, "train_seed": of_training}))
     return found
 
 
@@ -80,9 +117,18 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Rules and rollouts see the whole queue. The printed learned policy sees 128 jobs and was trained on "
         "the trace on which it is tested. Rollouts repeat parts of the trace, before and in the sequence, "
         "whose jobs have arrived.",
+        f"{DISTILLED.capitalize()} and {LEARNER} see 128 jobs and decide in one pass. They are taught on "
+        "generated jobs of other seeds and, the former where HPC2N's log is at hand, on later jobs of it: on "
+        "none that they are tested on. There is a network for each kind of backfilling, the same for all "
+        "traces. "
+        f"{DISTILLED.capitalize()}, difference: less the chosen rule.",
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
-    found = {"comparison": comparison, "table": table, "results": means.drop(columns="start").reset_index()}
+    found = {
+        "comparison": comparison,
+        "table": table,
+        "results": means.drop(columns=["start", "train_seed"]).reset_index(),
+    }
     return Analysis(found, {"figure": _figure(comparison)}, notes)
 
 
@@ -96,7 +142,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, *SEARCHES, LEARNED):
+    for policy in (*RULES, RANDOM, *SEARCHES, DISTILLED, LEARNER, LEARNED):
         figure = printed.get(policy) if profile == "rlscheduler" else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -118,7 +164,7 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
     rule = chosen_rule(rows)
     reported = rows[rows["seed"] == REPORTED].set_index("start")
     ours = reported[reported["policy"] == ROLLOUT][SLOWDOWN]
-    predicted = reported[reported["policy"] == PREDICTED][SLOWDOWN]
+    means = reported.groupby("policy")[SLOWDOWN].mean()
     theirs = reported[reported["policy"] == rule][SLOWDOWN].reindex(ours.index)
     spread = bootstrap(ours.to_numpy()[None])
     gain = paired_difference([ours.to_numpy()[None]], [theirs.to_numpy()[None]])
@@ -135,12 +181,29 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "difference": gain.estimate,
         "difference_low": gain.low,
         "difference_high": gain.high,
-        "rollouts_predicted": predicted.mean(),
+        "rollouts_predicted": means[PREDICTED],
+        **_distilled(reported[reported["policy"] == DISTILLED], theirs),
+        "maskable_ppo": means.get(LEARNER, float("nan")),
+        "random": means.get(RANDOM, float("nan")),
+    }
+
+
+def _distilled(rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
+    """Return the mean of the distilled policies, and its difference to the chosen rule with its interval."""
+    if rows.empty:
+        return {}
+    ours = rows.reset_index().pivot(index="train_seed", columns="start", values=SLOWDOWN)
+    gain = paired_difference([ours.to_numpy()], [rule.reindex(ours.columns).to_numpy()[None]])
+    return {
+        "distilled": float(ours.to_numpy().mean()),
+        "distilled_difference": gain.estimate,
+        "distilled_difference_low": gain.low,
+        "distilled_difference_high": gain.high,
     }
 
 
 def _figure(comparison: pd.DataFrame) -> Figure:
-    """Draw a panel for each profile: printed best, chosen rule, rollouts."""
+    """Draw a panel for each profile: printed best, chosen rule, rollouts, networks."""
     profiles = list(comparison["profile"].unique())
     figure, axes = panels(profiles, columns=1)
     bars = {
@@ -148,12 +211,14 @@ def _figure(comparison: pd.DataFrame) -> Figure:
         BEST_RULE: ("rule_slowdown", "#e6842a"),
         ROLLOUT: ("rollouts", "#a04a00"),
         PREDICTED: ("rollouts_predicted", "#3b6ea5"),
+        DISTILLED: ("distilled", "#54a24b"),
+        LEARNER: ("maskable_ppo", "#b279a2"),
     }
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
         for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + 0.2 * (k - 1.5) for place in range(len(rows))]
-            panel.bar(places, rows[column].fillna(0.0), 0.2, color=color, label=name)
+            places = [place + 0.14 * (k - 2.5) for place in range(len(rows))]
+            panel.bar(places, rows[column].fillna(0.0), 0.14, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
         panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
         panel.set_yscale("log")
@@ -163,5 +228,5 @@ def _figure(comparison: pd.DataFrame) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "rlscheduler", "RLScheduler's table: printed, rules, guarded rollouts", items, analyze
+    "rlscheduler", "RLScheduler's table: printed, rules, guarded rollouts, networks", items, analyze
 )

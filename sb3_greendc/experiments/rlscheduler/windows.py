@@ -94,7 +94,7 @@ class Windows(Task):
 
     def compute(self) -> Outcome:
         """Play them; a row for each policy and sequence."""
-        simulator = benchmark_simulator(self.jobs(), self.backfill, **PROFILES[self.profile])
+        simulator = benchmark_simulator(benchmark_jobs(self.path), self.backfill, **PROFILES[self.profile])
         rows: list[dict[str, object]] = []
         for start in window_starts(self.seed):
             if self.search is None:
@@ -112,16 +112,17 @@ class Windows(Task):
                 rows.append(self._row(simulator, self.search, int(start)))
         return Outcome({"episodes": pd.DataFrame(rows)})
 
-    def jobs(self) -> ClusterJobs:
-        """Return the jobs of the trace."""
-        return lublin_jobs(GENERATED_SEED, JOBS) if self.path is None else read_trace(self.path)
-
     def _begin(self, simulator: ClusterSimulator, start: int) -> None:
         simulator.reset_env(0, np.random.default_rng(0), {"start": start})
 
     def _row(self, simulator: ClusterSimulator, policy: str, start: int) -> dict[str, object]:
         metrics = simulator.episode_metrics(0)
         return {"policy": policy, "start": start, **{name: metrics[name] for name in METRICS}}
+
+
+def benchmark_jobs(path: str | None) -> ClusterJobs:
+    """Return the jobs of a trace's file, or of ``None`` the generated ones that stand in for it."""
+    return lublin_jobs(GENERATED_SEED, JOBS) if path is None else read_trace(path)
 
 
 def play_randomly(simulator: ClusterSimulator, rng: np.random.Generator) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,28 @@ def test_policies_of_other_families_are_refused():
     for kind in (*HEURISTICS.values(), GuardedRollout):
         with pytest.raises(TypeError, match="must be a ClusterSimulator"):
             kind(pool)
+
+
+@pytest.mark.parametrize("options", [{"profile": "rlscheduler"}, {"backfill": "easy"}, {"backfill": "none"}])
+def test_advantages_are_what_rollouts_compare(options):
+    crowded = dataclasses.replace(JOBS, submit=JOBS.submit // 30)
+    simulator, other = (simulator_of(2, workload=crowded, **options) for _ in range(2))
+    judge = GuardedRollout(simulator, futures=3, horizon=8, guard=0.0)
+    actor = GuardedRollout(other, futures=3, horizon=8, guard=0.0)
+    out = simulator.empty_observations()
+    simulator.observe(out)
+    seen = 0
+    while not simulator.state.cluster["over"].any():
+        advantages = judge.advantages(out)
+        assert (np.isfinite(advantages) == out["action_mask"].astype(bool)).all()
+        actions = actor.act(out)  # without a guard: the cheapest, of equal ones the first that is named
+        for i in range(2):
+            best = np.nanmax(advantages[i])
+            assert best >= 0
+            assert np.isnan(advantages[i, actions[i]]) or advantages[i, actions[i]] == best
+            worst = np.nanmin(advantages[i])
+            seen += best > 0 and worst < 0
+        simulator.step(actions, out)
+        other.step(actions, other.empty_observations())
+    assert seen > 3
+    assert (simulator.state.cluster["now"] == other.state.cluster["now"]).all()

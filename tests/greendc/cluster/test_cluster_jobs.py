@@ -7,7 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator, lublin_jobs
+from greendc.cluster import (
+    CapacitySeries,
+    ClusterConfig,
+    ClusterJobs,
+    ClusterSimulator,
+    lublin_jobs,
+    read_jobs,
+)
 from greendc.cluster.power import green_capacity
 from greendc.traces.swf import parse_swf
 
@@ -123,3 +130,32 @@ def test_a_job_that_no_capacity_will_hold_is_refused_by_name():
     config = ClusterConfig(workload=jobs, episode_jobs=10, power=power)
     with pytest.raises(ValueError, match=f"workload='job {1000 + largest} of {size} processors'"):
         ClusterSimulator(config)
+
+
+def test_an_export_of_sacct_is_a_workload(tmp_path):
+    day = "2024-03-01T"
+    lines = (
+        "JobID|User|Submit|Start|End|Elapsed|Timelimit|NCPUS|State",
+        f"101|ann|{day}09:10:00|{day}10:05:00|{day}11:05:00|01:00:00|02:00:00|4|COMPLETED",
+        f"101.batch||{day}10:05:00|{day}10:05:00|{day}11:05:00|01:00:00||4|COMPLETED",
+        f"102|bob|{day}09:00:00|{day}10:00:00|{day}10:30:00|30:00|UNLIMITED|8|COMPLETED",
+        f"103|ann|{day}09:30:00|Unknown|Unknown|00:00:00|10:00|1|PENDING",
+        f"104|ann|{day}09:40:00|{day}10:40:00|{day}10:50:00|10:00|20:00|2|FAILED",
+    )
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join(lines) + "\n")
+    jobs = read_jobs(path, processors=16)
+    assert columns(jobs, "submit", "run", "request", "processors") == [
+        [0, 600, 2400],
+        [1800, 3600, 600],
+        [1800, 7200, 1200],
+        [8, 4, 2],
+    ]
+    assert (jobs.counts["steps"], jobs.counts["not_started"], jobs.counts["no_request"]) == (1, 1, 1)
+    simulator = ClusterSimulator(ClusterConfig(workload=path, episode_jobs=3, processors=12))
+    simulator.reset_env(0, np.random.default_rng(0))
+    simulator.play(0, "fcfs")
+    assert simulator.episode_metrics(0)["finished_jobs"] == 3
+    path.write_text("\n".join(lines).replace("01:00:00|02", "later|02") + "\n")
+    with pytest.raises(ValueError, match=r"jobs.txt:2: elapsed=.later.: must be a duration"):
+        read_jobs(path)

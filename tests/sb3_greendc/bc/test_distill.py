@@ -9,7 +9,7 @@ import pytest
 import torch as th
 
 from greendc.baselines import make_policy
-from sb3_greendc.bc.distill import Distillation, distill, regression_loss, resize
+from sb3_greendc.bc.distill import Distillation, distill, divergence_loss, regression_loss, resize
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
@@ -39,6 +39,31 @@ def test_the_loss_ignores_logits_of_invalid_actions():
     regression_loss(logits, targets).backward()
     assert (logits.grad[:, 3] == 0).all()
     assert (logits.grad[:, :3] != 0).all()
+
+
+def test_the_divergence_by_hand():
+    logits = th.tensor([[0.0, 0.0, 100.0], [5.0, 5.0, 5.0]])
+    targets = th.tensor([[np.log(3.0), 0.0, NAN], [7.0, 7.0, 7.0]])
+    # Row 1: (3/4, 1/4) against (1/2, 1/2); row 2: the same.
+    wanted = (0.75 * np.log(1.5) + 0.25 * np.log(0.5)) / 2
+    assert divergence_loss(logits, targets).item() == pytest.approx(wanted)
+    assert divergence_loss(targets.nan_to_num() + 3.0, targets).item() == pytest.approx(0.0, abs=1e-6)
+    logits.requires_grad_()
+    divergence_loss(logits, targets).backward()
+    assert logits.grad[0, 2] == 0
+    assert logits.grad[0, 0] < 0 < logits.grad[0, 1]
+
+
+def test_divergence_trains_towards_the_planners_choice(data):
+    kwargs = {"seed": 1, "loss": "divergence", "logit_scale": 30.0}  # a temperature of a thirtieth of a job
+    short, trained = distill(data, n_epochs=1, **kwargs), distill(data, n_epochs=12, **kwargs)
+    assert trained.history.iloc[-1]["train_loss"] < 0.95 * short.history.iloc[0]["train_loss"]
+    advantages = data.labels["advantages"]
+    careless = float((np.nanmax(advantages, axis=1) - np.nanmean(advantages, axis=1)).mean())
+    assert trained.history.iloc[-1]["validation_regret"] < 0.6 * careless
+    assert trained.record["loss"] == "divergence"
+    with pytest.raises(ValueError, match=r"loss='regresion'.*'regression'"):
+        Distillation(data, loss="regresion")
 
 
 def test_it_learns_the_planners_values(data):

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from greendc.cluster.rlscheduler import PRINTED, TRACES
+from greendc.cluster.rlscheduler import JOBS, PRINTED, TRACES
 from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.registry import load_experiment
-from sb3_greendc.experiments.rlscheduler import table, windows
+from sb3_greendc.experiments.rlscheduler import learned, table, windows
 from sb3_greendc.experiments.tasks import Outcome
+from sb3_greendc.experiments.training import Training
 
 LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 
@@ -20,14 +21,14 @@ LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
-    assert len(quick) == 2 * 3 * 3
+    assert len(quick) == 2 * (3 * 3 + 2)
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
         table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     full = table.items(Budget(job_log=str(tmp_path)))
     assert {item.labels["trace"] for item in full} == {*TRACES, windows.GENERATED}
-    assert len(full) == 4 * 3 * 2 * 3 * 3
+    assert len(full) == 4 * 3 * 2 * 3 * 3 + 2 * 4 * 3 * 2 * 10
 
 
 def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
@@ -48,11 +49,79 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         assert searched["start"].tolist() == [1100, 1500]
 
 
+def test_networks_are_taught_on_no_job_that_they_are_judged_on(tmp_path):
+    for file in TRACES.values():
+        (tmp_path / file).write_text("; MaxProcs: 4\n")
+    networks = [
+        item.task for item in table.items(Budget(job_log=str(tmp_path))) if "train_seed" in item.labels
+    ]
+    assert {type(task.training) for task in networks} == {learned.Teaching, Training}
+    for task in networks:
+        taught = task.training.lessons if task.name == learned.DISTILLED else [task.training.scenario]
+        for lesson in taught:
+            kwargs = lesson.env_kwargs
+            assert kwargs["backfill"] == task.backfill
+            if kwargs["workload"] == "lublin":
+                assert kwargs["workload_seed"] != windows.GENERATED_SEED
+            else:
+                assert kwargs["workload"].endswith(TRACES["HPC2N"])
+                assert kwargs["first_job"] >= JOBS
+    assert len({task.key for task in networks}) == len(networks)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make sequences short, batches small and two searches cheap."""
+    monkeypatch.setattr(learned, "window_starts", lambda seed: np.array([1100, 1500]))
+    monkeypatch.setattr(learned, "SEQUENCE", 40)
+    monkeypatch.setattr(learned, "N_ENVS", 4)
+    monkeypatch.setattr(learned, "SEARCHES", {windows.ROLLOUT: {"futures": 2, "horizon": 4}})
+
+
+def test_rollouts_teach_a_network_which_is_then_judged(small):
+    lessons = (learned.Lesson(learned.generated("easy", 1), windows.ROLLOUT),)
+    teaching = learned.Teaching(lessons, 3 * 4 * 100, 2, 0)
+    outcome = teaching.compute()
+    assert outcome.tables["history"]["train_loss"].is_monotonic_decreasing
+    judged = learned.Judged(learned.DISTILLED, teaching, windows.GENERATED, None, "easy", 1)
+    assert judged.needs == (teaching,)
+    rows = judged.given(outcome.files).compute().tables["episodes"]
+    assert rows["policy"].tolist() == [learned.DISTILLED] * 2
+    assert rows["start"].tolist() == [1100, 1500]
+    simulator = windows.benchmark_simulator(windows.benchmark_jobs(None), "easy", episode_jobs=40)
+    simulator.reset_env(0, np.random.default_rng(0), {"start": 1500})
+    with learned.unpacked(outcome.files) as folder:
+        model = learned.load_model(folder).model
+    out = simulator.empty_observations()
+    simulator.observe(out)
+    while not simulator.state.cluster["over"][0]:
+        actions, _ = model.predict(out, action_masks=out["action_mask"], deterministic=True)
+        simulator.step(actions, out)
+    found = rows.set_index("start").loc[1500]
+    assert found["mean_bounded_slowdown"] == simulator.episode_metrics(0)["mean_bounded_slowdown"]
+
+
+def test_the_rollouts_judge_the_states_that_the_network_comes_to(small):
+    class Student:
+        def predict(self, observations, action_masks, deterministic):
+            rows = action_masks.shape[1] - 1 - np.argmax(action_masks[:, ::-1], axis=1)
+            return rows, None  # the last valid one: the job that came last
+
+    lesson = learned.Lesson(learned.generated("none", 1), windows.ROLLOUT)
+    alone, watched = learned.record(lesson, 30, 0), learned.record(lesson, 30, 0, Student())
+    for data in (alone, watched):
+        assert (data.actions == np.nanargmax(data.labels["advantages"], axis=1)).all()
+        assert np.isfinite(data.labels["advantages"][data.observations["action_mask"] == 1]).all()
+    assert (alone.observations["jobs"] != watched.observations["jobs"]).any()
+
+
 class Store:
     """The searches' figures are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
 
     def table(self, task, name):
-        if task.search is not None:
+        if isinstance(task, learned.Judged):
+            figures = {task.name: 4.0 if task.name == learned.DISTILLED else 9.0}
+        elif task.search is not None:
             figures = {task.search: 5.0 if task.search == windows.ROLLOUT else 6.0}
         else:
             figures = {policy: 20.0 + k for k, policy in enumerate(windows.RULES)}

@@ -136,6 +136,46 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         )
         return None if job == WAIT else int(job)
 
+    def advantages(self, observations: Observation) -> NDArray[np.float32]:
+        """Return how much less each valid action is expected to cost than what the base takes.
+
+        The guard plays no part. Jobs that no rule names count as the worst one that is named, or a bounded
+        slowdown (second, kg, ...) below the base where all rules agree.
+
+        :param observations: a batch, one row for each environment of the simulator; the state itself is read
+        :return: ``(n, n_actions)`` in bounded slowdowns summed over the jobs of a future, or what else the
+            reward is about; NaN for invalid actions
+        :raises RuntimeError: if an episode has not begun
+        """
+        simulator = self.simulator
+        masks = simulator.action_masks()
+        found = np.full(masks.shape, np.nan, np.float32)
+        for i in range(simulator.num_envs):
+            cluster = simulator.state.cluster[simulator.in_episode(i)]
+            if cluster["over"]:
+                continue
+            jobs, gains = self._gains(i)
+            found[i, masks[i]] = gains.min() if len(gains) > 1 else -1.0
+            visible = simulator.state.visible[i, : cluster["visible"]]
+            for job, gain in zip(jobs, gains, strict=True):
+                rows = [simulator.config.visible_jobs] if job == WAIT else np.flatnonzero(visible == job)
+                for row in rows:
+                    if masks[i, row]:
+                        found[i, row] = gain
+        return found
+
+    def _gains(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the candidates, the base's first, and what each saves in the mean of the futures."""
+        scratch, untried = self._scratch, WAIT - 1
+        scratch.candidates[:] = untried
+        self._job(index)
+        jobs = scratch.candidates[scratch.candidates != untried]
+        if len(jobs) == 1:  # all rules agree, and nothing was tried
+            return jobs, np.zeros(1)
+        futures = self.options.futures if self.options.horizon > 0 else 1
+        costs = scratch.costs[: len(jobs), :futures].mean(axis=1)
+        return jobs, costs[0] - costs
+
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the actions for a batch; of what is not visible, the first row instead.
 

@@ -1,0 +1,228 @@
+"""Tasks: a network that guarded rollouts teach, and networks judged on the benchmark's sequences."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from greendc.baselines.cluster import GuardedRollout
+from greendc.cluster import ClusterJobs
+from greendc.cluster.rlscheduler import JOBS, SEQUENCE, window_starts
+from sb3_greendc.bc import distill
+from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.datasets import OfflineDataset, concatenate
+from sb3_greendc.datasets.recorder import Recorder
+from sb3_greendc.experiments.distillation import pack, unpacked
+from sb3_greendc.experiments.rlscheduler.windows import (
+    METRICS,
+    PREDICTED,
+    ROLLOUT,
+    SEARCHES,
+    benchmark_jobs,
+)
+from sb3_greendc.experiments.tasks import Files, Outcome, Task
+from sb3_greendc.runs.models import load_model
+
+DISTILLED = "distilled policy"
+LEARNER = "MaskablePPO"
+ENV_ID = "Cluster-Lublin-v0"
+N_ENVS = 16
+ROUNDS = 3
+SETTINGS: Mapping[str, Any] = {
+    "loss": "divergence",
+    "logit_scale": 2.0,
+    "learning_rate": 5e-3,
+    "batch_size": 256,
+    "policy_kwargs": {"features_extractor_kwargs": {"relative": True}, "net_arch": [64]},
+}
+"""Of the distillation; chosen on generated jobs and on rows of HPC2N's log that are not tested on."""
+TRAINING_SEEDS = (1, 2)
+"""Workload seeds of the generated jobs that networks are taught on; those judged on have another seed."""
+LOG_ROWS = (JOBS, 4 * JOBS)
+"""Rows of HPC2N's log that they are taught on: none of the benchmark's, which are the first."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Jobs that a network is taught on, and who teaches there.
+
+    :param env_kwargs: of :data:`ENV_ID`
+    :param search: one of :data:`~sb3_greendc.experiments.rlscheduler.windows.SEARCHES`
+    """
+
+    env_kwargs: Mapping[str, Any]
+    search: str
+
+
+def generated(backfill: str, seed: int) -> dict[str, Any]:
+    """Return an environment of generated jobs.
+
+    :param backfill: ``"none"`` or ``"easy"``
+    :param seed: of the jobs
+    """
+    jobs = {"workload": "lublin", "workload_seed": seed, "workload_jobs": JOBS}
+    return {**jobs, "backfill": backfill, "episode_jobs": SEQUENCE}
+
+
+def lessons(backfill: str, log: str | None) -> tuple[Lesson, ...]:
+    """Return what a network is taught on.
+
+    :param backfill: ``"none"`` or ``"easy"``
+    :param log: the file of HPC2N's log, if it is at hand
+    """
+    found = [Lesson(generated(backfill, seed), ROLLOUT) for seed in TRAINING_SEEDS]
+    if log is not None:
+        rows = {"first_job": LOG_ROWS[0], "last_job": LOG_ROWS[1], "episode_jobs": SEQUENCE}
+        found.append(Lesson({"workload": log, "backfill": backfill, **rows}, PREDICTED))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Teaching(Task):
+    """Distill what guarded rollouts think of every job into a network that scores jobs one by one.
+
+    At first the rollouts act. Then the network so far does, and the rollouts say what they think of the
+    states that it comes to (Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
+    Prediction to No-Regret Online Learning", AISTATS 2011).
+
+    :param lessons: equal shares of the decisions
+    :param labels: decisions of the rollouts
+    :param epochs: passes over the data
+    :param seed: of the data and of the network
+    """
+
+    lessons: tuple[Lesson, ...]
+    labels: int
+    epochs: int
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{DISTILLED}, backfill {self.lessons[0].env_kwargs['backfill']}, seed {self.seed}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 20.0 + self.labels * (1e-3 + 3e-4 * self.epochs)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        started = time.perf_counter()
+        steps = self.labels // (ROUNDS * len(self.lessons) * N_ENVS)
+        parts: list[OfflineDataset] = []
+        student: Any = None
+        for k in range(ROUNDS):
+            parts += [record(lesson, steps, 1000 * k + self.seed, student) for lesson in self.lessons]
+            clone = distill(concatenate(parts), n_epochs=self.epochs, seed=self.seed, **SETTINGS)
+            student = clone.model
+        seconds = round(time.perf_counter() - started, 2)
+        return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
+
+
+def record(lesson: Lesson, steps: int, seed: int, student: Any = None) -> OfflineDataset:
+    """Return what rollouts think of every action in some states.
+
+    :param lesson: where, and which rollouts
+    :param steps: in each of :data:`N_ENVS` environments
+    :param seed: of the episodes and of the rollouts
+    :param student: what acts; without one the rollouts do
+    :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
+    """
+    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **lesson.env_kwargs)
+    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[lesson.search])
+    recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
+    recorder.begin(0, [steps] * N_ENVS)
+    observations = env.reset()
+    while recorder.running:
+        advantages = teacher.advantages(observations)
+        actions = np.nanargmax(advantages, axis=1)
+        recorder.before(
+            observations, actions, {"advantages": np.sign(advantages) * np.log1p(np.abs(advantages))}
+        )
+        if student is not None:
+            masks = observations[ACTION_MASK]
+            actions, _ = student.predict(observations, action_masks=masks, deterministic=True)
+        observations, rewards, ends, infos = env.step(actions)
+        recorder.after(observations, rewards, ends, infos)
+    env.close()
+    return recorder.finish([lesson.search], {"env_id": ENV_ID, "env_kwargs": dict(lesson.env_kwargs)})
+
+
+@dataclass(frozen=True)
+class Judged(Task):
+    """A network on the ten sequences of a seed, all at once.
+
+    :param name: what tables call it
+    :param training: the task that makes it
+    :param trace: name of the trace
+    :param path: its file, ``None`` for generated jobs
+    :param backfill: ``"none"`` or ``"easy"``
+    :param seed: of the sequences
+    :param network: files of ``training``; without them it is done here
+    """
+
+    name: str
+    training: Task
+    trace: str
+    path: str | None
+    backfill: str
+    seed: int
+    network: Files | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{self.name} on {self.trace}, backfill {self.backfill}, seed {self.seed}"
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return (self.training,)
+
+    def given(self, *files: Files) -> Judged:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return replace(self, network=files[0])
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 4.0
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the training as it describes itself."""
+        return {**super().describe(), "training": self.training.describe()}
+
+    def compute(self) -> Outcome:
+        """Play them; a row for each sequence."""
+        with unpacked(self.network or self.training.compute().files) as folder:
+            model: Any = load_model(folder).model
+        rows = play(model, benchmark_jobs(self.path), self.backfill, self.seed)
+        return Outcome({"episodes": pd.DataFrame([{"policy": self.name, **row} for row in rows])})
+
+
+def play(model: Any, jobs: ClusterJobs, backfill: str, seed: int) -> list[dict[str, float]]:
+    """Return what a network makes of each sequence of a seed.
+
+    :param model: with ``predict`` that takes masks
+    :param jobs: of the trace
+    :param backfill: ``"none"`` or ``"easy"``
+    :param seed: of the sequences
+    """
+    starts = [int(start) for start in window_starts(seed)]
+    env = make_vec_env(ENV_ID, len(starts), workload=jobs, backfill=backfill, episode_jobs=SEQUENCE)
+    env.set_options([{"start": start} for start in starts])
+    observations: Any = env.reset()
+    rows: dict[int, dict[str, float]] = {}
+    while len(rows) < len(starts):
+        actions, _ = model.predict(observations, action_masks=observations[ACTION_MASK], deterministic=True)
+        observations, _, ends, infos = env.step(actions)
+        for k in np.flatnonzero(ends):
+            metrics = infos[k]["episode_metrics"]
+            rows.setdefault(int(k), {"start": starts[k], **{name: metrics[name] for name in METRICS}})
+    env.close()
+    return [rows[k] for k in range(len(starts))]
