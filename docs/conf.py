@@ -24,6 +24,8 @@ autodoc_type_aliases = {"Observation": "Observation"}
 
 html_theme = "furo"
 html_title = "sb3-greendc"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 
 _DOCSTRING = re.compile(r"^<!-- docstring: ([\w.]+):(\w+) -->$", re.MULTILINE)
 _ROLE = re.compile(r":(class|func|meth|mod|data|attr):(`[^`]+`)")

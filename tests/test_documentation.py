@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import ModuleType
 
+import gymnasium as gym
 import pytest
 
 from sb3_greendc.cli.main import COMMANDS
+from sb3_greendc.core import commands as started
 from sb3_greendc.core.commands import how_to_start, module_of
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import pages
 
 pytestmark = pytest.mark.default_row
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = ("examples", "scripts", "sb3_greendc", "envs")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SCRIPT = re.compile(
     r"^(?:\$ )?(?:\w+=\S+ )*(?:(?:\S*/)?python scripts/(?P<script>\w+)\.py|greendc (?P<command>[\w-]+))"
@@ -71,8 +78,35 @@ def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def ids(pattern: str) -> list[str]:
+    """Return the environment ids that pages, examples, notebooks and docstrings show in a place."""
+    files = itertools.chain(PAGES, *((ROOT / part).rglob("*.*") for part in SHOWN))
+    texts = [file.read_text(encoding="utf-8") for file in files if file.suffix in (".md", ".py", ".ipynb")]
+    found = {name for text in texts for name in re.findall(pattern, text)}
+    return sorted(
+        name for name in found if name.startswith(("ResourcePool", "VCC", "DiscreteVCC", "Cluster"))
+    )
+
+
+@pytest.mark.parametrize("env_id", ids(r'gym\.make(?:_vec)?\(\\?"([\w-]+)'))
+def test_ids_shown_to_gymnasium_are_made_without_a_warning(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gym.make(env_id).reset(seed=0)
+
+
+@pytest.mark.parametrize("env_id", ids(r'(?:--env |make_vec_env\(\\?")([\w-]+)'))
+def test_ids_shown_to_this_package_are_made_without_a_warning(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_vec_env(env_id, 1, seed=0).reset()
+        make_vec_env(env_id, 1, seed=0, monitor_kwargs={}).reset()  # SB3's DummyVecEnv
+
+
 @pytest.mark.parametrize(("page", "script", "arguments"), commands())
-def test_commands_of_the_pages_have_these_options(page, script, arguments):
+def test_commands_of_the_pages_have_these_options(page, script, arguments, monkeypatch):
+    monkeypatch.setitem(sys.modules, "my_module", ModuleType("my_module"))  # of --import
+    monkeypatch.setattr(started, "_imported", [])
     there = [ROOT / "scripts" / f"{script}.py", ROOT / "sb3_greendc" / "cli" / f"{script}.py"]
     assert any(path.exists() for path in there), f"{page}: there is no command or script {script}"
     module = {"benchmark": "benchmarks.command", "release": "make_release"}.get(

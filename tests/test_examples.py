@@ -85,6 +85,14 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         {"episodes": 1, "futures": 2},
         [r"pretrained +0\.\d+ +\d", r"rollout:futures=2 +0\.\d+ +\d"],
     ),
+    "sb3_defaults": (
+        {"timesteps": 64, "episodes": 1},
+        [
+            rf"{name} +{policy} +0 0\.\d{{3}}"
+            for name in ("defaults", "easy")
+            for policy in ("PPO", "DQN", "MaskablePPO", "hvf", "random")
+        ],
+    ),
     "compare_policies": (
         {"episodes": 1, "months": 1},
         [

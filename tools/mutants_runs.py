@@ -1,4 +1,4 @@
-"""Mutations of data sets, exact resume, the training split, and paired evaluation."""
+"""Mutations of data sets, exact resume, the training split, paired evaluation, and what commands print."""
 
 from __future__ import annotations
 
@@ -303,6 +303,98 @@ RUNS: tuple[Mutation, ...] = (
             "terminal-observation-of-the-next-episode",
             'columns["TimeLimit.truncated"] = self.simulator.truncated.tolist()',
             'columns["TimeLimit.truncated"] = (~self.simulator.truncated).tolist()',
+        ),
+    ),
+    *mutations(
+        "envs/greendc/compile_notice.py",
+        ("tests/greendc/test_compile_notice.py",),
+        ("notice-again-and-again", "    _told = True\n", "    _told = False\n"),
+        ("notice-in-workers", "_told or multiprocessing.parent_process() is not None", "_told"),
+        ("notice-forgets-what-is-called", "todo += _called(current.py_func)", "todo += []"),
+        ("notice-though-cached", "if not _is_cached(one)", "if one"),
+        ("notice-of-an-idle-machine", "seconds *= _slowness()", "seconds *= 1.0"),
+        ("notice-of-seconds", "if seconds < _WORTH_TELLING:", "if seconds < 0.0:"),
+    ),
+    *mutations(
+        "sb3_greendc/cli/launch.py",
+        ("tests/sb3_greendc/cli/test_launch.py",),
+        ("notice-to-terminals-alone", "    tell(lambda message:", "    (lambda message:"),
+        ("notice-under-a-former-name", "        tell(None)\n", "        pass\n"),
+    ),
+    *mutations(
+        "sb3_greendc/core/progress.py",
+        ("tests/sb3_greendc/core/test_progress_lines.py",),
+        ("progress-at-every-count", "if now < self._due:", "if now < 0.0:"),
+        ("progress-at-even-pauses", "min(2 * self._pause, LONGEST_SECONDS)", "FIRST_SECONDS"),
+        ("progress-at-ever-longer-pauses", "min(2 * self._pause, LONGEST_SECONDS)", "2 * self._pause"),
+        (
+            "progress-extrapolates-compiling",
+            "started, counted = self._first",
+            "started, counted = self._begun, 0",
+        ),
+        ("progress-says-the-end-twice", "if not self._closed and self.n != self._written:", "if True:"),
+        ("progress-bars-in-files", "if disable or sys.stderr.isatty()", "if disable or sys.stderr"),
+    ),
+    *mutations(
+        "sb3_greendc/evaluation/tables.py",
+        ("tests/sb3_greendc/evaluation/test_tables_and_plots.py",),
+        (
+            "table-leaves-out-in-silence",
+            "return table, [head for head in cells if head not in shown]",
+            "return table, []",
+        ),
+        ("table-wider-than-the-terminal", "_least_width([head, *column])", "1 if column else 0"),
+        ("table-of-metrics-too-wide", "width - policy_width - 2 * _EDGE", "width"),
+    ),
+    *mutations(
+        "sb3_greendc/cli/common.py",
+        ("tests/sb3_greendc/cli/test_launch.py",),
+        ("wide-is-ignored", "Console(width=_WIDE) if wide else Console()", "Console()"),
+        ("wide-is-not-mentioned", "    if left_out:\n", "    if not rows:\n"),
+    ),
+    *mutations(
+        "sb3_greendc/core/engine.py",
+        ("tests/sb3_greendc/cli/test_main.py::test_ids_of_ones_own_are_imported_here_and_in_workers",),
+        ("import-not-in-workers", "        import_modules(modules)\n", "        import_modules(())\n"),
+    ),
+    *mutations(
+        "sb3_greendc/core/commands.py",
+        ("tests/sb3_greendc/cli/test_main.py::test_ids_of_ones_own_are_imported_here_and_in_workers",),
+        ("import-not-from-this-folder", "if os.getcwd() not in sys.path:", "if not sys.path:"),
+    ),
+    *mutations(
+        "sb3_greendc/cli/from_study.py",
+        ("tests/sb3_greendc/tuning/test_from_study.py::test_the_command_imports_what_the_search_imported",),
+        ("import-not-in-the-printed-command", "*where, *modules]", "*where]"),
+    ),
+    *mutations(
+        "envs/greendc/traces/defects.py",
+        ("tests/greendc/traces/test_mending.py",),
+        ("repair-counts-kinds-alone", "found.get(defect.kind, 0) + defect.count", "1"),
+        ("repair-promises-all", "len(one.defects) - len(one.hopeless)", "len(one.defects)"),
+    ),
+    *mutations(
+        "envs/greendc/traces/mending.py",
+        ("tests/greendc/traces/test_mending.py",),
+        ("repair-makes-up-half-a-file", "        self.made_up += len(bad)\n", "        self.made_up += 0\n"),
+        ("repair-leaves-out-half-a-file", "            self.left_out += 1\n\n", "            pass\n\n"),
+        ("repair-keeps-what-is-negative", 'row[column] = "0"', "row[column] = cell"),
+        (
+            "repair-sorts-the-later-first",
+            "doubled = np.flatnonzero(np.diff(stamps[order]) == 0) + 1",
+            "doubled = np.flatnonzero(np.diff(stamps[order]) == 0)",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/experiments/pace.py",
+        ("tests/sb3_greendc/experiments/test_pace.py",),
+        ("pace-from-the-first-task", "self._finished < ROUNDS * self.at_once", "self._finished < 1"),
+        ("pace-of-an-idle-machine", "sum(expected) * slower,", "sum(expected),"),
+        ("pace-mixes-kinds", 'type(task), task.title.partition(" ")[0]', 'type(task), ""'),
+        (
+            "pace-shares-out-one-task",
+            "max(sum(expected) * slower, max(expected, default=0.0))",
+            "sum(expected) * slower",
         ),
     ),
 )

@@ -6,10 +6,11 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
+from sb3_greendc.core.commands import import_modules
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import fitted_table
 
@@ -98,7 +99,7 @@ def print_table(
 
 
 def add_environment_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--set key=value ...``, the keyword arguments of the environment."""
+    """Add ``--set key=value ...``, the environment's keyword arguments, and ``--import`` for your own ids."""
     parser.add_argument(
         "--set",
         nargs="+",
@@ -107,3 +108,21 @@ def add_environment_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="keyword arguments of the environment; values are YAML (target_load=0.7 month=2019-09)",
     )
+    parser.add_argument(
+        "--import",
+        action=_Import,
+        metavar="MODULE",
+        help="a module of yours that registers the environment, from this folder or installed; repeatable",
+    )
+
+
+class _Import(argparse.Action):
+    """Imports a module at once, before anything asks for what it registers."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        try:
+            import_modules([values])
+        except Exception as error:
+            parser.error(f"--import {values}: {type(error).__name__}: {error}")

@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         demo_pool.PoolPart(options.out / "pool", options.labels, options.pool_episodes, options.seed),
         demo_vcc.VccPart(options.out / "vcc", options.timesteps, options.episodes, options.seed),
     ]
-    console.print("Two parts, side by side, a few minutes. The first run also compiles the simulators.")
+    how = "side by side" if options.engine == "process" else "one after the other"
+    console.print(f"Two parts, {how}, a few minutes. The first run also compiles the simulators.")
     pool, vcc = map_tasks(run_part, parts, options.engine, 2)
     title = f"{demo_pool.ENV_ID}, offered load 1.0: {options.pool_episodes} held-out episodes"
     console.print(demo_page.terminal_table(demo_pool.short_table(pool), title))

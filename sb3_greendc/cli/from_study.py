@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import greendc
-from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.commands import how_to_start, imported_modules
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning.found import Found, best_of
 from sb3_greendc.tuning.storage import FOLDER
@@ -76,7 +76,8 @@ def command_for(study: str, storage: str | None = None) -> str:
     :param storage: URL of its storage, ``None`` for the journal file where ``tune`` puts it
     """
     where = [] if storage is None else ["--storage", without_secrets(storage)]
-    return f"{how_to_start('train')} {shlex.join(['--from-study', study, *where])}"
+    modules = [word for name in imported_modules() for word in ("--import", name)]
+    return f"{how_to_start('train')} {shlex.join(['--from-study', study, *where, *modules])}"
 
 
 def hyperparameter_file(study_folder: Path) -> Path:

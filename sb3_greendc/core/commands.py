@@ -1,7 +1,9 @@
-"""How this process was started, and how its user starts other commands the same way."""
+"""How this process was started, with which modules of its user, and how other commands are started alike."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +15,28 @@ _PACKAGE = "sb3_greendc"
 _MODULES = {"calibrate": "calibrate_cost_limit", "fetch": "fetch_traces", "my-site": "my_site"}
 """Modules and scripts whose names differ from the command's."""
 _SCRIPTS = {**_MODULES, "my-site": "reproduce"}
+
+
+_imported: list[str] = []
+
+
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules of the user, which register environments or policies; also from the working folder.
+
+    :param names: ``"my_module"``, ``"my_package.environments"``
+    :raises ImportError: if there is no such module
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for name in names:
+        importlib.import_module(name)
+        if name not in _imported:
+            _imported.append(name)
+
+
+def imported_modules() -> tuple[str, ...]:
+    """Return what :func:`import_modules` imported in this process: what its workers have to import, too."""
+    return tuple(_imported)
 
 
 def module_of(command: str) -> str:

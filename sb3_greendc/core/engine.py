@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 import torch as th
 
 from greendc.config import require, require_one_of
+from sb3_greendc.core.commands import import_modules, imported_modules
 from sb3_greendc.core.secrets import without_secrets
 
 Task = TypeVar("Task")
@@ -136,10 +137,13 @@ class _Outcome(Generic[Result]):
         return self.result  # type: ignore[return-value]  # a task may return None, too
 
 
-def _attempt(function: Callable[[Task], Result], task: Task, threads: int) -> _Outcome[Result]:
-    """Run a task in a worker. Exceptions are sent as text: not all of them can be pickled."""
+def _attempt(
+    function: Callable[[Task], Result], task: Task, threads: int, modules: Sequence[str]
+) -> _Outcome[Result]:
+    """Run a task in a worker, which has the user's modules. Exceptions are text: not all can be pickled."""
     th.set_num_threads(threads)
     try:
+        import_modules(modules)
         return _Outcome(_call(function, task))
     except Exception as error:
         return _Outcome(reason=_reason(error), traceback=traceback.format_exc())
@@ -189,7 +193,10 @@ def _run_processes(
     alive, our_end = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _start_worker, (alive,))
     try:
-        pending = {pool.submit(_attempt, function, task, threads): i for i, task in enumerate(tasks)}
+        pending = {
+            pool.submit(_attempt, function, task, threads, imported_modules()): i
+            for i, task in enumerate(tasks)
+        }
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
@@ -246,7 +253,7 @@ def _run_ray(
         while waiting or pending:
             while waiting and len(pending) < in_flight:
                 index, task = waiting.pop()
-                pending[attempt.remote(function, task, threads)] = index
+                pending[attempt.remote(function, task, threads, imported_modules())] = index
             for reference in ray.wait(list(pending))[0]:
                 index = pending.pop(reference)
                 try:

@@ -74,6 +74,7 @@ def test_it_is_told_once_before_and_never_again(
     again = importlib.import_module("compiled_here")
     assert again.outer(numbers) == module.outer(numbers)
     assert len(said) == 1, "the second time it comes from the cache"
+    assert compile_notice.bytes_to_compile([again.outer]) == 0
 
 
 def test_only_what_takes_long_is_told(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from greendc.traces import TraceError
-from greendc.traces.defects import DefectsError
+from greendc.traces.defects import Defect, DefectsError, Inspection
 from greendc.traces.job_logs import inspect_swf
 from greendc.traces.mending import inspect_series
 from greendc.traces.power import read_power
@@ -62,6 +62,8 @@ def test_everything_is_listed_at_once_and_mended(tmp_path):
     assert "p.csv:10: solar_kw='offline': no number; --repair: interpolated" in error.lines
     assert error.lines[-1] == "c.csv: no column"
     assert "8 defect(s) in the input; --repair mends 7 of them" in str(error)
+    hopeless = Inspection("q.csv", (Defect(1, "not UTF-8"), Defect(2, "negative", "set to 0")), b"")
+    assert "2 defect(s) in the input; --repair mends 1 of them" in str(DefectsError([hopeless]))
 
 
 def test_semicolons_decimal_commas_and_dotted_dates(tmp_path):
@@ -92,8 +94,10 @@ def test_empty_cells_are_no_defect_where_the_reader_interpolates_but_at_the_ends
 
 def test_what_is_mostly_made_up_is_not_mended():
     lines = [line.replace(f",{k - 1},", ",offline,") if k % 3 else line for k, line in enumerate(SOUND)]
-    (hopeless,) = inspect(lines).hopeless
-    assert "more than a tenth of the file" in hopeless.what
+    stray = [SOUND[0], *(more for line in SOUND[1:] for more in (line, "*** restarted ***"))]
+    for damaged in (lines, stray):
+        (hopeless,) = inspect(damaged).hopeless
+        assert "more than a tenth of the file" in hopeless.what
 
 
 JOB = "{0} {1} 5 3600 4 -1 -1 8 7200 -1 1 3 2 -1 0 -1 -1 -1"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from greendc import compile_notice
 from sb3_greendc.cli import demo, launch
+from sb3_greendc.cli.common import print_table, tables_console
 
 INTERRUPTED_WHILE_IMPORTING = """
 import importlib, os, signal, time
@@ -56,3 +58,37 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         raises(error, monkeypatch)
         with pytest.raises(type(error), match=str(error.args[-1])):
             launch.run("demo")
+
+
+def test_a_command_says_that_it_compiles_also_into_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(argv: Any) -> int:
+        assert compile_notice._say is not None
+        compile_notice._say("compiling the simulators once, about 40 s")
+        return 0
+
+    monkeypatch.setattr(demo, "main", main)
+    assert launch.run("demo") == 0
+    assert capsys.readouterr().err == "demo: compiling the simulators once, about 40 s\n"
+    assert compile_notice._say is None, "the next command says it under its own name"
+
+
+def test_tables_in_files_have_80_columns_or_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    heads = [f"column_{k:02d}" for k in range(12)]
+    rows = [[f"{k}.123456" for k in range(12)]]
+    for wide in (False, True):
+        print_table(tables_console(wide), "Title", heads, rows)
+        said = capsys.readouterr().out
+        if wide:
+            assert all(head in said for head in heads)
+            assert "--wide" not in said
+        else:
+            assert max(map(len, said.splitlines())) <= 80
+            left_out = " ".join(said.split()).partition("--wide shows ")[2]
+            shown = said.partition("--wide")[0]
+            assert [head for head in heads if head not in shown] == left_out.removesuffix(", too").split(", ")
+            assert left_out

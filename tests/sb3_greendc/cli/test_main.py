@@ -95,6 +95,36 @@ def test_the_package_can_be_started_and_the_list_needs_no_torch() -> None:
     assert done.stdout.startswith("usage: greendc COMMAND")
 
 
+_MINE = """
+import greendc
+greendc.register_variant("TinyPool-v0", "ResourcePool-10", units=4, episode_steps=20)
+"""
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_ids_of_ones_own_are_imported_here_and_in_workers(engine: str, tmp_path: Path) -> None:
+    (tmp_path / "my_module.py").write_text(_MINE, encoding="utf-8")
+    options = ["--env", "TinyPool", "--policies", "hvf", "--episodes", "2", "--import", "my_module"]
+    command = [sys.executable, ROOT / "scripts" / "evaluate.py", *options, "--engine", engine, "--jobs", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "TinyPool-v0" in done.stdout
+
+
+def test_a_module_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    (tmp_path / "my_broken_module.py").write_text("raise LookupError('no such table')", encoding="utf-8")
+    for name, says in (
+        ("my_missing_module", "No module named"),
+        ("my_broken_module", "LookupError: no such"),
+    ):
+        command = [sys.executable, ROOT / "scripts" / "train.py", "--import", name, "--algo", "ppo"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert f"error: --import {name}: " in done.stderr
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 @pytest.mark.skipif(find_spec("shtab") is None, reason="the extra 'completion' is not installed")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
 def test_completion_knows_commands_options_and_names(shell: str, capsys: pytest.CaptureFixture[str]) -> None:

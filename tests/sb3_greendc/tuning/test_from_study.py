@@ -18,7 +18,7 @@ from optuna.trial import TrialState
 from tuning_cases import OPTIONS, small_objective
 
 from sb3_greendc.cli import train, tune
-from sb3_greendc.core import yaml
+from sb3_greendc.core import commands, yaml
 from sb3_greendc.runs import training
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.tuning import create_or_load, found
@@ -82,6 +82,11 @@ def test_the_printed_command_trains_the_best_trial(said: str, capsys: pytest.Cap
     assert trained.normalizer is not None
     weights = [model.model.policy.state_dict() for model in (trained, best)]
     assert all(th.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+def test_the_command_imports_what_the_search_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_imported", ["my_module"])
+    assert tune.command_for("small").endswith(" --from-study small --import my_module")
 
 
 def test_the_file_beside_the_study_holds_the_same(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
