@@ -106,10 +106,10 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         state's valid actions allow, ``ρ log n_valid``; at .5 the best of 12 actions gets about .73, at .2 .92
     :param target_entropy_ratio_final: ρ at the end of training, reached linearly; ``None`` keeps it
     :param soft_critic: whether the values include the entropy bonus
-    :param reward_scale: multiplies the rewards of sampled batches (not those of logs); ``"auto"``: one over the
-        spread of the returns in the transitions before the first update
-        (:func:`~sb3_greendc.discrete_sac.buffers.natural_scale`), kept and saved; 1 with a fixed ``ent_coef``,
-        which is in units of the reward
+    :param reward_scale: multiplies the rewards of sampled batches (not those of logs); ``"auto"``: one over
+        the spread of the returns in the transitions before the first update
+        (:func:`~sb3_greendc.discrete_sac.buffers.natural_scale`), kept and saved; 1 with a fixed
+        ``ent_coef``, which is in units of the reward
     :param combine: ``"min"`` of the twin critics, or their ``"mean"``, which under-estimates less
     :param critic_loss: ``"mse"`` or ``"huber"``
     :param q_clip: hold each critic within this distance of its target network (scaled reward units)
