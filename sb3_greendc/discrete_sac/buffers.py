@@ -157,3 +157,27 @@ class DictNStepReplayBuffer(_NStepSampling, DictReplayBuffer):  # type: ignore[m
 def _rows(array: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows of an array whose first two axes, step and environment, count as one."""
     return array.reshape(-1, *array.shape[2:]).take(rows, axis=0)
+
+
+def natural_scale(buffer: ReplayBuffer, gamma: float, env: VecNormalize | None = None) -> float | None:
+    """Return one over the spread of the returns in a buffer; ``None`` while all its rewards are 0.
+
+    The spread is the standard deviation of the discounted returns from each transition to the end of its
+    episode (or of what is stored of it), or the greatest absolute reward if that is more: where rewards are
+    rare, most returns are 0.
+
+    :param buffer: any of SB3's with the newest transition at ``pos - 1``
+    :param gamma: discount
+    :param env: normalizes the rewards, as in samples
+    """
+    size = buffer.size()
+    if not buffer.rewards[:size].any():
+        return None
+    oldest = buffer.pos if buffer.full else 0
+    order = (oldest + np.arange(size)) % buffer.buffer_size
+    rewards = buffer._normalize_reward(buffer.rewards[order], env).astype(np.float64)
+    goes_on = gamma * (1.0 - buffer.dones[order])
+    returns = rewards.copy()
+    for i in range(size - 2, -1, -1):
+        returns[i] += goes_on[i] * returns[i + 1]
+    return 1.0 / max(float(returns.std()), float(np.abs(rewards).max()))

@@ -28,6 +28,7 @@ from sb3_greendc.discrete_sac.buffers import (
     DictNStepReplayBuffer,
     FlatNStepReplayBuffer,
     NStepSamples,
+    natural_scale,
 )
 from sb3_greendc.discrete_sac.collection import (
     check_normalization,
@@ -105,8 +106,10 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         state's valid actions allow, ``ρ log n_valid``; at .5 the best of 12 actions gets about .73, at .2 .92
     :param target_entropy_ratio_final: ρ at the end of training, reached linearly; ``None`` keeps it
     :param soft_critic: whether the values include the entropy bonus
-    :param reward_scale: multiplies the rewards of sampled batches (not those of logs), so that returns have
-        a spread of about 1 to 10
+    :param reward_scale: multiplies the rewards of sampled batches (not those of logs); ``"auto"``: one over
+        the spread of the returns in the transitions before the first update
+        (:func:`~sb3_greendc.discrete_sac.buffers.natural_scale`), kept and saved; 1 with a fixed
+        ``ent_coef``, which is in units of the reward
     :param combine: ``"min"`` of the twin critics, or their ``"mean"``, which under-estimates less
     :param critic_loss: ``"mse"`` or ``"huber"``
     :param q_clip: hold each critic within this distance of its target network (scaled reward units)
@@ -139,11 +142,11 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         self,
         policy: str | type[DiscreteSACPolicy],
         env: GymEnv | str,
-        learning_rate: float | Schedule = 3e-4,
+        learning_rate: float | Schedule = 1e-3,
         buffer_size: int = 1_000_000,
-        learning_starts: int = 100,
-        batch_size: int = 256,
-        tau: float = 0.005,
+        learning_starts: int = 1000,
+        batch_size: int = 128,
+        tau: float = 0.02,
         gamma: float = 0.99,
         train_freq: int | tuple[int, str] = 1,
         gradient_steps: int = 1,
@@ -155,7 +158,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         target_entropy_ratio: float = 0.3,
         target_entropy_ratio_final: float | None = None,
         soft_critic: bool = True,
-        reward_scale: float = 1.0,
+        reward_scale: float | str = "auto",
         combine: str = "min",
         critic_loss: str = "mse",
         q_clip: float | None = None,
@@ -207,6 +210,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         self.target_entropy_ratio_final = target_entropy_ratio_final
         self.soft_critic: bool = chosen["soft_critic"]
         self.reward_scale = reward_scale
+        self.scale: float | None = None
         self.combine = combine
         self.critic_loss = critic_loss
         self.q_clip = q_clip
@@ -257,6 +261,10 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             initial = th.tensor(initial_temperature(self.ent_coef), device=self.device)
             self.log_ent_coef = initial.log().requires_grad_(True)
             self.ent_coef_optimizer = LeanAdam([self.log_ent_coef], lr=self.lr_schedule(1), fused=True)
+        if not isinstance(self.reward_scale, str):
+            self.scale = self.reward_scale
+        elif not self.learns_temperature:
+            self.scale = 1.0
 
     def _choose_replay_buffer(self) -> None:
         """Choose the buffer's class, and pass it what it must know."""
@@ -292,6 +300,9 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             optimizers.append(self.ent_coef_optimizer)
         self._update_learning_rate(optimizers)
         ratio = self._current_entropy_ratio()
+        if self.scale is None:
+            assert self.replay_buffer is not None
+            self.scale = natural_scale(self.replay_buffer, self.gamma, self._vec_normalize_env)
 
         history: list[th.Tensor] = []
         for _ in range(gradient_steps):
@@ -393,7 +404,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             samples.actions,
             samples.next_observations,
             samples.dones,
-            samples.rewards if self.reward_scale == 1.0 else samples.rewards * self.reward_scale,
+            samples.rewards if self.scale in (None, 1.0) else samples.rewards * self.scale,
             th.full_like(samples.rewards, self.gamma) if discounts is None else discounts,
             getattr(samples, "old_entropies", None),
         )

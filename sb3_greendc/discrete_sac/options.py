@@ -52,7 +52,7 @@ def check_options(
     n_steps: int,
     batch_size: int,
     target_update_interval: int,
-    reward_scale: float,
+    reward_scale: float | str,
     actor_starts: int,
     entropy_penalty: float,
     optimize_memory_usage: bool,
@@ -74,7 +74,9 @@ def check_options(
     require(n_steps >= 1, "n_steps", n_steps, "at least 1")
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
     require(target_update_interval >= 1, "target_update_interval", target_update_interval, "at least 1")
-    require(0.0 < reward_scale < math.inf, "reward_scale", reward_scale, "a finite number above 0")
+    if reward_scale != "auto":
+        number = isinstance(reward_scale, int | float) and 0.0 < reward_scale < math.inf
+        require(number, "reward_scale", reward_scale, "'auto', or a finite number above 0")
     require(actor_starts >= 0, "actor_starts", actor_starts, "at least 0")
     require(entropy_penalty >= 0.0, "entropy_penalty", entropy_penalty, "at least 0")
     if q_clip is not None:

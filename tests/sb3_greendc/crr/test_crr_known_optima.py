@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch as th
+from gymnasium import spaces
 from offline_problems import (
     BANDIT_ACTIONS,
     BANDIT_OBSERVATIONS,
@@ -76,6 +77,35 @@ def test_cloning_the_stitch_data_is_no_better_than_them(stitch_data, seed):
     drawn, _ = value_of(model)
     # Half the episodes go through A, with a coin there (-5.0), the others through B.
     assert drawn == pytest.approx((BEST_IN_DATA - 5.0) / 2, abs=0.1)
+
+
+@pytest.fixture(scope="module", params=[1.0, -1.0], ids=["rewards", "costs"])
+def expert_data(request):
+    """Return data of a policy that never fails: it pushes a point on a line towards its middle, endlessly."""
+    rng = np.random.default_rng(0)
+    place = rng.uniform(-1, 1, (2000, 1)).astype(np.float32)
+    arrays = {
+        "obs": place,
+        "next_obs": (0.9 * place).astype(np.float32),
+        "actions": (place[:, 0] < 0).astype(np.int64),
+        "rewards": np.full(2000, request.param, np.float32),
+        "terminated": np.zeros(2000, dtype=bool),
+        "truncated": np.arange(2000) % 50 == 49,
+    }
+    return OfflineDataset.from_dict(arrays, spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+
+
+def agreement(model, data):
+    actions, _ = model.predict(data.observations, deterministic=True)
+    return np.mean(actions == data.actions)
+
+
+@pytest.mark.parametrize("mode", ["binary", "exp"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_a_penalty_an_expert_who_never_fails_is_imitated(expert_data, seed, mode):
+    options = {**SETTINGS, "weight_mode": mode, "cql_alpha": 0.1}
+    model = CRR("MlpPolicy", dataset=expert_data, seed=seed, **options).learn(300)
+    assert agreement(model, expert_data) > 0.97
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -187,6 +187,52 @@ def test_reward_scale_scales_what_is_learned_and_nothing_else():
     np.testing.assert_array_equal(a.replay_buffer.rewards, b.replay_buffer.rewards)
 
 
+class Times(gym.RewardWrapper):
+    """Rewards in another unit."""
+
+    def __init__(self, env, factor):
+        super().__init__(env)
+        self.factor = factor
+
+    def reward(self, reward):
+        return self.factor * reward
+
+
+def test_the_unit_of_the_rewards_does_not_matter():
+    def learned(factor):
+        env = DummyVecEnv([lambda: Times(gym.make("CartPole-v1"), factor)])
+        model = make(env, learning_starts=40).learn(100)
+        return model, [*model.policy.parameters(), model.log_ent_coef]
+
+    (a, ours), (b, theirs) = learned(1), learned(64)
+    assert a.scale == 64 * b.scale != 1
+    assert all(th.equal(x, y) for x, y in zip(ours, theirs, strict=True))
+
+
+def test_the_scale_is_found_before_the_first_update_kept_and_saved(tmp_path):
+    model = make(learning_starts=100)
+    assert model.scale is None
+    model.learn(100)
+    assert model.scale is None
+    model.learn(20, reset_num_timesteps=False)
+    found = model.scale
+    assert found not in (None, 1.0)
+    model.learn(20, reset_num_timesteps=False)
+    model.save(tmp_path / "model")
+    loaded = DiscreteSAC.load(tmp_path / "model", env=model.get_env(), device="cpu")
+    assert found == model.scale == loaded.scale
+    np.random.seed(1)  # noqa: NPY002 (SB3's buffers draw there)
+    scaled = model._sample_batch(64).rewards
+    model.scale = 1.0
+    np.random.seed(1)  # noqa: NPY002 (SB3's buffers draw there)
+    th.testing.assert_close(scaled, found * model._sample_batch(64).rewards)
+
+
+def test_a_fixed_temperature_is_in_units_of_the_reward():
+    assert make(ent_coef=0.1).scale == make(preset="rare").scale == 1.0
+    assert make(ent_coef=0.1, reward_scale=0.5).scale == make(reward_scale=0.5).scale == 0.5
+
+
 @pytest.mark.parametrize("option", [{"q_clip": 0.1}, {"critic_loss": "huber"}, {"entropy_penalty": 5.0}])
 def test_options_change_the_loss_they_should(option):
     plain, other = collected(), collected(**option)
@@ -520,6 +566,7 @@ def test_normalized_masks():
         ({"tau": 0.0}, "tau=0.0"),
         ({"gamma": 1.1}, "gamma=1.1"),
         ({"reward_scale": 0.0}, "reward_scale=0.0"),
+        ({"reward_scale": "automatic"}, "reward_scale='automatic'"),
         ({"entropy_penalty": -1.0}, "entropy_penalty=-1.0"),
         ({"n_steps": 0}, "n_steps=0"),
         ({"n_critics": 3}, "n_critics=3"),

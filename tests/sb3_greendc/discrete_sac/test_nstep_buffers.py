@@ -8,7 +8,7 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
 from sb3_greendc.discrete_sac import DictNStepReplayBuffer, FlatNStepReplayBuffer
-from sb3_greendc.discrete_sac.buffers import POLICY_ENTROPY
+from sb3_greendc.discrete_sac.buffers import POLICY_ENTROPY, natural_scale
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 DICT = spaces.Dict(x=BOX, image=spaces.Box(0, 255, (2, 3), np.uint8))
@@ -130,3 +130,26 @@ def test_bad_arguments():
         FlatNStepReplayBuffer(10, BOX, ACTIONS, n_steps=0)
     with pytest.raises(ValueError, match="optimize_memory_usage"):
         FlatNStepReplayBuffer(10, BOX, ACTIONS, optimize_memory_usage=True, handle_timeout_termination=False)
+
+
+@pytest.mark.parametrize("cls", [DictNStepReplayBuffer, FlatNStepReplayBuffer, ReplayBuffer])
+@pytest.mark.parametrize("n_added", [12, 31])
+def test_natural_scale_is_one_over_the_spread_of_the_returns(cls, n_added):
+    buffer, *arrays = filled(cls, n_added, None)
+    rewards, dones, timeouts = (values[-SIZE:] for values in arrays)
+    buffer.rewards *= 0.1
+    buffer.rewards += 1.0
+    rewards = 0.1 * rewards + 1
+    returns = [
+        by_hand(t, e, SIZE, rewards, dones, timeouts)[0] for t in range(len(rewards)) for e in range(N_ENVS)
+    ]
+    assert np.std(returns) > 1.05 * np.abs(rewards).max()
+    assert natural_scale(buffer, GAMMA) == pytest.approx(1 / np.std(returns))
+
+
+def test_rare_rewards_count_by_their_own_size():
+    buffer, *_ = filled(FlatNStepReplayBuffer, 12, None)
+    buffer.rewards[:] = 0
+    assert natural_scale(buffer, GAMMA) is None
+    buffer.rewards[0, 0] = -4.0
+    assert natural_scale(buffer, GAMMA) == 0.25
