@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
 """How Numba compiles functions that compiled code alone calls: without machine code of their own.
 
-Numba assembles each function, wraps it for calls from Python and caches it. Here that took two fifths of all
-compiling and three quarters of the cache. A function that only compiled code calls needs none of it: its
-callers hold its code, and are assembled and cached as a whole.
+Numba optimizes and assembles each function, wraps it for calls from Python and caches it. Here that took two
+fifths of all compiling and three quarters of the cache. A function that only compiled code calls needs none of
+it: its callers hold its code, and are optimized, assembled and cached as a whole.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ class _Library(JITCodeLibrary):
     """LLVM's form of a function, to be linked into its callers."""
 
     codegen = _NoCode()
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to the callers."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
