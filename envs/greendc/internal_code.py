@@ -2,8 +2,8 @@
 """How Numba compiles functions that compiled code alone calls: without machine code of their own.
 
 Numba optimizes and assembles each function, wraps it for calls from Python and caches it. Here that took two
-fifths of all compiling and three quarters of the cache. A function that only compiled code calls needs none of
-it: its callers hold its code, and are optimized, assembled and cached as a whole.
+fifths of all compiling and three quarters of the cache. A function that only compiled code calls needs none
+of it: its callers hold its code, and are optimized, assembled and cached as a whole.
 """
 
 from __future__ import annotations
