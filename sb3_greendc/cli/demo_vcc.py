@@ -32,7 +32,7 @@ from sb3_greendc.runs.training import prepare, train
 
 REFERENCE = "always_on"
 CHANCE = "random"
-"""A cap drawn uniformly every hour; `evaluate` has no name for it."""
+"""A cap drawn uniformly every hour."""
 METRICS = (
     "return",
     "carbon_kg",

@@ -11,7 +11,7 @@ from greendc.baselines import make_policy, names
 from greendc.resource_pool import ResourcePoolEnv
 from greendc.vcc import VCCEnv, VCCSimulator, VCCVectorEnv
 
-ONLINE = ("always_on", "constant", "moer_threshold", "day_ahead", "rolling")
+ONLINE = ("always_on", "constant", "random", "moer_threshold", "day_ahead", "rolling")
 
 
 class HoldsSimulator:
@@ -82,6 +82,7 @@ def test_gymnasiums_own_environments_are_refused():
     [
         ("constant", {"level": 1.5}),
         ("constant", {"level": float("nan")}),
+        ("random", {"seed": -1}),
         ("moer_threshold", {"quantile": -0.1}),
         ("moer_threshold", {"low": 0.6, "high": 0.5}),
         ("day_ahead", {"reserve": -1}),

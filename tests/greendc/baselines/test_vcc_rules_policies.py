@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from vcc_small import fresh, play, series_of, small_config
 
-from greendc.baselines.vcc import AlwaysOn, BestKnown, Constant, DayAhead, MoerThreshold, Rolling
+from greendc.baselines.vcc import (
+    AlwaysOn,
+    BestKnown,
+    Constant,
+    DayAhead,
+    MoerThreshold,
+    RandomCapacity,
+    Rolling,
+)
 from greendc.baselines.vcc.policy import lowest_level_not_below
 from greendc.vcc.columns import FORECAST
 
@@ -24,6 +32,17 @@ def test_a_discrete_cap_is_the_lowest_level_not_below(levels):
     chosen = lowest_level_not_below(values, levels)
     assert (chosen / (levels - 1) >= values - 1e-6).all()
     assert ((chosen - 1) / (levels - 1) < values).all()
+
+
+@pytest.mark.parametrize("levels", [None, 5])
+def test_random_capacities_are_uniform_and_their_seed_fixes_them(levels):
+    simulator, _ = fresh(small_config(discrete_actions=levels))
+    observations = np.zeros((4000, *simulator.observation_space.shape), dtype=np.float32)
+    drawn = RandomCapacity(simulator, seed=1).predict(observations)[0]
+    assert (drawn == RandomCapacity(simulator, seed=1).predict(observations)[0]).all()
+    assert (drawn != RandomCapacity(simulator, seed=2).predict(observations)[0]).any()
+    shares = np.bincount(drawn, minlength=5) if levels else np.histogram(drawn, 5, (0, 1))[0]
+    assert (np.abs(shares - 800) < 120).all()  # five standard deviations
 
 
 def test_threshold_compares_this_hour_with_the_quantile_of_24():

@@ -4,7 +4,7 @@ from greendc.baselines.registry import BaselineFamily
 from greendc.baselines.vcc.best_known import BestKnown, best_known
 from greendc.baselines.vcc.day_ahead import DayAhead
 from greendc.baselines.vcc.rolling import Rolling
-from greendc.baselines.vcc.rules import AlwaysOn, Constant, MoerThreshold
+from greendc.baselines.vcc.rules import AlwaysOn, Constant, MoerThreshold, RandomCapacity
 from greendc.vcc import VCCSimulator
 
 BASELINES = BaselineFamily(
@@ -13,6 +13,7 @@ BASELINES = BaselineFamily(
     policies={
         "always_on": AlwaysOn,
         "constant": Constant,
+        "random": RandomCapacity,
         "moer_threshold": MoerThreshold,
         "day_ahead": DayAhead,
         "rolling": Rolling,
@@ -28,6 +29,7 @@ __all__ = [
     "Constant",
     "DayAhead",
     "MoerThreshold",
+    "RandomCapacity",
     "Rolling",
     "best_known",
 ]

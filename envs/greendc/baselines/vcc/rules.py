@@ -36,6 +36,26 @@ class AlwaysOn(Constant):
         super().__init__(simulator, level=1.0)
 
 
+class RandomCapacity(VCCPolicy):
+    """A VCC drawn anew every hour, any of the levels or uniform on [0, 1]: the floor of every comparison.
+
+    :param simulator: the simulator to act on
+    :param seed: fixes the draws
+    """
+
+    def __init__(self, simulator: VCCSimulator, seed: int = 0) -> None:
+        super().__init__(simulator)
+        require(seed >= 0, "seed", seed, "at least 0")
+        self._generator = np.random.default_rng(seed)
+
+    def fractions(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Draw."""
+        levels = self.simulator.config.discrete_actions
+        if levels is None:
+            return self._generator.random(len(observations))
+        return self._generator.integers(levels, size=len(observations)) / (levels - 1)
+
+
 class MoerThreshold(VCCPolicy):
     """A high VCC in the cleaner hours of the forecast, a low one in the others.
 
