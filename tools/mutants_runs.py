@@ -311,7 +311,7 @@ RUNS: tuple[Mutation, ...] = (
         ("notice-again-and-again", "    _told = True\n", "    _told = False\n"),
         ("notice-in-workers", "_told or multiprocessing.parent_process() is not None", "_told"),
         ("notice-forgets-what-is-called", "todo += _called(current.py_func)", "todo += []"),
-        ("notice-though-cached", "if not _is_cached(one)", "if one"),
+        ("notice-though-cached", " and not _is_cached(current)", ""),
         ("notice-of-an-idle-machine", "seconds *= _slowness()", "seconds *= 1.0"),
         ("notice-of-seconds", "if seconds < _WORTH_TELLING:", "if seconds < 0.0:"),
     ),

@@ -140,7 +140,7 @@ def test_policies_of_other_families_are_refused():
 
 @pytest.mark.parametrize("options", [{"profile": "rlscheduler"}, {"backfill": "easy"}, {"backfill": "none"}])
 def test_advantages_are_what_rollouts_compare(options):
-    crowded = dataclasses.replace(JOBS, submit=JOBS.submit // 30)
+    crowded = dataclasses.replace(JOBS, submit=JOBS.submit // 60)
     simulator, other = (simulator_of(2, workload=crowded, **options) for _ in range(2))
     judge = GuardedRollout(simulator, futures=3, horizon=8, guard=0.0)
     actor = GuardedRollout(other, futures=3, horizon=8, guard=0.0)

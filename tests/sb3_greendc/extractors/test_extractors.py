@@ -183,7 +183,7 @@ def test_combined_drops_the_mask():
     ("cls", "space", "kwargs", "message"),
     [
         (ResourceRowsExtractor, spaces.Box(0, 1, (3,)), {}, "must be a Dict"),
-        (JobSetExtractor, spaces.Dict(jobs=spaces.Box(0, 1, (3, 2))), {}, "'resources' is missing"),
+        (JobSetExtractor, spaces.Dict(resources=spaces.Box(0, 1, (3, 2))), {}, "'jobs' is missing"),
         (
             ResourceRowsExtractor,
             spaces.Dict(jobs=spaces.Box(0, 1, (6,)), resources=spaces.Box(0, 1, (4, 4))),
