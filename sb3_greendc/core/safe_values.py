@@ -136,7 +136,8 @@ class Encoder:
             given = {"spaces": list(space.spaces)}  # type: ignore[attr-defined]
         else:
             raise NotExpressibleError(f"{place}: a space of {kind.__module__}.{kind.__qualname__}")
-        generator = space._np_random
+        # Observations are never drawn, and their generators are of each process.
+        generator = None if "observation_space" in place else space._np_random
         state = None if generator is None else generator.bit_generator.state
         if state is not None and state["bit_generator"] != "PCG64":
             raise NotExpressibleError(f"{place}: a random generator {state['bit_generator']}")

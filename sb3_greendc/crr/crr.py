@@ -99,6 +99,7 @@ class CRR(SafelySaved, OfflineAlgorithm):
     :raises ValueError: for spaces, data or options that make no sense, alone or together
     """
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": policies.MlpPolicy,
         "CnnPolicy": policies.CnnPolicy,
@@ -156,7 +157,7 @@ class CRR(SafelySaved, OfflineAlgorithm):
             "n_critics": n_critics,
             "reward_scale": reward_scale,
         }
-        chosen = apply_preset(PRESETS, preset, given, CRR.__init__)
+        chosen = apply_preset(self.presets, preset, given, CRR.__init__)
         networks = {"n_critics": chosen["n_critics"], "target_actor": target_actor}
         super().__init__(
             policy,

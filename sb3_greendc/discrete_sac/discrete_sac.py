@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -130,6 +131,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
     :raises ValueError: for spaces or options that make no sense, alone or together
     """
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": MlpPolicy,
         "CnnPolicy": CnnPolicy,
@@ -178,7 +180,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         given = {"soft_critic": soft_critic, "ent_coef": ent_coef, "tau": tau, "n_critics": n_critics}
-        chosen = apply_preset(PRESETS, preset, given, DiscreteSAC.__init__)
+        chosen = apply_preset(self.presets, preset, given, DiscreteSAC.__init__)
         super().__init__(
             policy,
             env,

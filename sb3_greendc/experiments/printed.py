@@ -26,7 +26,6 @@ RARE = Learner(
     hyperparameters={
         "policy": "MultiInputPolicy",
         "preset": "rare",
-        "tau": 1.0,  # the preset's own, in place of the settings file's
         "n_envs": 8,
         "learning_rate": 3e-4,
         "buffer_size": 100_000,

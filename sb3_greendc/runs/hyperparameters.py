@@ -187,7 +187,7 @@ def load_hyperparameters(
 
     :param algorithm: name of the algorithm
     :param env_id: an environment id with its version
-    :param overrides: values in place of the file's
+    :param overrides: values in place of the file's; a ``preset`` among them also replaces those that it sets
     :param path: another file than :func:`zoo_file` finds
     :raises OSError: if there is no such file
     :raises ValueError: for an unknown algorithm or key, or a malformed value; the message names the
@@ -204,13 +204,15 @@ def load_hyperparameters(
     if not isinstance(blocks[block], dict):
         raise ValueError(f"{path}, line {yaml.line_of(path, block)}: {block!r} must map names to values")
     overrides = overrides or {}
+    preset = getattr(algorithm_class(algorithm), "presets", {}).get(overrides.get("preset"), {})
+    written = {key: value for key, value in blocks[block].items() if key not in preset}
 
     def where(key: str) -> str:
         if key in overrides:
             return f"hyperparameter {key}={overrides[key]!r}"
         return f"{path}, line {yaml.line_of(path, block, key)}: {key}"
 
-    return _interpret(algorithm, known, {**blocks[block], **overrides}, where)
+    return _interpret(algorithm, known, {**written, **overrides}, where)
 
 
 def read_hyperparameters(algorithm: str, settings: Mapping[str, Any]) -> Hyperparameters:

@@ -1,4 +1,4 @@
-"""Tasks: a network that guarded rollouts teach, and networks judged on the benchmark's sequences."""
+"""Tasks: a network distilled from guarded rollouts, and networks judged on the benchmark's sequences."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SETTINGS: Mapping[str, Any] = {
 }
 """Of the distillation; chosen on generated jobs and on rows of HPC2N's log that are not tested on."""
 TRAINING_SEEDS = (1, 2)
-"""Workload seeds of the generated jobs that networks are taught on; those judged on have another seed."""
+"""Workload seeds of the generated jobs that networks are trained on; those judged on have another seed."""
 LOG_ROWS = (JOBS, 4 * JOBS)
-"""Rows of HPC2N's log that they are taught on: none of the benchmark's, which are the first."""
+"""Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """Jobs that a network is taught on, and who teaches there.
+class TrainingJobs:
+    """Jobs that a network is trained on, and the rollouts that label its decisions there.
 
     :param env_kwargs: of :data:`ENV_ID`
     :param search: one of :data:`~sb3_greendc.experiments.rlscheduler.windows.SEARCHES`
@@ -70,34 +70,34 @@ def generated(backfill: str, seed: int) -> dict[str, Any]:
     return {**jobs, "backfill": backfill, "episode_jobs": SEQUENCE}
 
 
-def lessons(backfill: str, log: str | None) -> tuple[Lesson, ...]:
-    """Return what a network is taught on.
+def training_jobs(backfill: str, log: str | None) -> tuple[TrainingJobs, ...]:
+    """Return what a network is trained on.
 
     :param backfill: ``"none"`` or ``"easy"``
     :param log: the file of HPC2N's log, if it is at hand
     """
-    found = [Lesson(generated(backfill, seed), ROLLOUT) for seed in TRAINING_SEEDS]
+    found = [TrainingJobs(generated(backfill, seed), ROLLOUT) for seed in TRAINING_SEEDS]
     if log is not None:
         rows = {"first_job": LOG_ROWS[0], "last_job": LOG_ROWS[1], "episode_jobs": SEQUENCE}
-        found.append(Lesson({"workload": log, "backfill": backfill, **rows}, PREDICTED))
+        found.append(TrainingJobs({"workload": log, "backfill": backfill, **rows}, PREDICTED))
     return tuple(found)
 
 
 @dataclass(frozen=True)
-class Teaching(Task):
+class ClusterDistillation(Task):
     """Distill what guarded rollouts think of every job into a network that scores jobs one by one.
 
     At first the rollouts act. Then the network so far does, and the rollouts say what they think of the
     states that it comes to (Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
     Prediction to No-Regret Online Learning", AISTATS 2011).
 
-    :param lessons: equal shares of the decisions
+    :param training_jobs: equal shares of the decisions
     :param labels: decisions of the rollouts
     :param epochs: passes over the data
     :param seed: of the data and of the network
     """
 
-    lessons: tuple[Lesson, ...]
+    training_jobs: tuple[TrainingJobs, ...]
     labels: int
     epochs: int
     seed: int
@@ -105,7 +105,7 @@ class Teaching(Task):
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"{DISTILLED}, backfill {self.lessons[0].env_kwargs['backfill']}, seed {self.seed}"
+        return f"{DISTILLED}, backfill {self.training_jobs[0].env_kwargs['backfill']}, seed {self.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -114,28 +114,28 @@ class Teaching(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
-        steps = self.labels // (ROUNDS * len(self.lessons) * N_ENVS)
+        steps = self.labels // (ROUNDS * len(self.training_jobs) * N_ENVS)
         parts: list[OfflineDataset] = []
         student: Any = None
         for k in range(ROUNDS):
-            parts += [record(lesson, steps, 1000 * k + self.seed, student) for lesson in self.lessons]
+            parts += [record(source, steps, 1000 * k + self.seed, student) for source in self.training_jobs]
             clone = distill(concatenate(parts), n_epochs=self.epochs, seed=self.seed, **SETTINGS)
             student = clone.model
         seconds = round(time.perf_counter() - started, 2)
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
 
 
-def record(lesson: Lesson, steps: int, seed: int, student: Any = None) -> OfflineDataset:
+def record(source: TrainingJobs, steps: int, seed: int, student: Any = None) -> OfflineDataset:
     """Return what rollouts think of every action in some states.
 
-    :param lesson: where, and which rollouts
+    :param source: where, and which rollouts
     :param steps: in each of :data:`N_ENVS` environments
     :param seed: of the episodes and of the rollouts
     :param student: what acts; without one the rollouts do
     :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
     """
-    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **lesson.env_kwargs)
-    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[lesson.search])
+    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **source.env_kwargs)
+    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[source.search])
     recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
     recorder.begin(0, [steps] * N_ENVS)
     observations = env.reset()
@@ -151,7 +151,7 @@ def record(lesson: Lesson, steps: int, seed: int, student: Any = None) -> Offlin
         observations, rewards, ends, infos = env.step(actions)
         recorder.after(observations, rewards, ends, infos)
     env.close()
-    return recorder.finish([lesson.search], {"env_id": ENV_ID, "env_kwargs": dict(lesson.env_kwargs)})
+    return recorder.finish([source.search], {"env_id": ENV_ID, "env_kwargs": dict(source.env_kwargs)})
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     ENV_ID,
     LEARNER,
     TRAINING_SEEDS,
+    ClusterDistillation,
     Judged,
-    Teaching,
     generated,
-    lessons,
+    training_jobs,
 )
 from sb3_greendc.experiments.rlscheduler.windows import (
     GENERATED,
@@ -84,9 +84,9 @@ def _networks(budget: Budget) -> list[Item]:
     for backfill in BACKFILLS:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
-            taught = lessons(backfill, at_hand.get("HPC2N"))
-            teaching = Teaching(taught, budget.pick(36_000, 288_000), 8, seed)
-            training.append((DISTILLED, seed, teaching))
+            jobs = training_jobs(backfill, at_hand.get("HPC2N"))
+            distillation = ClusterDistillation(jobs, budget.pick(36_000, 288_000), 8, seed)
+            training.append((DISTILLED, seed, distillation))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
         for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
@@ -117,7 +117,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Rules and rollouts see the whole queue. The printed learned policy sees 128 jobs and was trained on "
         "the trace on which it is tested. Rollouts repeat parts of the trace, before and in the sequence, "
         "whose jobs have arrived.",
-        f"{DISTILLED.capitalize()} and {LEARNER} see 128 jobs and decide in one pass. They are taught on "
+        f"{DISTILLED.capitalize()} and {LEARNER} see 128 jobs and decide in one pass. They are trained on "
         "generated jobs of other seeds and, the former where HPC2N's log is at hand, on later jobs of it: on "
         "none that they are tested on. There is a network for each kind of backfilling, the same for all "
         "traces. "

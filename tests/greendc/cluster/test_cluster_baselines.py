@@ -151,6 +151,7 @@ def test_advantages_are_what_rollouts_compare(options):
         advantages = judge.advantages(out)
         assert (np.isfinite(advantages) == out["action_mask"].astype(bool)).all()
         actions = actor.act(out)  # without a guard: the cheapest, of equal ones the first that is named
+        assert out["action_mask"][np.arange(2), actions].all()
         for i in range(2):
             best = np.nanmax(advantages[i])
             assert best >= 0

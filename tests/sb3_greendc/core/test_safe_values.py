@@ -214,3 +214,13 @@ def test_every_listed_module_is_there() -> None:
         importlib.import_module(name)
     for record in safe_classes._RECORDS:
         assert safe_classes.is_record(safe_classes.class_named(record))
+
+
+def test_the_generator_of_the_actions_is_kept_and_that_of_observations_is_not():
+    saved = {}
+    for seed in (1, 2):
+        space = spaces.Dict(jobs=spaces.Box(0, 1, (2,)), mode=spaces.Discrete(3))
+        space.seed(seed)
+        saved[seed] = {name: Encoder().encode(space, name) for name in ("observation_space", "action_space")}
+    assert saved[1]["observation_space"] == saved[2]["observation_space"]
+    assert saved[1]["action_space"] != saved[2]["action_space"]

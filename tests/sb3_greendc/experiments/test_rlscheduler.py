@@ -49,17 +49,17 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         assert searched["start"].tolist() == [1100, 1500]
 
 
-def test_networks_are_taught_on_no_job_that_they_are_judged_on(tmp_path):
+def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     networks = [
         item.task for item in table.items(Budget(job_log=str(tmp_path))) if "train_seed" in item.labels
     ]
-    assert {type(task.training) for task in networks} == {learned.Teaching, Training}
+    assert {type(task.training) for task in networks} == {learned.ClusterDistillation, Training}
     for task in networks:
-        taught = task.training.lessons if task.name == learned.DISTILLED else [task.training.scenario]
-        for lesson in taught:
-            kwargs = lesson.env_kwargs
+        sources = task.training.training_jobs if task.name == learned.DISTILLED else [task.training.scenario]
+        for source in sources:
+            kwargs = source.env_kwargs
             assert kwargs["backfill"] == task.backfill
             if kwargs["workload"] == "lublin":
                 assert kwargs["workload_seed"] != windows.GENERATED_SEED
@@ -78,13 +78,13 @@ def small(monkeypatch):
     monkeypatch.setattr(learned, "SEARCHES", {windows.ROLLOUT: {"futures": 2, "horizon": 4}})
 
 
-def test_rollouts_teach_a_network_which_is_then_judged(small):
-    lessons = (learned.Lesson(learned.generated("easy", 1), windows.ROLLOUT),)
-    teaching = learned.Teaching(lessons, 3 * 4 * 100, 2, 0)
-    outcome = teaching.compute()
+def test_a_network_is_distilled_from_rollouts_and_then_judged(small):
+    training_jobs = (learned.TrainingJobs(learned.generated("easy", 1), windows.ROLLOUT),)
+    distillation = learned.ClusterDistillation(training_jobs, 3 * 4 * 100, 2, 0)
+    outcome = distillation.compute()
     assert outcome.tables["history"]["train_loss"].is_monotonic_decreasing
-    judged = learned.Judged(learned.DISTILLED, teaching, windows.GENERATED, None, "easy", 1)
-    assert judged.needs == (teaching,)
+    judged = learned.Judged(learned.DISTILLED, distillation, windows.GENERATED, None, "easy", 1)
+    assert judged.needs == (distillation,)
     rows = judged.given(outcome.files).compute().tables["episodes"]
     assert rows["policy"].tolist() == [learned.DISTILLED] * 2
     assert rows["start"].tolist() == [1100, 1500]
@@ -107,8 +107,8 @@ def test_the_rollouts_judge_the_states_that_the_network_comes_to(small):
             rows = action_masks.shape[1] - 1 - np.argmax(action_masks[:, ::-1], axis=1)
             return rows, None  # the last valid one: the job that came last
 
-    lesson = learned.Lesson(learned.generated("none", 1), windows.ROLLOUT)
-    alone, watched = learned.record(lesson, 30, 0), learned.record(lesson, 30, 0, Student())
+    source = learned.TrainingJobs(learned.generated("none", 1), windows.ROLLOUT)
+    alone, watched = learned.record(source, 30, 0), learned.record(source, 30, 0, Student())
     for data in (alone, watched):
         assert (data.actions == np.nanargmax(data.labels["advantages"], axis=1)).all()
         assert np.isfinite(data.labels["advantages"][data.observations["action_mask"] == 1]).all()

@@ -136,6 +136,18 @@ Pendulum-v1:
         assert (loaded.arguments["gamma"], loaded.n_envs, loaded.normalize) == (0.5, 2, {})
         assert loaded.settings["gamma"] == 0.5
 
+    def test_a_preset_replaces_what_the_file_says_of_its_options(self) -> None:
+        given = {"preset": "rare", "target_entropy_ratio_final": None}
+        chosen = load_hyperparameters("discrete_sac", "ResourcePool-10-v0", given)
+        assert "tau" not in chosen.settings and chosen.settings["batch_size"] == 256
+        model: Any = chosen.build(make_vec_env("ResourcePool-10-v0", 2))
+        assert (model.tau, model.soft_critic, model.ent_coef) == (1.0, False, 0.0)
+
+    def test_a_preset_and_a_contradiction_given_together_are_refused(self) -> None:
+        chosen = load_hyperparameters("discrete_sac", "ResourcePool-10-v0", {"preset": "rare", "tau": 0.5})
+        with pytest.raises(ValueError, match="tau=0.5 contradicts preset='rare'"):
+            chosen.build(make_vec_env("ResourcePool-10-v0", 2))
+
     def test_dict_observations_get_a_policy_for_them(self) -> None:
         env = SimulatorVecEnv(MaskedToySimulator(2))
         model = load_hyperparameters("maskable_ppo", "MaskedToy-v0").build(env)
