@@ -263,7 +263,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
     ),
     *mutations(
         "sb3_greendc/discrete_sac/discrete_sac.py",
-        ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_resuming_is_exact",),
+        ("tests/sb3_greendc/discrete_sac/test_discrete_sac_files_and_input.py::test_resuming_is_exact",),
         (
             "dsac-saved-without-its-temperature",
             '[*state_dicts, "ent_coef_optimizer"], ["log_ent_coef"]',

@@ -145,7 +145,7 @@ Pendulum-v1:
 
     def test_a_preset_and_a_contradiction_given_together_are_refused(self) -> None:
         chosen = load_hyperparameters("discrete_sac", "ResourcePool-10-v0", {"preset": "rare", "tau": 0.5})
-        with pytest.raises(ValueError, match="tau=0.5 contradicts preset='rare'"):
+        with pytest.raises(ValueError, match=r"tau=0\.5 contradicts preset='rare'"):
             chosen.build(make_vec_env("ResourcePool-10-v0", 2))
 
     def test_dict_observations_get_a_policy_for_them(self) -> None:
