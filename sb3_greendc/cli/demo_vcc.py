@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from gymnasium import spaces
 from matplotlib.figure import Figure
 
 from greendc import baselines
@@ -26,13 +25,10 @@ from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.evaluation.tables import number
-from sb3_greendc.experiments.controls import UniformlyRandom
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import prepare, train
 
 REFERENCE = "always_on"
-CHANCE = "random"
-"""A cap drawn uniformly every hour."""
 METRICS = (
     "return",
     "carbon_kg",
@@ -104,19 +100,13 @@ class VccPart:
         say("done")
         return results
 
-    def _policies(self, period: Period) -> dict[str, str | UniformlyRandom]:
-        known: dict[str, str | UniformlyRandom] = {name: name for name in baselines.names("vcc")}
-        box = spaces.Box(0.0, 1.0, (1,), np.float32)
-        return {
-            **known,
-            CHANCE: UniformlyRandom(box=box),
-            SHIPPED: "pretrained",
-            LEARNED: str(self.out / MODEL_FILE),
-        }
+    def _policies(self) -> dict[str, str]:
+        known = {name: name for name in baselines.names("vcc")}
+        return {**known, SHIPPED: "pretrained", LEARNED: str(self.out / MODEL_FILE)}
 
     def _judge(self, period: Period) -> pd.DataFrame:
         kwargs = {"month": period.month}
-        found = Evaluation(self._policies(period), period.env_id, self.episodes, SEED, kwargs).run()
+        found = Evaluation(self._policies(), period.env_id, self.episodes, SEED, kwargs).run()
         return found.assign(env_id=period.title)
 
     def commands(self) -> list[str]:

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sb3_greendc.core.masking import ACTION_MASK
-from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.discrete_sac.collection import uniform_valid_actions
 from sb3_greendc.experiments.episodes import PAPER, Baselines, Variant, all_variants, play
 from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
@@ -29,9 +27,6 @@ ORDER_MASKED = "random order, masked"
 """The jobs that the learners' mask leaves, one after another in a random order; it waits only when none is
 left."""
 
-UNIFORM = "uniformly random"
-"""The same where no action is ever invalid."""
-
 CONTROLS = (UNIFORM_VALID, UNIFORM_MASKED, ORDER_MASKED)
 MASKED = ", masked"
 """End of the name of a baseline that acts under the learners' mask."""
@@ -40,23 +35,18 @@ _SEED = 1
 
 
 class UniformlyRandom:
-    """Draws each valid action with the same probability, or a point of a box.
+    """Draws each valid action with the same probability.
 
     :param seed: of the draws
-    :param box: the actions, where they are no list
     """
 
-    def __init__(self, seed: int = _SEED, box: spaces.Box | None = None) -> None:
+    def __init__(self, seed: int = _SEED) -> None:
         self._generator = np.random.default_rng(seed)
-        self._box = box
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[NDArray[Any], Any]:
-        """Return an action for each row of ``observation["action_mask"]``, or of the observation."""
-        if self._box is not None:
-            shape = (len(observation), *self._box.shape)
-            return self._generator.uniform(self._box.low, self._box.high, shape).astype(np.float32), state
+        """Return an action for each row of ``observation["action_mask"]``."""
         masks = np.asarray(observation[ACTION_MASK]).astype(np.bool_)
         return uniform_valid_actions(masks, self._generator), state
 
@@ -85,11 +75,8 @@ class UniformPlay(Task):
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        env = make_vec_env(self.scenario.env_id, 1, **self.scenario.env_kwargs)
-        box = env.action_space if isinstance(env.action_space, spaces.Box) else None
-        env.close()
         head = {"policy": self.name, "baseline": self.name}
-        rows = [{**head, **row} for row in play(UniformlyRandom(box=box), self.scenario, self.episodes)]
+        rows = [{**head, **row} for row in play(UniformlyRandom(), self.scenario, self.episodes)]
         return Outcome({"episodes": pd.DataFrame(rows)})
 
 

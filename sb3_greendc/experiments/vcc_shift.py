@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
-from sb3_greendc.experiments.controls import UNIFORM, UniformPlay
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import color_of, outer_legend, panels
@@ -69,14 +68,12 @@ LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return the baselines and chance in each month, and the learners' runs."""
+    """Return the baselines, chance among them, in each month, and the learners' runs."""
     episodes = budget.pick(8, 32)
     found: list[Item] = []
     for name, month in MONTHS.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
-        task = Baselines(Scenario(BOX, {"month": month}), variants, episodes)
-        chance = UniformPlay(Scenario(BOX, {"month": month}), UNIFORM, episodes)
-        found += labelled([task, chance], test=name)
+        found += labelled([Baselines(Scenario(BOX, {"month": month}), variants, episodes)], test=name)
     boxes = {name: Scenario(BOX, {"month": month}) for name, month in MONTHS.items()}
     for learner in LEARNERS:
         decisions = budget.pick(learner.quick_decisions, learner.decisions)
@@ -89,13 +86,13 @@ def items(budget: Budget) -> list[Item]:
 
 
 def page_items(budget: Budget, episodes: int) -> list[Item]:
-    """Return the page's own scenario: baselines and chance in both months, PPO trained on the first."""
+    """Return the page's scenario: baselines, chance among them, in both months, PPO trained on the first."""
     jobs = {"workload": budget.google} if budget.google else {}
     months = {name: Scenario(PAGE, {"month": month, **jobs}) for name, month in PAGE_MONTHS.items()}
     found: list[Item] = []
     for name, at in months.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
-        found += labelled([Baselines(at, variants, episodes), UniformPlay(at, UNIFORM, episodes)], test=name)
+        found += labelled([Baselines(at, variants, episodes)], test=name)
     decisions = budget.pick(PRINTED.quick_decisions, PRINTED.decisions)
     trained_on = next(iter(months.values()))
     for seed in budget.seeds_of(PRINTED.name, full=FULL_SEEDS):
