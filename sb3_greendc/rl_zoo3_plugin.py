@@ -81,7 +81,7 @@ def _split(env_id: str, env_kwargs: Mapping[str, Any], split: str | None = None)
 
 
 def _manager(parent: Any, algorithms: Mapping[str, Any]) -> Any:
-    """Return rl-zoo3's experiment manager, taught about our environments; rl-zoo3 is not typed."""
+    """Return rl-zoo3's experiment manager, which knows our environments; rl-zoo3 is not typed."""
 
     class GreendcManager(parent):  # type: ignore[misc]
         """Uses our hyperparameters for our ids, unless ``--conf-file`` names others."""

@@ -46,9 +46,12 @@ def build_parser() -> argparse.ArgumentParser:
     made = parser.add_mutually_exclusive_group(required=True)
     made.add_argument("--model", type=Path, help="a run's folder, or its model.zip")
     made.add_argument(
-        "--teach", type=whole_number, metavar="N", help="teach a network with N decisions of rollouts instead"
+        "--distill",
+        type=whole_number,
+        metavar="N",
+        help="distil a network from N decisions of rollouts instead",
     )
-    parser.add_argument("--futures", type=whole_number, default=16, help="of the rollouts that teach")
+    parser.add_argument("--futures", type=whole_number, default=16, help="of the teacher")
     parser.add_argument(
         "--min-qos",
         type=float,
@@ -60,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--training-tasks",
         nargs="+",
         metavar="KEY=VALUE[,KEY=VALUE]",
-        help="teach it in several settings of the first environment, equal shares each, and judge it in each "
+        help="distil it in several settings of the first environment, equal shares, and judge it in each "
         "(offered_load=0.6 power=random,power_level=0.8)",
     )
     parser.add_argument("--name", required=True, help="name of the release, as in load_pretrained(NAME)")
@@ -71,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--env",
         nargs="+",
         metavar="ID",
-        help="environments of the card's table (default: the model's own); the first one is taught",
+        help="environments of the card's table (default: the model's own); it is distilled in the first one",
     )
     parser.add_argument(
         "--scales", action="store_true", help="the network's weights fit environments of other sizes, too"
@@ -101,8 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     with one_line_errors("release"):
         require_release_name(options.name)
-        if options.training_tasks and not options.teach:
-            raise ValueError("--training-tasks: is what --teach teaches; a saved model has had its own")
+        if options.training_tasks and not options.distill:
+            raise ValueError("--training-tasks: is what --distill trains on; a saved model has had its own")
         env_kwargs = yaml.parse_assignments(options.set, "--set")
         own = load_model(options.model, trust=options.trust) if options.model else None
         own_env = describe(own, options.name, options.serves).env_id if own else None
@@ -116,20 +119,20 @@ def main(argv: Sequence[str] | None = None) -> int:
                 Evaluation(
                     options.baselines, env_id, options.episodes, options.seed, settings, trust=options.trust
                 )
-        distillation = distillation_of(options, env_kwargs) if options.teach else None
+        distillation = distillation_of(options, env_kwargs) if options.distill else None
     console = Console()
     try:
         if distillation:
             store = Store(options.out)
             run_tasks([Item(distillation)], store, "serial", None, Console(quiet=options.no_progress))
             own = distilled(store.folder(distillation), options, env_kwargs, arguments)
-        assert own is not None  # argparse wants one of --model and --teach
+        assert own is not None  # argparse wants one of --model and --distill
         folder, results = judge(own, options, cases)
     except TaskError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        console.print("interrupted; the same command goes on, with the network if it was taught by then")
+        console.print("interrupted; the same command goes on, with the network if it was trained by then")
         return INTERRUPTED
     for scenario, part in results.groupby("scenario", sort=False):
         for table in summary_tables(_summary(part), str(scenario), console.width):
@@ -152,12 +155,12 @@ def judged_in(
 
     :param options: of the command
     :param env_kwargs: keyword arguments of every environment
-    :param own_env: environment of the saved model, which stands in for ``--env``; ``None`` if one is taught
+    :param own_env: environment of the saved model, which stands in for ``--env``; ``None`` to distil one
     :raises ValueError: without an environment
     """
     env_ids = options.env or ([own_env] if own_env else [])
     if not env_ids:
-        raise ValueError("--teach: needs --env, the environment that is taught")
+        raise ValueError("--distill: needs --env, the environment to distil in")
     return [
         *((env_id, {**env_kwargs}) for env_id in env_ids),
         *((env_ids[0], {**env_kwargs, **training_task}) for training_task in read_training_tasks(options)),
@@ -165,7 +168,7 @@ def judged_in(
 
 
 def distillation_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) -> Distillation:
-    """Return the task that teaches a network as experiments do.
+    """Return the task that distils a network as experiments do.
 
     :param options: of the command
     :param env_kwargs: keyword arguments of the environment
@@ -177,7 +180,7 @@ def distillation_of(options: argparse.Namespace, env_kwargs: Mapping[str, Any]) 
     require_same_spaces(training_tasks)
     return Distillation(
         tuple(training_tasks),
-        options.teach,
+        options.distill,
         options.futures,
         epochs=10,
         seed=0,
@@ -327,7 +330,7 @@ def _usage(release: Release) -> list[str]:
 
 def _training(run: Mapping[str, Any]) -> str:
     if "distilled" in run:
-        return f"taught {run['distilled']}"
+        return f"distilled {run['distilled']}"
     return f"trained for {run.get('trained_timesteps', run.get('timesteps', 0)):,} steps"
 
 

@@ -26,13 +26,13 @@ def start_from(model: BaseAlgorithm, clone: Clone | BaseAlgorithm, sharpness: fl
     """
     require(sharpness > 0, "sharpness", sharpness, "above 0")
     policy: Any = model.policy
-    taught: Any = clone.model.policy if isinstance(clone, Clone) else clone.policy
+    cloned: Any = clone.model.policy if isinstance(clone, Clone) else clone.policy
     try:
-        policy.features_extractor.load_state_dict(taught.features_extractor.state_dict())
+        policy.features_extractor.load_state_dict(cloned.features_extractor.state_dict())
         heads = policy.mlp_extractor.actor_heads
-        heads.load_state_dict(taught.mlp_extractor.actor_heads.state_dict())
+        heads.load_state_dict(cloned.mlp_extractor.actor_heads.state_dict())
     except (AttributeError, RuntimeError) as error:
-        names = f"{type(taught).__name__} and {type(policy).__name__}"
+        names = f"{type(cloned).__name__} and {type(policy).__name__}"
         raise ValueError(f"{names}: the networks do not fit: {error}") from error
     with th.no_grad():
         for scorer in filter(None, (heads.job_scorer, heads.other_scorer)):

@@ -19,7 +19,7 @@ _POOL_TEXT = (
     "Jobs of unknown arrival ask for units of two resources; each is worth something if it is done in time. "
     "A planner tries every action in sampled futures, which takes milliseconds; here a network learned in "
     "about a minute what the planner thinks, and decides in one pass. Guided rollouts are the planner again, "
-    "with the network as its first guess. The shipped policy was taught on more loads. All policies have the "
+    "with the network as its first guess. The shipped policy has seen more loads. All policies have the "
     "same jobs, which nobody learned from. Heuristics choose among all jobs, as in the papers; distilled "
     "policies, planner and guided rollouts choose among those that can start now and be on time."
 )

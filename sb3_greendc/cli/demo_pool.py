@@ -19,7 +19,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.paired import Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.statistics import summarize
-from sb3_greendc.experiments.distillation import teach
+from sb3_greendc.experiments.distillation import distill_rollouts
 from sb3_greendc.experiments.experiment import student_view
 from sb3_greendc.experiments.rollouts import strong
 from sb3_greendc.experiments.tasks import Scenario
@@ -33,7 +33,7 @@ CHOICE: dict[str, Any] = student_view(Scenario(ENV_ID, SETTINGS))
 worth if no more came. Heuristics choose from all jobs, as the papers have them; arrivals are the same."""
 
 FUTURES, EPOCHS = 16, 5
-"""Of the planner that teaches, and passes over its decisions."""
+"""Of the teacher, and passes over its decisions."""
 SEARCH = 32
 """Futures of the planner and of guided rollouts, when they are judged."""
 
@@ -87,7 +87,7 @@ class PoolPart:
         """
         say(f"a planner decides {self.labels:,} times, and a network learns what it thinks of every action")
         scenario = Scenario(ENV_ID, {**SETTINGS, **CHOICE})
-        clone = teach((scenario,), self.labels, FUTURES, EPOCHS, self.seed)
+        clone = distill_rollouts((scenario,), self.labels, FUTURES, EPOCHS, self.seed)
         saved = clone.save(self.out / "run", labels=self.labels, **provenance())
         write_portable(self.model, saved.parent, Environment(ENV_ID, SETTINGS, CHOICE))
         say(f"judging on {self.episodes} episodes that nobody learned from")

@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
     divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
 
-    distilled = add("distill", "teach networks by rollouts, and judge them on held-out episodes", _distill)
+    distilled = add("distill", "distil networks from rollouts, and judge them on held-out episodes", _distill)
     distilled.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
     distilled.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
     distilled.add_argument("--futures", type=whole_number, default=32, help="of the teacher's rollouts")

@@ -1,6 +1,6 @@
-"""What the networks that rollouts teach are taught on: one network for each kind of jobs and power.
+"""What the networks distilled from rollouts are trained on: one network for each kind of jobs and power.
 
-A network scores jobs one by one, so that it is taught on ten units and serves pools of every size, and ready
+A network scores jobs one by one, so that it is trained on ten units and serves pools of every size, and ready
 pools of every length. The horizon and the number of features, which a battery changes, must be the same.
 """
 

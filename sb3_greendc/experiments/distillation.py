@@ -26,7 +26,7 @@ from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE
 RECORDING_SEED = 20_000
 
 MIN_QOS_CHOICES = (MIN_QOS,)
-"""Of the rollouts that teach; with several, the best one is found by trial."""
+"""Of the teacher; with several, the best one is found by trial."""
 
 MIN_QOS_SEED, MIN_QOS_FUTURES = 10_000, 4
 MIN_QOS_EPISODES, MIN_QOS_EPISODES_LONG = 64, 12
@@ -46,7 +46,7 @@ advantages: less on logs, where few jobs are worth a hundred others and would be
 class Distillation(Task):
     """Record rollouts with their valuation of every action, and distill it into a network.
 
-    :param training_tasks: what it is taught on, as the network acts in it: equal shares of the decisions
+    :param training_tasks: what it is trained on, as the network acts in it: equal shares of the decisions
     :param labels: decisions recorded in all
     :param futures: of each rollout
     :param epochs: passes over the data
@@ -81,7 +81,7 @@ class Distillation(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
-        clone = teach(
+        clone = distill_rollouts(
             self.training_tasks,
             self.labels,
             self.futures,
@@ -117,7 +117,7 @@ def unpacked(files: Files) -> Iterator[str]:
         yield folder
 
 
-def teach(
+def distill_rollouts(
     training_tasks: Sequence[Scenario],
     labels: int,
     futures: int,

@@ -23,7 +23,7 @@ SEARCHED = f"{NAME}, searching"
 
 @dataclass(frozen=True)
 class Evaluation(Task):
-    """Judge a distilled policy on a scenario, which may be of another size than what it was taught on.
+    """Judge a distilled policy on a scenario, which may be of another size than what it was trained on.
 
     :param distillation: of the network
     :param scenario: as the network acts in it

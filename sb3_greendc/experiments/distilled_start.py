@@ -1,4 +1,4 @@
-"""PIDLagrangianPPO from a network that rollouts taught: what is left to learn is to keep the limit."""
+"""PIDLagrangianPPO from a network distilled from rollouts: what is left to learn is to keep the limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.experiments.training import Learner
 from sb3_greendc.runs.models import load_model
 
-NAME = "PID-PPO, taught start"
+NAME = "PID-PPO, distilled start"
 
 LATE_START = 0.3
 """What the end of a job's delay is worth in the distillation, in mean job values: to the planner, which pays
@@ -30,7 +30,7 @@ of 57 (validation episodes; at 0.1: .65 at 83, at 1.0: .54 at 54)."""
 
 @dataclass(frozen=True)
 class DistilledStart(Task):
-    """Teach a network what rollouts, and a bonus for late starts, say of every action.
+    """Train a network on what rollouts, and a bonus for late starts, say of every action.
 
     It depends on the scenario alone: runs under other limits and gains start from the same network.
 
@@ -52,7 +52,7 @@ class DistilledStart(Task):
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"taught start {self.scenario.env_id} seed {self.seed}"
+        return f"distilled start {self.scenario.env_id} seed {self.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -62,11 +62,11 @@ class DistilledStart(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.perf_counter()
-        clone = self.teach()
+        clone = self.distill()
         seconds = round(time.perf_counter() - started, 2)
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
 
-    def teach(self) -> Clone:
+    def distill(self) -> Clone:
         """Return the network."""
         data = record(self.scenario, f"rollout:futures={self.futures}", self.labels, self.seed)
         advantages = data.labels["advantages"]
@@ -80,7 +80,7 @@ class DistilledStart(Task):
 
 @dataclass(frozen=True)
 class DistilledLearner(Learner):
-    """A learner whose actor starts as a network that rollouts teach (:class:`DistilledStart`).
+    """A learner whose actor starts as a network distilled from rollouts (:class:`DistilledStart`).
 
     :param labels: decisions of the rollouts
     :param futures: of each rollout

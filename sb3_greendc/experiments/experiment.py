@@ -87,7 +87,7 @@ class Budget:
         return self.pick(32, 100)
 
     def labels(self, long_queues: bool) -> int:
-        """Return how many decisions a network is taught with, all training tasks together.
+        """Return how many decisions a network is distilled from, all training tasks together.
 
         :param long_queues: whether hundreds of jobs wait at times, which makes each of them slow
         """
@@ -164,10 +164,10 @@ class Budget:
         search: bool = False,
         depth: int = DEPTH,
     ) -> list[Evaluation]:
-        """Return the networks that rollouts teach, one per seed, on a scenario of the resource pool.
+        """Return the networks distilled from rollouts, one per seed, on a scenario of the resource pool.
 
         :param scenario: what they are judged on
-        :param training_tasks: what they are taught on, from :mod:`~sb3_greendc.experiments.curricula`;
+        :param training_tasks: what they are trained on, from :mod:`~sb3_greendc.experiments.curricula`;
             default: the scenario itself
         :param steps: steps of a test episode, in place of the budget's own number
         :param search: whether they are judged with a search on top, too
@@ -187,9 +187,9 @@ class Budget:
         ]
 
     def distillation(self, training_tasks: Sequence[Scenario], seed: int, depth: int = DEPTH) -> Distillation:
-        """Return the training of a network that rollouts teach.
+        """Return the training of a network distilled from rollouts.
 
-        :param training_tasks: what it is taught on
+        :param training_tasks: what it is trained on
         :param seed: number of the run
         :param depth: steps that the teacher looks ahead, and that the network sees ahead
         """
@@ -218,14 +218,14 @@ of 1: 0.628, and 0.540 without; 64 episodes, one seed). PPO, which discounts by 
 :class:`~sb3_greendc.core.discounting.DiscountByTime` lets it discount by time."""
 
 LONG_QUEUES = {"ready_pool_size": 32}
-"""How many jobs a network that is taught chooses from on job logs. Of the hundreds that wait there nearly all
+"""How many jobs a distilled network chooses from on job logs. Of the hundreds that wait there nearly all
 are late; those that can still be on time are more than ten for a quarter of the time, and more than 34 in
 one step of a hundred. Heuristics on the whole queue see all of them anyway. The network scores jobs one by
 one: its weights do not know how many there are."""
 
 
 def student_choice(scenario: Scenario) -> dict[str, object]:
-    """Return what a network that is taught chooses from.
+    """Return what a distilled network chooses from.
 
     :param scenario: one that says how large its ready pool is keeps it: the figure may be about just that
     """
@@ -234,15 +234,15 @@ def student_choice(scenario: Scenario) -> dict[str, object]:
 
 
 LOOKAHEAD = {"lookahead": DEPTH}
-"""What a network that is taught sees beyond what all see: what each action is worth if no more jobs came.
+"""What a distilled network sees beyond what all see: what each action is worth if no more jobs came.
 What starting a job does to the others that wait is hard to read from an image; so only the jobs to come are
-left to learn about. Taught in 112,000 decisions at all loads it earns .741, .688, .627 of the value at loads
-of 0.8, 1.0, 1.2 (rollouts in 32 futures .742, .688 at the first two), and .736, .672, .616 without (128
-training episodes, standard error of differences .003)."""
+left to learn about. Distilled from 112,000 decisions at all loads it earns .741, .688, .627 of the value at
+loads of 0.8, 1.0, 1.2 (rollouts in 32 futures .742, .688 at the first two), and .736, .672, .616 without
+(128 training episodes, standard error of differences .003)."""
 
 
 def student_view(scenario: Scenario) -> dict[str, object]:
-    """Return what a network that is taught chooses from, and sees.
+    """Return what a distilled network chooses from, and sees.
 
     :param scenario: as for :func:`student_choice`
     """

@@ -33,7 +33,7 @@ COLORS = {
     "CoCoRL as printed": "#d4a017",
     "distilled policy": "#c0392b",
     "guided rollouts": "#6b0f1a",
-    "PID-PPO, taught start": "#17becf",
+    "PID-PPO, distilled start": "#17becf",
     "MaskablePPO": "#2a9d5c",
     "DiscreteSAC": "#7b3fa0",
     "DQN": "#c2569f",

@@ -123,7 +123,7 @@ SC20_A2C_JOBS = replace(
 
 
 def pool_learners(budget: Budget) -> list[Learner]:
-    """Return the learners by trial and error of most figures, beside the network that rollouts teach.
+    """Return the learners by trial and error of most figures, beside the network distilled from rollouts.
 
     The quick budget leaves them to the figures that are about them: none of them learns as much in a minute.
     """

@@ -1,4 +1,4 @@
-"""From data to an environment: whether a policy keeps what data taught it while it goes on learning."""
+"""From data to an environment: whether a policy keeps what it learned from data while it goes on learning."""
 
 from __future__ import annotations
 

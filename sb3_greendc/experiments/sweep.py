@@ -53,10 +53,10 @@ class Point:
     :param x: the value of the parameter
     :param scenario: the scenario
     :param learners: learners with settings for this point alone
-    :param depth: steps that the planner which teaches looks ahead
+    :param depth: steps that the teacher looks ahead
     :param planned: whether planners compete here, where the sweep has them
     :param printed: the paper's learner as printed, where it is run at this point
-    :param training_tasks: what the network that rollouts teach is taught on; default: the scenario itself
+    :param training_tasks: what the network is distilled on; default: the scenario itself
     """
 
     series: str

@@ -16,7 +16,7 @@ from sb3_greendc.pid_ppo.policies import CostActorCriticPolicy
 class CostJobSetPolicy(CostActorCriticPolicy, JobSetPolicy):
     """:class:`~sb3_greendc.extractors.JobSetPolicy` with a cost critic, for the resource pool.
 
-    Its actor is that of the networks that rollouts teach, so that
+    Its actor is that of the networks distilled from rollouts, so that
     :class:`~sb3_greendc.pid_ppo.PIDLagrangianPPO` can start from one of those
     (:func:`~sb3_greendc.bc.warm_start.start_from`). The cost critic reads the context, which pools the jobs,
     as the value function does.

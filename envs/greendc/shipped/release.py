@@ -49,7 +49,7 @@ class Release:
     :param scales: whether the tensors fit environments of other sizes, as those do of networks that score
         jobs one by one; the model is then built for the environment that is asked for
     :param logit_scale: how far apart its logits are, for actions that differ by a mean job value; of
-        networks that a planner taught
+        networks distilled from a planner
     :param sha256: of the tensors' file
     :raises ValueError: if a value is not what it must be
     """

@@ -22,7 +22,7 @@ POLICIES = (
     "fcfs",
     "uniformly random, masked",
     "CoCoRL as printed",
-    "PID-PPO, taught start",
+    "PID-PPO, distilled start",
 )
 
 

@@ -37,7 +37,7 @@ from sb3_greendc.experiments.training import Training
 FUTURES = ((32, 128, 512), (8, 32, 128, 512, 1024))
 """Of the rollouts, in the quick budget and in the full one."""
 
-TAUGHT_BY = 32
+TEACHER_FUTURES = 32
 """Futures of the rollouts that a network learns from, and that a network guides."""
 
 FULL_SEEDS = 5
@@ -80,10 +80,10 @@ def _tasks(pool: str, budget: Budget) -> list[Task]:
     ]
     labels, epochs = budget.pick(30_000, 200_000), 10
     for seed in budget.seeds_of("distilled", full=FULL_SEEDS):
-        learned = Distillation(pool, rollouts(TAUGHT_BY), labels, epochs, seed)
-        tasks.append(Judged(learned, pool, f"distilled, {TAUGHT_BY} futures", episodes))
-        guided = rollouts(TAUGHT_BY)
-        tasks.append(Judged(learned, pool, f"guided, {TAUGHT_BY} futures", episodes, guided))
+        learned = Distillation(pool, rollouts(TEACHER_FUTURES), labels, epochs, seed)
+        tasks.append(Judged(learned, pool, f"distilled, {TEACHER_FUTURES} futures", episodes))
+        guided = rollouts(TEACHER_FUTURES)
+        tasks.append(Judged(learned, pool, f"guided, {TEACHER_FUTURES} futures", episodes, guided))
         exact = Distillation(pool, EXACT, labels, epochs, seed)
         tasks.append(Judged(exact, pool, "distilled, exact values", episodes))
     for learner in learners(pool) if pool in budget.pick(LEARN_IN, tuple(POOLS)) else ():

@@ -223,15 +223,15 @@ def trade_off_figure(policies: pd.DataFrame, learners: Sequence[str]) -> Figure:
     if "carbon_kg" not in policies:
         return figure
     value, carbon = policies["total_job_value_ratio"].to_numpy(), policies["carbon_kg"].to_numpy()
-    taught = policies["policy"].isin(learners).to_numpy()
-    axes.plot(carbon[~taught], value[~taught], "o", ms=3.5, color="#9aa7b0", label="heuristics and chance")
+    learned = policies["policy"].isin(learners).to_numpy()
+    axes.plot(carbon[~learned], value[~learned], "o", ms=3.5, color="#9aa7b0", label="heuristics and chance")
     front = [k for k in range(len(value)) if not ((value > value[k]) & (carbon <= carbon[k])).any()]
     front = sorted(front, key=lambda k: carbon[k])
     axes.plot(carbon[front], value[front], "-", lw=0.8, color="#555555", label="not beaten in both", zorder=1)
-    for k in np.flatnonzero(taught).tolist():
+    for k in np.flatnonzero(learned).tolist():
         name = str(policies["policy"].iloc[k])
         axes.plot(carbon[k], value[k], "D", ms=5, color=color_of(name, learners), label=name)
-    named = [k for k in front if not taught[k]]
+    named = [k for k in front if not learned[k]]
     for k in dict.fromkeys([*named[:1], *named[-1:]]):
         name = str(policies["policy"].iloc[k])
         axes.annotate(name, (carbon[k], value[k]), (5, -8), "data", "offset points", fontsize=6)

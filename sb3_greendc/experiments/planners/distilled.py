@@ -1,4 +1,4 @@
-"""Networks that are taught by rollouts: data, training, test on held-out episodes and on a larger pool."""
+"""networks distilled from rollouts: data, training, test on held-out episodes and on a larger pool."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS, ARRIVALS, PAPER,
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.training import Learner
 
-TAUGHT_ARRIVALS = (0.2, 0.6, 1.0)
+TRAINING_ARRIVALS = (0.2, 0.6, 1.0)
 FULL_SEEDS = 5
 _CHOICES = LONG_QUEUES["ready_pool_size"]
 NOTES = (
@@ -24,7 +24,7 @@ NOTES = (
 
 def points(budget: Budget) -> list[Point]:
     """Return the ten arrival rates at full power; A2C as printed is at the even ones in the quick budget."""
-    training_tasks = [scenario(rate) for rate in TAUGHT_ARRIVALS]
+    training_tasks = [scenario(rate) for rate in TRAINING_ARRIVALS]
     with_printed = budget.pick(ARRIVALS, ALL_ARRIVALS)
     return [
         Point(
@@ -33,7 +33,7 @@ def points(budget: Budget) -> list[Point]:
             scenario(rate),
             training_tasks=training_tasks,
             printed=(SC20,) if rate in with_printed else (),
-            planned=rate in budget.pick(TAUGHT_ARRIVALS, ALL_ARRIVALS),
+            planned=rate in budget.pick(TRAINING_ARRIVALS, ALL_ARRIVALS),
         )
         for rate in ALL_ARRIVALS
     ]

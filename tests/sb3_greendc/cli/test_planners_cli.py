@@ -83,7 +83,7 @@ def test_tables_and_figure(models, tmp_path, capsys):
     assert picture.stat().st_size > 10_000
 
 
-def test_teaching_and_judging(tmp_path, monkeypatch, capsys):
+def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(distilled, "TEST_LOADS", (1.0,))
     few = ["--seeds", 3, 4, "--labels", 600, "--futures", 4, "--epochs", 1, "--episodes", 2]
     table = run("distill", tmp_path / "distilled.csv", *few, "--models", tmp_path / "models")

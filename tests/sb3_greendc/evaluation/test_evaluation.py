@@ -317,7 +317,7 @@ def test_best_known_is_never_beaten(env_id: str, levels: int | None) -> None:
     others = returns.drop(columns="best").max(axis=1)
     assert (returns["best"] >= others - 1e-9).all()
     alone = evaluate({"best": "best_known:budget=0"}, env_id, 3, seed=4, env_kwargs=SMALL_MONTH)
-    assert (alone["return"].to_numpy() < others.to_numpy() - 1e-9).any(), "the others taught it nothing"
+    assert (alone["return"].to_numpy() < others.to_numpy() - 1e-9).any(), "it learned nothing from the others"
 
 
 def test_a_policy_that_considers_the_others_gets_their_actions_in_its_episodes() -> None:

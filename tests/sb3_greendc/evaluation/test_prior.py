@@ -71,9 +71,11 @@ def test_what_ships_is_a_prior(name):
         assert (weights == model.policy.state_dict()[name]).all()
 
 
-def test_what_no_planner_has_taught_is_no_prior():
+def test_what_was_not_distilled_from_a_planner_is_no_prior():
     env = make_vec_env("ResourcePool-10", 1)
-    with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner taught it"):
+    with pytest.raises(
+        ValueError, match="prior='pretrained:DiscreteVCC': it was not distilled from a planner"
+    ):
         read_prior("pretrained:DiscreteVCC", env.simulator)
 
 

@@ -1,4 +1,4 @@
-"""Networks that rollouts teach: choice of min_qos, training tasks, evaluations with and without rollouts."""
+"""Networks distilled from rollouts: choice of min_qos, training tasks, evaluation with and without rollouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch as th
 
 from sb3_greendc.experiments import distillation
-from sb3_greendc.experiments.distillation import Distillation, best_min_qos, record, teach
+from sb3_greendc.experiments.distillation import Distillation, best_min_qos, distill_rollouts, record
 from sb3_greendc.experiments.distilled import NAME, SEARCHED, Evaluation
 from sb3_greendc.experiments.episodes import Baselines, play
 from sb3_greendc.experiments.experiment import CHOICE, LOOKAHEAD, Budget
@@ -36,7 +36,9 @@ def test_a_single_min_qos_is_not_tried(monkeypatch):
 
 
 def test_the_record_names_the_teacher_and_the_min_qos_matters():
-    without, floored = (teach([POOL], 600, 2, 1, min_qos_choices=(min_qos,)) for min_qos in (0.0, 0.5))
+    without, floored = (
+        distill_rollouts([POOL], 600, 2, 1, min_qos_choices=(min_qos,)) for min_qos in (0.0, 0.5)
+    )
     assert (
         without.record["distilled"]
         == "by rollout:futures=2,min_qos=0.0,depth=24,dispatch=easy on 600 decisions, in 1 passes"
@@ -51,7 +53,7 @@ def test_the_record_names_the_teacher_and_the_min_qos_matters():
 
 def test_lessons_are_equal_shares_and_the_record_lists_them():
     training_tasks = [POOL.with_kwargs(offered_load=load) for load in (0.2, 1.5)]
-    clone = teach(training_tasks, 1200, 2, 1)
+    clone = distill_rollouts(training_tasks, 1200, 2, 1)
     assert clone.record["training_tasks"] == [training_task.env_kwargs for training_task in training_tasks]
     assert (
         clone.record["distilled"]
@@ -72,13 +74,13 @@ def test_lessons_of_other_shapes_are_refused_before_anything_is_recorded(monkeyp
         with pytest.raises(
             ValueError, match=r"training_tasks\[1\] = .*other shapes than the first training task's"
         ):
-            teach([POOL, POOL.with_kwargs(**other)], 600, 2, 1)
+            distill_rollouts([POOL, POOL.with_kwargs(**other)], 600, 2, 1)
 
 
 def test_each_lesson_is_learned_from():
     idle, crowded = (POOL.with_kwargs(offered_load=load) for load in (0.2, 2.0))
     weights = [
-        teach(training_tasks, 600, 2, 1).model.policy.state_dict()
+        distill_rollouts(training_tasks, 600, 2, 1).model.policy.state_dict()
         for training_tasks in ([idle, crowded], [idle, idle], [idle, crowded])
     ]
     assert any(not th.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -94,9 +96,9 @@ def test_waiting_is_worth_less_by_the_reserve(monkeypatch):
 
 
 def test_advantages_that_spread_far_are_scaled_down(monkeypatch):
-    assert teach([POOL], 600, 2, 1).record["logit_scale"] <= 4.0
+    assert distill_rollouts([POOL], 600, 2, 1).record["logit_scale"] <= 4.0
     monkeypatch.setattr(distillation, "SPREAD", 0.01)
-    assert teach([POOL], 600, 2, 1).record["logit_scale"] < 0.2
+    assert distill_rollouts([POOL], 600, 2, 1).record["logit_scale"] < 0.2
 
 
 SMALL = Distillation((POOL,), 6000, 2, 4, 0, (0.2,))
@@ -105,7 +107,7 @@ SMALL = Distillation((POOL,), 6000, 2, 4, 0, (0.2,))
 def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     played = POOL.with_kwargs(episode_steps=60)
     files = SMALL.compute().files
-    monkeypatch.setattr(Distillation, "compute", None)  # with its files it is not taught again
+    monkeypatch.setattr(Distillation, "compute", None)  # with its files it is not distilled again
     found = [
         Evaluation(SMALL, played, 2, search).given(files).compute().tables["episodes"]
         for search in (None, strong(4))
@@ -121,7 +123,7 @@ def test_the_network_and_the_search_on_top_play_the_same_episodes(monkeypatch):
     assert found[1]["total_job_value"].tolist() != alone  # the network has a say in the search
 
 
-def test_a_teaching_hands_its_depth_to_the_rollouts():
+def test_a_distillation_hands_its_depth_to_the_rollouts():
     run = json.loads(Distillation((POOL,), 600, 2, 1, 0, depth=5).compute().files[RUN_FILE])
     assert (
         run["distilled"]
@@ -149,7 +151,7 @@ def test_a_network_is_tried_on_pools_of_other_sizes():
     assert (trial.compute().tables["episodes"]["total_job_value_ratio"] > 0).all()
 
 
-def test_a_trial_needs_its_teaching_and_is_the_same_task_with_its_files():
+def test_a_trial_needs_its_distillation_and_is_the_same_task_with_its_files():
     trial = Evaluation(SMALL, POOL, 2)
     assert trial.needs == (SMALL,)
     assert trial.given({"model.zip": b"weights"}).key == trial.key

@@ -24,7 +24,7 @@ def share_of_late_starts(late_start):
     """Return how often the distilled policy starts a late job where it can start nothing else."""
     acting = PROBLEM.with_kwargs(**CHOICE)
     (start,) = dataclasses.replace(LEARNER, late_start=late_start).needs(acting, 0)
-    model = start.teach().model
+    model = start.distill().model
     env = make_vec_env(acting.env_id, 16, 7, **acting.env_kwargs)
     observations = env.reset()
     started = []

@@ -131,7 +131,7 @@ def test_one_network_serves_the_loads_the_levels_of_power_and_the_sizes_of_one_h
     assert len(networks(farther)) == 1
 
 
-def test_who_teaches_looks_as_far_as_the_horizon_of_the_figure_about_it():
+def test_the_teacher_looks_as_far_as_the_horizon_of_the_figure_about_it():
     for item in distilled("rare-fig7"):
         assert item.task.distillation.depth == item.labels["x"]
         assert item.task.scenario.env_kwargs["lookahead"] == item.labels["x"]
@@ -287,7 +287,7 @@ def test_no_heuristic_exceeds_the_bound():
         assert (values > 0.3 * bounds).all()
 
 
-def test_a_taught_network_does_not_put_off_what_can_start_now():
+def test_a_distilled_network_does_not_put_off_what_can_start_now():
     # To rollouts, starting now and in the next step are worth the same on an idle pool.
     scenario = Scenario("ResourcePool-10", {"offered_load": 0.2, "episode_steps": 100})
     acting = scenario.with_kwargs(**CHOICE)

@@ -130,7 +130,7 @@ def test_no_function_runs_it(tmp_path: Path, marker: Path, make: Make) -> None:
         (planners, ["loads", "--model", "{folder}", "--out", "{parent}/x.csv"]),
         (planners, ["loads", "--policies", "{folder}", "--out", "{parent}/x.csv"]),
         (make_release, ["--model", "{folder}", "--name", "x"]),
-        (make_release, ["--teach", "9", "--name", "x", "--env", ENV, "--baselines", "{folder}"]),
+        (make_release, ["--distill", "9", "--name", "x", "--env", ENV, "--baselines", "{folder}"]),
     ],
 )
 def test_no_command_runs_it(

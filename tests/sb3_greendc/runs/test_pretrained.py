@@ -118,9 +118,9 @@ def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
     assert "256 steps" in card
 
 
-def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
+def test_a_distilled_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path))
-    make = ["--teach", "1000", "--futures", "2", "--min-qos", "0.2"]
+    make = ["--distill", "1000", "--futures", "2", "--min-qos", "0.2"]
     make += ["--name", "pool", "--scales", "--no-progress"]
     make += ["--env", "ResourcePool-10", "ResourcePool-20", "--serves", "ResourcePool-[2-9]0"]
     make += ["--training-tasks", "offered_load=0.5", "power=random,power_level=0.8"]
@@ -135,25 +135,35 @@ def test_a_taught_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
     assert load_pretrained("ResourcePool-50").observation_space == larger.observation_space
     card = (tmp_path / "pool" / CARD_FILE).read_text()
     for part in (
-        "taught by rollout:futures=2,min_qos=0.2,depth=24,dispatch=easy on 1,000 decisions",
+        "distilled by rollout:futures=2,min_qos=0.2,depth=24,dispatch=easy on 1,000 decisions",
         'env = gym.make("ResourcePool-10-v0", mask="now_on_time", lookahead=24)',
         'model = load_pretrained("pool")',
         "`ResourcePool-20-v0`",
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",
         "share_of_bound",
-        "`scripts/release.py --teach 1000 --futures 2 --min-qos 0.2 --name pool",
+        "`scripts/release.py --distill 1000 --futures 2 --min-qos 0.2 --name pool",
         "--episodes 2 --baselines hvf`",
     ):
         assert part in card
     assert str(tmp_path) not in card
     with pytest.raises(SystemExit):
-        command.main(["--teach", "1000", "--name", "pool"])
+        command.main(["--distill", "1000", "--name", "pool"])
 
 
-def test_an_interrupted_card_does_not_cost_the_teaching(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_card_does_not_cost_the_distillation(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
-    make = ["--teach", "900", "--futures", "2", "--name", "pool", "--env", "ResourcePool-10", "--no-progress"]
+    make = [
+        "--distill",
+        "900",
+        "--futures",
+        "2",
+        "--name",
+        "pool",
+        "--env",
+        "ResourcePool-10",
+        "--no-progress",
+    ]
     make += ["--set", "episode_steps=50", "--episodes", "2", "--out", str(tmp_path / "kept")]
 
     def stop(*_: object, **__: object) -> None:
@@ -165,7 +175,7 @@ def test_an_interrupted_card_does_not_cost_the_teaching(tmp_path, monkeypatch, c
     assert "the same command goes on" in capsys.readouterr().out
     tensors = (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(distillation, "collect", None)  # nothing is taught again
+        patch.setattr(distillation, "collect", None)  # nothing is distilled again
         assert command.main(make) == 0
     assert (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes() == tensors
     assert "| pool |" in (tmp_path / "pretrained" / "pool" / CARD_FILE).read_text()
@@ -173,7 +183,17 @@ def test_an_interrupted_card_does_not_cost_the_teaching(tmp_path, monkeypatch, c
 
 def test_too_little_to_teach_with_is_said_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
-    make = ["--teach", "300", "--futures", "2", "--name", "pool", "--env", "ResourcePool-10", "--no-progress"]
+    make = [
+        "--distill",
+        "300",
+        "--futures",
+        "2",
+        "--name",
+        "pool",
+        "--env",
+        "ResourcePool-10",
+        "--no-progress",
+    ]
     assert command.main([*make, "--set", "episode_steps=50", "--out", str(tmp_path / "kept")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("release: ")
@@ -185,7 +205,7 @@ def test_too_little_to_teach_with_is_said_in_one_line(tmp_path, monkeypatch, cap
 def test_lessons_are_for_networks_that_are_distilled(folder, capsys):
     with pytest.raises(SystemExit):
         command.main(["--model", str(folder / "run"), "--name", "other", "--training-tasks", "month=2019-05"])
-    assert "--training-tasks: is what --teach teaches" in capsys.readouterr().err
+    assert "--training-tasks: is what --distill trains on" in capsys.readouterr().err
     assert "other" not in releases()
 
 
@@ -200,7 +220,7 @@ def test_lessons_are_for_networks_that_are_distilled(folder, capsys):
 def test_what_is_wrong_shows_before_anything_is_distilled(folder, capsys, monkeypatch, wrong, culprit):
     monkeypatch.setattr(distillation, "collect", None)
     with pytest.raises(SystemExit):
-        command.main(["--teach", "1000", "--name", "other", "--env", "ResourcePool-10", *wrong])
+        command.main(["--distill", "1000", "--name", "other", "--env", "ResourcePool-10", *wrong])
     assert culprit in capsys.readouterr().err
     assert "other" not in releases()
 

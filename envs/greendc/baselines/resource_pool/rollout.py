@@ -57,7 +57,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
     workload, of which it draws futures of its own. The true future arrivals play no part. It does not know
     that an episode ends. It takes the forecast to be exact.
 
-    With a ``prior`` it is a short search on top of a network that rollouts have taught: the few futures of a
+    With a ``prior`` it is a short search on top of a network distilled from rollouts: the few futures of a
     decision are noisy, and the network has averaged over those of thousands. Both valuations are averaged,
     the network's with the weight of ``trust`` futures.
 
