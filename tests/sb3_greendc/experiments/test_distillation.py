@@ -1,4 +1,4 @@
-"""Networks distilled from rollouts: choice of min_qos, training tasks, evaluation with and without rollouts."""
+"""Networks distilled from rollouts: min_qos, training tasks, evaluation with and without rollouts."""
 
 from __future__ import annotations
 
