@@ -58,7 +58,8 @@ def make_vec_env(
     :param monitor_kwargs: of SB3's ``Monitor``
     :param wrapper_kwargs: of ``wrapper_class``
     :param settings: keyword arguments of the environment, in place of ``env_kwargs``:
-        ``make_vec_env("ResourcePool-10", 8, offered_load=0.8)``
+        ``make_vec_env("ResourcePool-10", 8, offered_load=0.8)``. With ``threads=2`` a
+        :class:`SimulatorVecEnv` splits its batch among two threads.
     :raises ValueError: for an unknown id, or a wrong value of a keyword
     :raises TypeError: for an unknown keyword, one that is given twice, or what a :class:`SimulatorVecEnv`
         cannot do and was asked to
@@ -111,6 +112,7 @@ def _make_single(spec: EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
 def _make_batch(env_id: str, n_envs: int, seed: int | None, kwargs: dict[str, Any]) -> SimulatorVecEnv:
     render_mode = kwargs.pop("render_mode", None)
     simulator = greendc.make_simulator(env_id, n_envs, **kwargs)
+    kwargs.pop("threads", None)
     view: SimulatorEnv | None = None
     if render_mode is not None:
         single = gym.make(env_id, render_mode=render_mode, **kwargs).unwrapped

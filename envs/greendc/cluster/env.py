@@ -150,9 +150,12 @@ class ClusterVectorEnv(SimulatorVectorEnv):
 
     :param num_envs: number of environments
     :param config: a configuration; keyword arguments are laid over it
+    :param threads: that the batch is split among; the numbers are the same
     """
 
     simulator: ClusterSimulator
 
-    def __init__(self, num_envs: int = 1, config: ClusterConfig | None = None, **options: Any) -> None:
-        super().__init__(ClusterSimulator(make_config(config, options), num_envs))
+    def __init__(
+        self, num_envs: int = 1, config: ClusterConfig | None = None, threads: int = 1, **options: Any
+    ) -> None:
+        super().__init__(ClusterSimulator(make_config(config, options), num_envs, threads))

@@ -39,7 +39,7 @@ from greendc.cluster.layout import (
     Totals,
     World,
 )
-from greendc.compiled import compiled, expanded, inlined, internal
+from greendc.compiled import compiled, expanded, inlined, internal, unlocked
 from greendc.records import Ints
 
 
@@ -195,7 +195,7 @@ def act(site: Site, action: int) -> None:
     choose(site, site.visible[action])
 
 
-@compiled
+@unlocked
 def step_batch(actions: Ints, world: World, state: State, told: Report, out: Seen) -> int:
     """Take a decision in every environment, or in none.
 

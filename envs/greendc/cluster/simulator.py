@@ -21,9 +21,12 @@ from greendc.compiled import entry_point
 from greendc.config import require, require_kinds, require_one_of
 from greendc.records import Records
 from greendc.simulator import Observation, Simulator
+from greendc.threads import Threads, rows
 
 PARTS = {"jobs": np.float32, "cluster": np.float32, "capacity": np.float32, "action_mask": np.int8}
 """The parts of an observation in the order in which the kernel takes them, and their types."""
+WORKING_SPACE = ("points", "minima", "rank")
+"""What a step writes over in the world that the environments share."""
 
 
 class ClusterSimulator(Simulator):
@@ -34,6 +37,7 @@ class ClusterSimulator(Simulator):
 
     :param config: the configuration
     :param num_envs: number of environments
+    :param threads: that :meth:`step` splits the batch among; the numbers are the same
     :raises ValueError: if the jobs or the power do not fit the configuration
 
     What a method is given is checked before anything is changed: ``RuntimeError`` for an environment in which
@@ -41,11 +45,12 @@ class ClusterSimulator(Simulator):
     array of the wrong shape or dtype. The compiled code does not check.
     """
 
-    def __init__(self, config: ClusterConfig, num_envs: int = 1) -> None:
+    def __init__(self, config: ClusterConfig, num_envs: int = 1, threads: int = 1) -> None:
         require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.config = config
         self.num_envs = num_envs
+        self._threads = Threads(threads, num_envs)
         self.jobs = load_jobs(config)
         self.world, users = build_world(config, self.jobs)
         self._build_spaces()
@@ -195,12 +200,30 @@ class ClusterSimulator(Simulator):
             is no such batch
         :raises RuntimeError: if an environment's episode is over or not begun
         """
-        status = self._step(self._checked(actions), *self._arrays, self.report, self._seen(out))
+        checked, seen = self._checked(actions), self._seen(out)
+        if self._threads.several and self._all_can_step(checked):
+            self._step_shares(checked, seen)
+            return
+        status = self._step(checked, *self._arrays, self.report, seen)
         if status > 0:
             action = np.asarray(actions)[status - 1]
             raise ValueError(f"action[{status - 1}]={action}: must be {self._allowed_actions()}")
         if status < 0:
             raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+
+    def _all_can_step(self, actions: NDArray[np.int64]) -> bool:
+        """Return whether all environments can be stepped: where one cannot, none is."""
+        valid = (actions >= 0) & (actions < int(self.action_space.n))  # type: ignore[attr-defined]
+        return bool((valid & (self.state.cluster["over"] == 0)).all())
+
+    def _step_shares(self, actions: NDArray[np.int64], seen: layout.Seen) -> None:
+        """Step all environments, which can be stepped, in several threads."""
+        calls = []
+        for share in self._threads.shares:
+            working_space = {name: np.empty_like(getattr(self.world, name)) for name in WORKING_SPACE}
+            parts = (rows(batch, share) for batch in (self.state, self.report, seen))
+            calls.append((actions[share], self.world._replace(**working_space), *parts))
+        self._threads.run(self._step, calls)
 
     def _checked(self, actions: object) -> NDArray[np.int64]:
         if isinstance(actions, np.ndarray):

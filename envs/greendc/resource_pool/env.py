@@ -196,9 +196,12 @@ class ResourcePoolVectorEnv(SimulatorVectorEnv):
 
     :param num_envs: number of environments
     :param config: a configuration; keyword arguments are laid over it
+    :param threads: that the batch is split among; the numbers are the same
     """
 
     simulator: ResourcePoolSimulator
 
-    def __init__(self, num_envs: int = 1, config: ResourcePoolConfig | None = None, **options: Any) -> None:
-        super().__init__(ResourcePoolSimulator(make_config(config, options), num_envs))
+    def __init__(
+        self, num_envs: int = 1, config: ResourcePoolConfig | None = None, threads: int = 1, **options: Any
+    ) -> None:
+        super().__init__(ResourcePoolSimulator(make_config(config, options), num_envs, threads))

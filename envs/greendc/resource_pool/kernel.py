@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, inlined, internal, unlocked
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import command
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
@@ -32,7 +32,7 @@ Bytes = NDArray[np.int8]
 Cells = NDArray[Any]
 
 
-@compiled
+@unlocked
 def step_batch(
     actions: Ints,
     state: PoolState,

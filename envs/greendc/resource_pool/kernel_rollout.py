@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, inlined, internal, unlocked
 from greendc.resource_pool.kernel_plan import (
     CHANGED,
     NOW,
@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@compiled
+@unlocked
 def value_actions(
     values: Floats,
     candidates: NDArray[np.bool_],

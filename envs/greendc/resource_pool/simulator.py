@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import index as as_index
 from typing import Any
@@ -32,6 +32,7 @@ from greendc.resource_pool.power import PowerSource
 from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
 from greendc.resource_pool.workloads import make_workload
 from greendc.simulator import Observation, Simulator
+from greendc.threads import Threads, rows
 
 SINGLE, BYTE = np.dtype(np.float32), np.dtype(np.int8)
 
@@ -44,7 +45,9 @@ class ResourcePoolSimulator(Simulator):
 
     :param config: the configuration
     :param num_envs: how many environments
-    :raises ValueError: if the workload or the power trace does not fit the configuration
+    :param threads: that :meth:`step` splits the batch among; the numbers are the same
+    :raises ValueError: if the workload or the power trace does not fit the configuration, or there are more
+        threads than environments
 
     What a method is given is checked before anything is changed: ``RuntimeError`` for an environment in which
     no episode has begun, ``ValueError`` for a number of an environment that there is not, or an array of the
@@ -54,11 +57,12 @@ class ResourcePoolSimulator(Simulator):
     episodes: NDArray[np.int64]
     """``(num_envs,)``: how many episodes have begun in each environment."""
 
-    def __init__(self, config: ResourcePoolConfig, num_envs: int = 1) -> None:
+    def __init__(self, config: ResourcePoolConfig, num_envs: int = 1, threads: int = 1) -> None:
         require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.config = config
         self.num_envs = num_envs
+        self._threads = Threads(threads, num_envs)
         self.workload = make_workload(
             config.workload,
             units=config.units,
@@ -82,7 +86,8 @@ class ResourcePoolSimulator(Simulator):
         ]
         self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
         self._cell = np.dtype(config.cell_dtype)
-        self._lookahead = Lookahead(config) if config.lookahead else None
+        lookaheads = threads if config.lookahead else 0
+        self._lookaheads = [Lookahead(config) for _ in range(lookaheads)]
         self._allocate()
         self._bind()
 
@@ -263,14 +268,38 @@ class ResourcePoolSimulator(Simulator):
         if actions.dtype != np.int64 or not (actions.flags.c_contiguous and actions.flags.aligned):
             actions = np.array(actions, np.int64)
         parts, outputs = self._outputs(out)
-        self._check(actions, self._step(actions, self._state, self.truncated, *outputs))
-        if self._lookahead is not None:
-            self._lookahead.write(self._state, 0, self.num_envs, parts["jobs"], parts["context"])
+        if self._threads.several and self._all_can_step(actions):
+            self._step_shares(actions, outputs)
+            if self._lookaheads:
+                shares = enumerate(self._threads.shares)
+                self._threads.run(self._look_ahead, [(k, share, parts) for k, share in shares])
+        else:
+            self._check(actions, self._step(actions, self._state, self.truncated, *outputs))
+            self._look_ahead(0, slice(0, self.num_envs), parts)
         if not isinstance(out, dict):
             write_flat(parts, out, slice(None))
         if self.config.info_jobs:
             for i in range(self.num_envs):
                 self.step_info["ready_jobs"][i] = self.view(i).ready_jobs()
+
+    def _all_can_step(self, actions: NDArray[np.int64]) -> bool:
+        """Return whether all environments can be stepped: where one cannot, none is."""
+        valid = (actions >= 0) & (actions < self.config.n_actions)
+        return bool((valid & (self._state.env["now"] < self.config.episode_steps)).all())
+
+    def _step_shares(self, actions: NDArray[np.int64], outputs: Sequence[NDArray[Any]]) -> None:
+        """Step all environments, which can be stepped, in several threads."""
+        calls = []
+        for share in self._threads.shares:
+            state = rows(self._state, share, common=("config",))
+            calls.append((actions[share], state, self.truncated[share], *(part[share] for part in outputs)))
+        self._threads.run(self._step, calls)
+
+    def _look_ahead(self, k: int, share: slice, parts: Mapping[str, NDArray[Any]]) -> None:
+        """Write the lookahead of some environments, if there is one, in thread ``k``."""
+        if self._lookaheads:
+            jobs, context = parts["jobs"], parts["context"]
+            self._lookaheads[k].write(self._state, share.start, share.stop, jobs, context)
 
     def step_one(self, action: Any) -> tuple[Observation, float, float, int, bool]:
         """Step a batch of one, with less around it than :meth:`step`.
@@ -285,8 +314,7 @@ class ResourcePoolSimulator(Simulator):
         status = self._step_single(action, self._state, self.truncated, image, table, context, mask)
         if status:
             self._check(np.array([action]), status)
-        if self._lookahead is not None:
-            self._lookahead.write(self._state, 0, 1, table[None], context[None])
+        self._look_ahead(0, slice(0, 1), {"jobs": table[None], "context": context[None]})
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
         cost, advanced = self._cost.item(), self._advanced.item()
         return observation, self.rewards.item(), cost, advanced, self.truncated.item()
@@ -335,8 +363,7 @@ class ResourcePoolSimulator(Simulator):
             last = first + 1
         parts, outputs = self._outputs(out)
         self._observe(self._state, first, last, *outputs)
-        if self._lookahead is not None:
-            self._lookahead.write(self._state, first, last, parts["jobs"], parts["context"])
+        self._look_ahead(0, slice(first, last), parts)
         if not isinstance(out, dict):
             write_flat(parts, out, slice(first, last))
 
@@ -389,7 +416,8 @@ class ResourcePoolSimulator(Simulator):
             _all_begun=True,
             _layout=[(key, (1, *shape[1:]), dtype) for key, shape, dtype in self._layout],
             _state=PoolState(**rows),
-            _lookahead=copy.deepcopy(self._lookahead),
+            _lookaheads=copy.deepcopy(self._lookaheads[:1]),
+            _threads=Threads(1, 1),
         )
         copied._parts = copied._empty_parts()
         copied._bind()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, expanded, inlined
+from greendc.compiled import compiled, expanded, inlined, unlocked
 from greendc.records import Floats, Ints, Ints32, Table, wide
 from greendc.vcc.kernel_cluster import (
     least_loaded,
@@ -65,7 +65,7 @@ def datacenter(i: int, world: World, state: State) -> Datacenter:
     )
 
 
-@compiled
+@unlocked
 def step_batch(actions: Floats, world: World, state: State, told: Report, out: NDArray[np.float32]) -> int:
     """Advance every environment by an hour, or none of them.
 

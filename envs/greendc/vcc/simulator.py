@@ -16,6 +16,7 @@ from greendc.compiled import entry_point
 from greendc.config import require
 from greendc.records import Records
 from greendc.simulator import Observation, Simulator
+from greendc.threads import Threads, rows
 from greendc.traces.moer import load_moer
 from greendc.vcc import columns, forecast, kernel, layout
 from greendc.vcc.config import VCCConfig
@@ -38,15 +39,17 @@ class VCCSimulator(Simulator):
 
     :param config: the configuration
     :param num_envs: number of environments
+    :param threads: that :meth:`step` splits the batch among; the numbers are the same
     :raises ValueError: if the job trace or the emissions do not fit the configuration
     """
 
     observation_space: spaces.Box
 
-    def __init__(self, config: VCCConfig, num_envs: int = 1) -> None:
+    def __init__(self, config: VCCConfig, num_envs: int = 1, threads: int = 1) -> None:
         require(as_index(num_envs) >= 1, "num_envs", num_envs, "at least 1")
         self.config = config
         self.num_envs = num_envs
+        self._threads = Threads(threads, num_envs)
         self.hours = 24 * config.days
         self._workload = Workload(config)
         self.trace = self._workload.trace
@@ -263,12 +266,33 @@ class VCCSimulator(Simulator):
             is another array
         :raises RuntimeError: if an environment's episode is over or not begun
         """
-        fractions = self._fractions(actions)
-        status = self._step(fractions, *self._arrays, self._writable(out))
+        fractions, out = self._fractions(actions), self._writable(out)
+        if self._threads.several and self._all_can_step(fractions):
+            self._step_shares(fractions, out)
+            return
+        status = self._step(fractions, *self._arrays, out)
         if status > 0:
             raise ValueError(f"action[{status - 1}]={actions[status - 1]}: must be {self._allowed_actions()}")
         if status < 0:
             raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+
+    def _all_can_step(self, fractions: NDArray[np.float64]) -> bool:
+        """Return whether all environments can be stepped: where one cannot, none is."""
+        valid = (fractions >= 0.0) & (fractions <= 1.0)
+        return bool((valid & (self.state.cluster["now"] < self.hours)).all())
+
+    def _step_shares(self, fractions: NDArray[np.float64], out: NDArray[np.float32]) -> None:
+        """Step all environments, which can be stepped, in several threads."""
+        calls = []
+        for share in self._threads.shares:
+            world = self.world._replace(
+                days=self.world.days[share],
+                no_delay=self.world.no_delay[share],
+                started=np.empty_like(self.world.started),  # working space
+            )
+            state, report = rows(self.state, share), rows(self.report, share)
+            calls.append((fractions[share], world, state, report, out[share]))
+        self._threads.run(self._step, calls)
 
     def _writable(self, out: object) -> NDArray[np.float32]:
         """Return a batch of observations, checked: the kernel, which writes into it, does not look."""
