@@ -37,11 +37,13 @@ class JobArrays:
     def __post_init__(self) -> None:
         self.check()
 
-    def check(self) -> None:
+    def check(self, units: int = MOST_STEPS, horizon: int = MOST_STEPS) -> None:
         """Check everything again, as when it was built: the arrays may have been written to.
 
+        :param units: that a job may need of each type
+        :param horizon: steps that a job may run for
         :raises TypeError: as the class
-        :raises ValueError: as the class
+        :raises ValueError: as the class, or if a job needs more than these limits
         """
         for name, dtype, ndim in _LAYOUT:
             array = getattr(self, name)
@@ -58,8 +60,8 @@ class JobArrays:
             return
         # One pass over all: this runs at every reset, so the culprit is looked for only on failure.
         columns = (self.arrival, self.duration, self.units, self.qos)
-        if not _all_valid(*(np.ascontiguousarray(column) for column in columns)):
-            self._name_culprit()
+        if not _all_valid(units, horizon, *(np.ascontiguousarray(column) for column in columns)):
+            self._name_culprit(units, horizon)
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -70,7 +72,7 @@ class JobArrays:
         """Number of resource types, ``R``."""
         return int(self.units.shape[1])
 
-    def _name_culprit(self) -> None:
+    def _name_culprit(self, units: int, horizon: int) -> None:
         earlier = np.concatenate([[0], self.arrival[:-1]])
         rules = (
             ("arrival", self.arrival, self.arrival >= earlier, "at least 0 and that of the job before"),
@@ -91,10 +93,19 @@ class JobArrays:
             if len(bad):
                 job = int(bad[0])
                 raise ValueError(f"JobArrays.{field}[{job}]={values[job]}: must be {allowed}")
+        for field, values, limit in (("units", self.units, units), ("duration", self.duration, horizon)):
+            per_job = values.reshape(len(self), -1).max(axis=1)
+            bad = np.flatnonzero(per_job > limit)
+            if len(bad):
+                job = int(bad[0])
+                said = f"{field}[{job}]={values[job]}"
+                raise ValueError(f"{said}: the job can never fit, must be at most {limit}")
 
 
 @compiled
 def _rules_hold(
+    most_units: int,
+    horizon: int,
     arrival: NDArray[np.int64],
     duration: NDArray[np.int64],
     units: NDArray[np.int64],
@@ -103,10 +114,11 @@ def _rules_hold(
     """Return whether no job breaks a rule of :class:`JobArrays`; compiled, because reductions take longer."""
     earlier = 0
     for j in range(arrival.shape[0]):
-        good = earlier <= arrival[j] <= MOST_STEPS and duration[j] >= 1 and units[j, 0] >= 1
+        good = earlier <= arrival[j] <= MOST_STEPS and 1 <= duration[j] <= horizon
+        good = good and 1 <= units[j, 0] <= most_units
         good = good and 0.0 < qos[j] <= 1.0 and duration[j] <= qos[j] * MOST_STEPS
         for k in range(1, units.shape[1]):
-            good = good and units[j, k] >= 0
+            good = good and 0 <= units[j, k] <= most_units
         if not good:
             return False
         earlier = arrival[j]
@@ -182,10 +194,5 @@ def require_fit(jobs: object, units: int, horizon: int) -> JobArrays:
     """
     if not isinstance(jobs, JobArrays):
         raise TypeError(f"jobs: must be JobArrays, not {type(jobs).__name__}")
-    jobs.check()
-    for field, values, limit in (("units", jobs.units, units), ("duration", jobs.duration, horizon)):
-        if len(jobs) and values.max() > limit:
-            per_job = values.reshape(len(jobs), -1).max(axis=1)
-            job = int(np.flatnonzero(per_job > limit)[0])
-            raise ValueError(f"{field}[{job}]={values[job]}: the job can never fit, must be at most {limit}")
+    jobs.check(units, horizon)
     return jobs

@@ -72,6 +72,9 @@ class PowerSource:
             self.price = self._price(self.trace)
             self.mean_price = float(self.price.mean())
             self.starts = self._starts(self.trace)
+            self._series = np.zeros((len(self.trace), at.SERIES))
+            self._series[:, at.SOLAR], self._series[:, at.WIND] = self.trace.solar_kw, self.trace.wind_kw
+            self._series[:, at.CARBON], self._series[:, at.PRICE] = self.carbon, self.price
 
     def _trace(self) -> PowerTrace:
         config, site = self.config, self.config.site_config
@@ -133,14 +136,13 @@ class PowerSource:
 
         :param series: ``(episode_steps + horizon, SERIES)``, overwritten
         """
-        config = self.config
         start_hour = 0.0
         if self.trace is None:
+            series[:] = 0.0
             self._fill_levels(series, rng)
         else:
             start_hour = self._fill_trace(self.trace, series, rng)
-        series[:, at.WALK] = 0.0
-        if config.forecast_error > 0.0:
+        if self.config.forecast_error > 0.0:
             np.cumsum(rng.standard_normal(self.steps), out=series[:, at.WALK])
         return start_hour
 
@@ -160,15 +162,9 @@ class PowerSource:
         else:
             spread = min(high, 1.0 - high)
             levels[:] = rng.uniform(high - spread, high + spread, self.steps)
-        series[:, at.WIND] = 0.0
-        series[:, at.CARBON] = series[:, at.PRICE] = 0.0
 
     def _fill_trace(self, trace: PowerTrace, series: NDArray[np.float64], rng: np.random.Generator) -> float:
         first = int(self.starts[rng.integers(len(self.starts))])
-        part = slice(first, first + self.steps)
-        series[:, at.SOLAR] = trace.solar_kw[part]
-        series[:, at.WIND] = trace.wind_kw[part]
-        series[:, at.CARBON] = self.carbon[part]
-        series[:, at.PRICE] = self.price[part]
+        series[:] = self._series[first : first + self.steps]
         start_hour = trace.start.hour + trace.start.minute / 60.0
         return (start_hour + first * trace.step_hours) % 24.0

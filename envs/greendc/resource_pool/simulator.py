@@ -200,7 +200,8 @@ class ResourcePoolSimulator(Simulator):
         self._make_room(len(jobs))
         state, latest = self._state, latest_finish(jobs)
         env = state.env[index : index + 1]
-        env[:], state.counts[index] = 0, 0
+        env.view(np.int64)[:] = 0  # all fields at once
+        state.counts[index] = 0
         env["start_hour"] = self.power.fill(state.series[index], rng)
         env["stored_kwh"] = config.site_config.battery.initial_kwh if config.power == "trace" else 0.0
         if config.power_levels is not None:
@@ -210,7 +211,7 @@ class ResourcePoolSimulator(Simulator):
         self._reset(state, index, NewJobs.of(*columns))
         self.truncated[index] = False
         self.episodes[index] += 1
-        self._all_begun = bool(self.episodes.all())
+        self._all_begun = self._all_begun or bool(self.episodes.all())
 
     def fitting(self, jobs: object) -> JobArrays:
         """Return jobs that an empty pool could hold, one by one.
@@ -314,7 +315,8 @@ class ResourcePoolSimulator(Simulator):
         status = self._step_single(action, self._state, self.truncated, image, table, context, mask)
         if status:
             self._check(np.array([action]), status)
-        self._look_ahead(0, slice(0, 1), {"jobs": table[None], "context": context[None]})
+        if self._lookaheads:
+            self._look_ahead(0, slice(0, 1), {"jobs": table[None], "context": context[None]})
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
         cost, advanced = self._cost.item(), self._advanced.item()
         return observation, self.rewards.item(), cost, advanced, self.truncated.item()
