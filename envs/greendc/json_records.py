@@ -10,7 +10,7 @@ import collections.abc
 import dataclasses
 import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -71,10 +71,10 @@ class Field:
 
 
 @lru_cache(maxsize=64)
-def fields_of(record: type) -> tuple[Field, ...]:
+def fields_of(record: Any) -> tuple[Field, ...]:
     """Return the fields of a dataclass."""
     hints, found = get_type_hints(record, include_extras=True), []
-    for field in dataclasses.fields(record):  # type: ignore[arg-type]  # a dataclass, as declared
+    for field in dataclasses.fields(record):
         hint, missing = hints[field.name], dataclasses.MISSING
         parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         kinds, within, row = [], None, None
@@ -111,7 +111,7 @@ def complete(record: Any, where: str = "") -> None:
     :param where: what precedes the names of fields in errors
     :raises SnapshotError: names the field that is wrong
     """
-    for field in fields_of(type(record)):
+    for field in fields_of(record.__class__):
         path, value = f"{where}{field.name}", getattr(record, field.name)
         if field.row is not None and not (field.optional and value is None):
             object.__setattr__(record, field.name, _rows(field, value, path))
@@ -150,7 +150,7 @@ def _check(field: Field, kinds: tuple[Any, ...], value: object, path: str) -> No
     require(number and low <= value <= high, path, value, allowed)  # type: ignore[operator]  # a number
 
 
-def from_data(record: type[T], data: object, where: str = "") -> T:
+def from_data(record: Callable[..., T], data: object, where: str = "") -> T:
     """Make a dataclass of a JSON object.
 
     :raises SnapshotError: names the field that is unknown or missing, or wrong, if the class checks itself
@@ -170,7 +170,7 @@ def from_data(record: type[T], data: object, where: str = "") -> T:
     return record(**data)
 
 
-def from_text(record: type[T], text: str | bytes) -> T:
+def from_text(record: Callable[..., T], text: str | bytes) -> T:
     """Make a dataclass of a JSON text.
 
     :raises SnapshotError: names the line that is no JSON, or as :func:`from_data`

@@ -5,6 +5,7 @@ Nothing is kept between calls. :class:`Snapshot` and :class:`Decision` are plain
 :class:`PoolSnapshot` is a resource pool, for :meth:`greendc.resource_pool.ResourcePoolSimulator.load`.
 """
 
+from greendc.json_records import SnapshotError
 from greendc.live.decision import Decision, PassedOver
 from greendc.live.scheduler import Scheduler
 from greendc.live.snapshot import (
@@ -12,7 +13,6 @@ from greendc.live.snapshot import (
     FinishedJob,
     RunningJob,
     Snapshot,
-    SnapshotError,
     WaitingJob,
 )
 from greendc.resource_pool.snapshot import PoolJob, PoolPower, PoolSnapshot

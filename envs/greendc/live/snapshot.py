@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from greendc import json_records
-from greendc.json_records import SnapshotError, Within, require
+from greendc.json_records import Within, require
 
 MOST_SECONDS = 2**31
 """Longest time that a field may hold: 68 years."""

@@ -204,7 +204,7 @@ def reset_one(state: PoolState, b: int, jobs: NewJobs) -> None:
 def lay_out(state: PoolState, b: int) -> int:
     """Make all else of a pool whose clock, jobs, placements, power and battery have been filled in.
 
-    :return: 0, or ``j + 1`` if job ``j`` is the first whose block is taken, or dark, in a step that it needs
+    :return: 0, or ``j + 1`` if job ``j`` is the first whose block is taken, or dark
     """
     pool = pool_at(state, b)
     now, head, scale = pool.env.now, pool.env.head, pool.config.cell_scale
@@ -219,7 +219,9 @@ def lay_out(state: PoolState, b: int) -> int:
         if status != at.RESERVED and status != at.RUNNING:
             continue
         first, last = max(pool.jobs[j].start - now, 0), pool.jobs[j].end - now
-        if not is_free(pool, j, head, first, last, may_use_brown(pool, j)):
+        # What runs is suspended when its power fails, not when that is foreseen; a reservation is broken.
+        powered = 0 if may_use_brown(pool, j) else 1 if status == at.RUNNING else last
+        if not is_free(pool, j, head, first, last, True) or not is_free(pool, j, head, first, powered, False):
             return j + 1
         mark(pool, j, head, first, last, True)
         paint(pool, j, scale, head, first, last, job_code(j))

@@ -150,7 +150,7 @@ def restored(config: ResourcePoolConfig, batch: PoolState, snapshot: PoolSnapsho
     culprit = kernel.lay_out(state, 0) - 1
     if culprit >= 0:
         block = list(snapshot.jobs[culprit].block or ())
-        allowed = "units that have power and no other job in every step that it needs them"
+        allowed = "units without another job, with power now, of a reservation in all of its steps"
         raise SnapshotError(f"jobs[{culprit}].block={block}: must be {allowed}")
     return state
 
@@ -209,7 +209,8 @@ def _series(config: ResourcePoolConfig, snapshot: PoolSnapshot) -> NDArray[np.fl
     period = day if day <= count else 1
     later = np.arange(steps - now - count) % period - period  # counted from the end of what is foreseen
     unknown = np.zeros(now - len(snapshot.past_power), np.int64)
-    return np.array(rows)[np.concatenate([unknown, np.arange(len(rows)), later + len(rows)])]
+    series: NDArray[np.float64] = np.array(rows)[np.r_[unknown, np.arange(len(rows)), later + len(rows)]]
+    return series
 
 
 def _numbers(config: ResourcePoolConfig, where: str, row: PoolPower) -> list[float]:
@@ -230,7 +231,9 @@ def _fill_clock(config: ResourcePoolConfig, state: PoolState, snapshot: PoolSnap
     most = config.site_config.battery.energy_kwh if config.power == "trace" else 0.0
     stored = snapshot.stored_kwh
     right = stored is None if config.power != "trace" else stored is not None and stored <= most * (1 + 1e-9)
-    allowed = f"from 0 to {most:g} kWh, what the battery holds" if config.power == "trace" else "null: no site"
+    allowed = (
+        f"from 0 to {most:g} kWh, what the battery holds" if config.power == "trace" else "null: no site"
+    )
     require(right, "stored_kwh", stored, allowed)
     env["stored_kwh"] = stored or 0.0
     commanded = config.power_levels is not None

@@ -128,7 +128,9 @@ class PoolSnapshot:
         for k, job in enumerate(self.jobs):
             _check_job(f"jobs[{k}].", job)
             ago = job.arrived_steps_ago
-            require(ago <= newer, f"jobs[{k}].arrived_steps_ago", ago, f"at most {newer}, as of the one before")
+            require(
+                ago <= newer, f"jobs[{k}].arrived_steps_ago", ago, f"at most {newer}, as of the one before"
+            )
             newer = ago
         allowed = f"at most step={self.step}, when the episode began"
         require(len(self.past_power) <= self.step, "past_power", f"{len(self.past_power)} rows", allowed)
@@ -163,8 +165,10 @@ def _check_job(where: str, job: PoolJob) -> None:
     state, ago = job.state, job.arrived_steps_ago
     require(state in STATUS_NAMES, f"{where}state", state, f"one of {', '.join(STATUS_NAMES)}")
     to_come = state == "future"
-    require(to_come == (ago < 0), f"{where}arrived_steps_ago", ago, f"{'below 0' if to_come else 'at least 0'}")
-    fits = 0.0 < job.qos and job.duration_steps <= job.qos * MOST_STEPS
+    require(
+        to_come == (ago < 0), f"{where}arrived_steps_ago", ago, f"{'below 0' if to_come else 'at least 0'}"
+    )
+    fits = job.qos > 0.0 and job.duration_steps <= job.qos * MOST_STEPS
     require(fits, f"{where}qos", job.qos, "above 0, for a latest finish within 2**53 steps")
     left = job.remaining_steps
     most = job.duration_steps
@@ -175,7 +179,12 @@ def _check_job(where: str, job: PoolJob) -> None:
         ("finished_steps_ago", ("finished",)),
     ):
         value, wanted = getattr(job, name), state in states
-        require((value is not None) == wanted, f"{where}{name}", value, f"{'given' if wanted else 'null'}: {state}")
+        require(
+            (value is not None) == wanted,
+            f"{where}{name}",
+            value,
+            f"{'given' if wanted else 'null'}: {state}",
+        )
     start = job.start_steps
     if start is not None:
         running = state == "running"
@@ -185,4 +194,9 @@ def _check_job(where: str, job: PoolJob) -> None:
     for name in ("first_started_steps_ago", "finished_steps_ago"):
         value = getattr(job, name)
         require(value is None or value <= ago, f"{where}{name}", value, f"at most arrived_steps_ago={ago}")
-    require(not to_come or job.first_started_steps_ago is None, f"{where}first_started_steps_ago", 0, "null: future")
+    require(
+        not to_come or job.first_started_steps_ago is None,
+        f"{where}first_started_steps_ago",
+        0,
+        "null: future",
+    )
