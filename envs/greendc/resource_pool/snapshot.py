@@ -19,10 +19,10 @@ Steps = Annotated[int, Within(0, MOST, "steps")]
 Offset = Annotated[int, Within(-MOST, MOST, "steps")]
 Work = Annotated[int, Within(1, MOST, "steps")]
 Units = Annotated[int, Within(0, MOST, "units")]
-Share = Annotated[float, Within(0.0, 1.0, "as a share")]
+Share = Annotated[float, Within(0.0, 1.0, "a share")]
 Kilowatts = Annotated[float, Within(0.0, 1e300, "kW")]
-Amount = Annotated[float, Within(0.0, 1e300, "as a number")]
-Number = Annotated[float, Within(-1e300, 1e300, "as a number")]
+Amount = Annotated[float, Within(0.0, 1e300, "a number")]
+Number = Annotated[float, Within(-1e300, 1e300, "a number")]
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,5 @@ def _check_job(where: str, job: PoolJob) -> None:
     for name in ("first_started_steps_ago", "finished_steps_ago"):
         value = getattr(job, name)
         require(value is None or value <= ago, f"{where}{name}", value, f"at most arrived_steps_ago={ago}")
-    require(
-        not to_come or job.first_started_steps_ago is None,
-        f"{where}first_started_steps_ago",
-        0,
-        "null: future",
-    )
+    ran = job.first_started_steps_ago
+    require(not to_come or ran is None, f"{where}first_started_steps_ago", ran, "null: future")

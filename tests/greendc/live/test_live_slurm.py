@@ -200,11 +200,19 @@ def test_jobs_start_in_the_order_of_priorities_behind_those_that_start_anyway():
     # Of those that have no room now, none is before them.
     queue = read_queue(run=answers([RUNNING, *jobs[3:]], NODES)[0], now=NOW)
     lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW), priorities=True)
-    assert lines[1::2] == [["scontrol", "update", f"JobId={k}", f"Priority={p}"] for k, p in ((5, 902), (6, 901))]
+    assert lines[1::2] == [
+        ["scontrol", "update", f"JobId={k}", f"Priority={p}"] for k, p in ((5, 902), (6, 901))
+    ]
 
 
 def test_with_hold_what_may_start_at_any_moment_is_decided_upon_too():
-    jobs = [RUNNING, job(2, reason="None", cpus=2), job(3, reason="Priority", cpus=2), job(4), job(5, time_limit=0)]
+    jobs = [
+        RUNNING,
+        job(2, reason="None", cpus=2),
+        job(3, reason="Priority", cpus=2),
+        job(4),
+        job(5, time_limit=0),
+    ]
     nodes = [*NODES[:9], node("n9", state="down")]
     queue = read_queue(run=answers(jobs, nodes)[0], now=NOW, hold=True)
     assert [waiting.id for waiting in queue.snapshot.waiting] == ["2", "3", "4"]
@@ -213,13 +221,17 @@ def test_with_hold_what_may_start_at_any_moment_is_decided_upon_too():
     assert decision.start == ("2",)
     assert commands(queue, decision) == [["scontrol", "hold", "3"]]
     # Power has fallen below what runs: all are held.
-    queue = read_queue(run=answers(jobs, [node(f"n{k}", 1, 1, "down") for k in range(6)])[0], now=NOW, hold=True)
+    queue = read_queue(
+        run=answers(jobs, [node(f"n{k}", 1, 1, "down") for k in range(6)])[0], now=NOW, hold=True
+    )
     decision = Scheduler("fcfs").decide(queue.snapshot, NOW)
     assert commands(queue, decision) == [["scontrol", "hold", "2"], ["scontrol", "hold", "3"]]
 
 
 def layers(*rows, seconds=1000, usable=10, running=()):
-    return [tuple(one) for one in power_layers([CapacityChange(*row) for row in rows], seconds, usable, running)]
+    return [
+        tuple(one) for one in power_layers([CapacityChange(*row) for row in rows], seconds, usable, running)
+    ]
 
 
 def test_power_that_falls_is_withheld_in_layers_that_last():
@@ -228,7 +240,9 @@ def test_power_that_falls_is_withheld_in_layers_that_last():
     assert layers((-60, 8), (100, 6), (200, 9), (300, 7)) == [
         (-60, 200, 1), (-60, 1000, 1), (100, 200, 2), (300, 1000, 2)
     ]  # fmt: skip
-    assert layers((-900, 6), (-60, 4), (100, 6), (200, 10)) == [(-900, 200, 4), (-60, 100, 2)], "as they began"
+    assert layers((-900, 6), (-60, 4), (100, 6), (200, 10)) == [(-900, 200, 4), (-60, 100, 2)], (
+        "as they began"
+    )
     assert layers((-900, 6), (-60, 10), (100, 6)) == [(100, 1000, 4)], "what is over is over"
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of resource pools: what is loaded is what was seen, for observations, planners and what follows."""
+"""Snapshots of resource pools: what is loaded looks, plans and goes on as what was stored."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_planners_decide_alike_with_the_same_futures(name, every):
 def test_who_commands_power_decides_alike(error, every):
     """With wrong forecasts, those planners that look at the true power need it in the snapshot."""
     options = {**presets()["ResourcePoolCarbon-10-v0"], **SMALL, "forecast_error": error}
-    options |= {"power_levels": (0, 2, 4, 6)}
+    options |= {"power_levels": (0, 2, 4, 6), "horizon": 20}
     config = ResourcePoolConfig(**options)
     simulator, other = begun(config, 1), begun(config, 2)
     policies = list(pairs([*POWER_RULES, "power_plan"], simulator, other))
@@ -216,7 +216,7 @@ def test_sampled_futures_can_be_added_for_a_search():
     assert other.episode_metrics(0)["arrived_jobs"] == len(snapshot.jobs) + arrived > len(snapshot.jobs)
 
 
-# --- a pool described by hand, and what is wrong with it -----------------------------------------------------
+# --- a pool described by hand, and what is wrong with it ----------------------------------------------------
 
 TINY = {"units": 4, "resource_types": 1, "horizon": 6, "episode_steps": 20, "ready_pool_size": 3}
 
@@ -280,7 +280,7 @@ WRONG = {
     "missing": ({"jobs": [{"state": "waiting"}]}, r"jobs\[0\].arrived_steps_ago: missing"),
     "state": ({"jobs": [job("asleep")]}, r"jobs\[0\].state='asleep': must be one of future"),
     "whole": ({"jobs": [job(steps=2.5)]}, r"jobs\[0\].duration_steps=2.5: must be whole steps"),
-    "share": ({"power": [{"level": 1.5}] * 6}, r"power\[0\].level=1.5: must be as a share, from 0"),
+    "share": ({"power": [{"level": 1.5}] * 6}, r"power\[0\].level=1.5: must be a share, from 0"),
     "qos": ({"jobs": [job(qos=0)]}, r"jobs\[0\].qos=0: must be above 0"),
     "types": ({"jobs": [job() | {"units": [1, 1]}]}, r"jobs\[0\].units=\[1, 1\]: must be 1 numbers"),
     "size": ({"jobs": [job(units=5)]}, r"jobs\[0\].units=\[5\]: must be at most 4"),
@@ -290,34 +290,52 @@ WRONG = {
         {"jobs": [RUNNING | {"start_steps": -3}]},
         r"jobs\[0\].start_steps=-3: must be above -3: it occupies 3 steps",
     ),
-    "early": ({"jobs": [RUNNING | {"arrived_steps_ago": 0}]}, r"jobs\[0\].start_steps=-1: must be at least 0"),
+    "early": (
+        {"jobs": [RUNNING | {"arrived_steps_ago": 0}]},
+        r"jobs\[0\].start_steps=-1: must be at least 0",
+    ),
     "beyond": (
         {"jobs": [job("reserved", start_steps=4, block=[0])]},
         r"jobs\[0\].start_steps=4: must be at most 3: it must end within the horizon",
     ),
-    "left": ({"jobs": [job(remaining_steps=4)]}, r"jobs\[0\].remaining_steps=4: must be at most duration_steps=3"),
+    "left": (
+        {"jobs": [job(remaining_steps=4)]},
+        r"jobs\[0\].remaining_steps=4: must be at most duration_steps=3",
+    ),
     "block": ({"jobs": [job("running", start_steps=0)]}, r"jobs\[0\].block=None: must be given: running"),
     "waits": ({"jobs": [job(start_steps=1)]}, r"jobs\[0\].start_steps=1: must be null: waiting"),
-    "outside": ({"jobs": [RUNNING | {"block": [3]}]}, r"jobs\[0\].block=\[3\]: must be such that units=\[2\] end"),
+    "outside": (
+        {"jobs": [RUNNING | {"block": [3]}]},
+        r"jobs\[0\].block=\[3\]: must be such that units=\[2\] end",
+    ),
     "too many": (
         {"jobs": [RUNNING, RUNNING, RUNNING]},
         "jobs='running on 6 units of type 0': must be at most 4 units",
     ),
     "twice": ({"jobs": [RUNNING, RUNNING | {"block": [1]}]}, r"jobs\[1\].block=\[1\]: must be units without"),
-    "dark": ({"power": [{"level": 0.25}] * 6}, r"jobs\[0\].block=\[0\]: must be units without another job, with"),
+    "dark": (
+        {"power": [{"level": 0.25}] * 6},
+        r"jobs\[0\].block=\[0\]: must be units without another job, with",
+    ),
     "foreseen": (
         {"power": [{"level": 1.0}] * 4 + [{"level": 0.0}] * 2},
         r"jobs\[1\].block=\[1\]: must be units without another job, with power now, of a reservation in all",
     ),
     "short": ({"power": [{"level": 1.0}] * 5}, "power='5 rows': must be from 6, the horizon, to 26 rows"),
-    "site": ({"power": [{"solar_kw": 1.0, "wind_kw": 0.0}] * 6}, r'power\[0\].level=None: must be given: power="c'),
+    "site": (
+        {"power": [{"solar_kw": 1.0, "wind_kw": 0.0}] * 6},
+        r'power\[0\].level=None: must be given: power="c',
+    ),
     "past": ({"past_power": [{"level": 1.0}]}, "past_power='1 rows': must be at most step=0"),
     "battery": ({"stored_kwh": 3.0}, "stored_kwh=3.0: must be null: no site"),
     "units on": ({"units_on": 3}, "units_on=3: must be null: power is not commanded"),
     "over": ({"step": 20}, "step=20: must be below 20, the steps of an episode"),
     "total": ({"totals": {"decision": 3}}, "totals='decision': must be one of decisions"),
     "count": ({"totals": {"decisions": 0.5}}, "totals.decisions=0.5: must be a whole number"),
-    "configuration": ({"configuration": {"units": 5}}, "configuration.units=5: must be 4, as in this simulator"),
+    "configuration": (
+        {"configuration": {"units": 5}},
+        "configuration.units=5: must be 4, as in this simulator",
+    ),
     "nested": (
         {"configuration": {"reward": {"on_time": 0.5}}},
         "configuration.reward.on_time=0.5: must be 1.0, as in this simulator",
@@ -342,7 +360,11 @@ def test_a_wrong_snapshot_is_refused_by_the_name_of_the_field_and_changes_nothin
 
 def test_a_snapshot_of_another_configuration_is_refused():
     snapshot = begun(ResourcePoolConfig(**SMALL), 0).snapshot()
-    for change, name in (({"units": 7}, "units"), ({"workload": "hpc"}, "workload"), ({"suspend": True}, "susp")):
+    for change, name in (
+        ({"units": 7}, "units"),
+        ({"workload": "hpc"}, "workload"),
+        ({"suspend": True}, "susp"),
+    ):
         simulator = ResourcePoolSimulator(ResourcePoolConfig(**{**SMALL, **change}))
         with pytest.raises(SnapshotError, match=f"configuration.{name}"):
             simulator.load(snapshot)
