@@ -236,7 +236,8 @@ def test_a_real_slurm_keeps_jobs_out_of_a_reservation_and_orders_them(tmp_path):
 
         foresee((0, 4), (300, 2), (3000, 4), (200_000, 4))
         narrow, wide, *short = submit(2, 10), submit(3, 10), submit(1, 1), submit(1, 1)
-        arguments = ["--policy", "fcfs", "--forecast", str(power), "--reservations", "--priorities", "--apply"]
+        arguments = ["--policy", "fcfs", "--forecast", str(power), "--apply", "--reservations"]
+        arguments.append("--priorities")
         assert main(arguments, run) == 0
         ((name, cores),) = reserved()
         assert cores == "2"
