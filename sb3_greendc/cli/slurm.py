@@ -1,4 +1,4 @@
-"""``greendc slurm``: advise a partition of Slurm, and with ``--apply`` release the jobs that should start."""
+"""``greendc slurm``: advise a partition of Slurm, and with ``--apply`` run what follows from the advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=how_to_start("slurm"),
         description="Read a partition by squeue and sinfo, decide which held jobs should start now, and show "
-        "the commands that release them. Nothing is run without --apply.",
+        "the commands that release them; on request also those that order them, hold others, and reserve "
+        "what will have no power. Nothing is run without --apply.",
     )
     parser.add_argument("--partition", metavar="NAME", help="which one, if there are several")
     parser.add_argument(
@@ -33,6 +34,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--history-days", type=int, default=0, metavar="N", help="read so many days of finished jobs by sacct"
+    )
+    parser.add_argument(
+        "--priorities", action="store_true", help="give the jobs that start priorities in their order"
+    )
+    parser.add_argument(
+        "--reservations",
+        action="store_true",
+        help="reserve, until power returns, the CPUs that will have none by the --forecast",
+    )
+    parser.add_argument(
+        "--hold",
+        action="store_true",
+        help="decide on jobs that Slurm may start at any moment, too, and hold those that should not start",
     )
     parser.add_argument("--apply", action="store_true", help="run the commands that are shown")
     parser.add_argument("--dry-run", action="store_true", help="run nothing (the default)")
@@ -49,21 +63,30 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     options = parser.parse_args(argv)
     if options.apply and options.dry_run:
         parser.error("--apply and --dry-run: must not be given together")
+    if options.reservations and options.forecast is None:
+        parser.error("--reservations: needs the power that is to come, --forecast FILE")
     with one_line_errors(parser.prog):
         scheduler = Scheduler.load(options.policy, **scheduler_settings(options))
         try:
-            queue = read_queue(options.partition, options.forecast, options.history_days, run)
+            queue = read_queue(
+                options.partition,
+                options.forecast,
+                options.history_days,
+                run,
+                hold=options.hold,
+                reserve=options.reservations,
+            )
         except SlurmError as error:
             raise ValueError(error) from None
         decision = scheduler.decide(queue.snapshot)
-    lines = commands(decision)
+    lines = commands(queue, decision, options.priorities)
     _show(queue)
     for passed in decision.passed_over:
         print(f"job {passed.id} waits: {passed.reason}")
     if decision.excess:
         print(f"{decision.excess} processors run jobs and have no power: running jobs must give way")
     if not lines:
-        print("nothing to start")
+        print("nothing to do")
         return 0
     return _apply(lines, run) if options.apply else _dry_run(lines)
 
@@ -72,7 +95,7 @@ def _show(queue: Queue) -> None:
     snapshot = queue.snapshot
     print(
         f"{snapshot.processors} processors, {snapshot.capacity} with power, {snapshot.used} in use by "
-        f"{len(snapshot.running)} jobs, {len(snapshot.waiting)} held jobs"
+        f"{len(snapshot.running)} jobs, {len(snapshot.waiting)} jobs that wait for advice"
     )
     for note in queue.notes:
         print(f"note: {note}")

@@ -16,9 +16,10 @@ from greendc.cluster import ClusterSimulator
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
 from greendc.cluster.rules import RULES
 from greendc.config import nearest, require, require_one_of
+from greendc.json_records import SnapshotError
 from greendc.live.decision import Decision, PassedOver
 from greendc.live.restore import Restored, restore
-from greendc.live.snapshot import Snapshot, SnapshotError, WaitingJob
+from greendc.live.snapshot import Snapshot, WaitingJob
 
 POLICIES = (*RULES, "rollout")
 

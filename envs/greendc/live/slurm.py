@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from greendc.live.decision import Decision
+from greendc.live.reservations import Reservation, our_reservations, power_layers
 from greendc.live.snapshot import (
     MOST_SECONDS,
     CapacityChange,
@@ -46,6 +47,7 @@ HELD = {"JobHeldUser", "JobHeldAdmin"}
 READY = {"None", "Priority", "Resources"}
 """Why jobs wait that Slurm may start at any moment."""
 TIMEOUT_SECONDS = 60
+MOST_PRIORITY = 2**32 - 3
 SACCT = ("JobIDRaw", "User", "NCPUS", "TimelimitRaw", "ElapsedRaw", "Submit", "End", "Partition")
 
 
@@ -60,11 +62,21 @@ class Queue:
     :param snapshot: the partition as a cluster; its waiting jobs are the held ones
     :param left: pending jobs that are left to Slurm, and why, by id
     :param notes: what else was not taken into account
+    :param partition: its name
+    :param ready: waiting jobs that are not held: Slurm may start them at any moment
+    :param top: the priority below which that of a job must be that is to start behind those that start anyway
+    :param wanted: CPUs that the forecast leaves without power, as reservations
+    :param reserved: names of our reservations that there are
     """
 
     snapshot: Snapshot
     left: Mapping[str, str]
     notes: tuple[str, ...]
+    partition: str = ""
+    ready: frozenset[str] = frozenset()
+    top: int = MOST_PRIORITY
+    wanted: tuple[Reservation, ...] = ()
+    reserved: tuple[str, ...] = ()
 
 
 def run_command(command: Sequence[str]) -> str:
@@ -90,6 +102,9 @@ def read_queue(
     history_days: int = 0,
     run: Run = run_command,
     now: datetime | None = None,
+    *,
+    hold: bool = False,
+    reserve: bool = False,
 ) -> Queue:
     """Read a partition by ``squeue --json``, ``sinfo --json`` and, for history, ``sacct``.
 
@@ -101,6 +116,8 @@ def read_queue(
     :param history_days: days of finished jobs to read from accounting; 0: none
     :param run: runs commands
     :param now: the time, default the clock's
+    :param hold: decide on pending jobs that Slurm may start at any moment, too: they count as waiting
+    :param reserve: read ``scontrol show reservation``, and find what reservations the forecast asks for
     :raises SlurmError: see there; also for an unknown partition
     :raises SnapshotError: if Slurm's answers contradict each other
     """
@@ -112,19 +129,30 @@ def read_queue(
     mine = [node for node in nodes if name in (node.get("partitions") or [])]
     processors = sum(_count(node, "cpus") for node in mine)
     capacity = sum(_count(node, "alloc_cpus" if _states(node) & UNUSABLE else "cpus") for node in mine)
-    running, waiting, left = _jobs(jobs, name, clock)
+    running, waiting, left = _jobs(jobs, name, clock, hold)
     notes = []
     others = sum(_count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
-    # What is released and has not started takes its room already, else the next call would give it away.
-    running += _about_to_start(jobs, name, processors - sum(job.processors for job in running))
     if others > 0:
         running.append(RunningJob("other partitions", others, MOST_SECONDS, 0))
         notes.append(f"{others} CPUs of {name} run jobs of other partitions: taken to be busy for good")
+    rows, seconds = _forecast(forecast, now, processors)
+    wanted: tuple[Reservation, ...] = ()
+    if reserve:
+        threads = min((_number(node, "threads") or 1 for node in mine), default=1)
+        layers = power_layers(rows, seconds, capacity, running)
+        wanted = tuple(Reservation.of(name, clock, layer, threads) for layer in layers)
+    # What is released and has not started takes its room already, else the next call would give it away.
+    waits = {job.id for job in waiting}
+    ready = [job for job in jobs if _is_ready(job, name)]
+    ahead = _about_to_start(
+        [job for job in ready if str(_count(job, "job_id")) not in waits],
+        processors - sum(job.processors for job in running),
+    )
+    running += [started for started, _ in ahead]
     used = sum(job.processors for job in running)
-    changes, seconds = _forecast(forecast, now, processors)
-    if changes and changes[0].after_seconds <= 0:
-        capacity = min(capacity, changes[0].processors)
-        changes = changes[1:]
+    past = [row for row in rows if row.after_seconds <= 0]
+    capacity = min([capacity, *(row.processors for row in past[-1:])])
+    changes = rows[len(past) :]
     finished: list[FinishedJob] = []
     if history_days > 0:
         finished = read_history(name, history_days, run, now)
@@ -141,12 +169,34 @@ def read_queue(
         ),
         left,
         tuple(notes),
+        name,
+        frozenset(waits & {str(_count(job, "job_id")) for job in ready}),
+        _top_priority([priority for _, priority in ahead], ready, len(waiting)),
+        wanted,
+        our_reservations(run(["scontrol", "show", "reservation", "-o"]), name) if reserve else (),
     )
 
 
-def commands(decision: Decision) -> list[list[str]]:
-    """Return what starts the jobs of a decision, in its order: ``scontrol release JOB``."""
-    return [["scontrol", "release", job] for job in decision.start]
+def commands(queue: Queue, decision: Decision, priorities: bool = False) -> list[list[str]]:
+    """Return what makes a decision come true, in the order in which it is to be run.
+
+    First what keeps power: jobs that should not start are held (if the queue was read with ``hold``), and
+    reservations are deleted and made (with ``reserve``). Then ``scontrol release`` for each job that should
+    start, in order.
+
+    :param priorities: give these jobs priorities in the same order, behind those that start anyway. Slurm
+        sets none on a held job, so each gets its priority after it is released
+    """
+    lines = [["scontrol", "hold", job.id] for job in decision.passed_over if job.id in queue.ready]
+    kept = {reservation.name for reservation in queue.wanted}
+    lines += [["scontrol", "delete", f"ReservationName={n}"] for n in queue.reserved if n not in kept]
+    lines += [one.command(queue.partition) for one in queue.wanted if one.name not in queue.reserved]
+    for k, job in enumerate(decision.start):
+        if job not in queue.ready:
+            lines.append(["scontrol", "release", job])
+        if priorities:
+            lines.append(["scontrol", "update", f"JobId={job}", f"Priority={max(queue.top - 1 - k, 1)}"])
+    return lines
 
 
 def read_history(partition: str, days: int, run: Run, now: datetime) -> list[FinishedJob]:
@@ -242,7 +292,7 @@ def _states(row: Mapping[str, Any]) -> set[str]:
 
 
 def _jobs(
-    jobs: Sequence[Mapping[str, Any]], partition: str, clock: int
+    jobs: Sequence[Mapping[str, Any]], partition: str, clock: int, hold: bool
 ) -> tuple[list[RunningJob], list[WaitingJob], dict[str, str]]:
     """Return the jobs that run, the held ones, and the pending ones that are left to Slurm."""
     running, waiting, left = [], [], {}
@@ -259,7 +309,7 @@ def _jobs(
             known = max(limit, elapsed, 1) if limit else MOST_SECONDS
             running.append(RunningJob(name, _count(job, "cpus"), known, elapsed, user))
         elif "PENDING" in states:
-            why = _why_left(job, limit, clock)
+            why = _why_left(job, limit, clock, hold)
             if why is not None:
                 left[name] = why
                 continue
@@ -268,29 +318,35 @@ def _jobs(
     return running, waiting, left
 
 
-def _about_to_start(jobs: Sequence[Mapping[str, Any]], partition: str, room: int) -> list[RunningJob]:
-    """Return the pending jobs that Slurm may start at any moment, by priority, as many as have room."""
-    ready = [
-        job
-        for job in jobs
-        if "PENDING" in _states(job)
-        and str(job.get("partition")) == partition
-        and str(job.get("state_reason")) in READY
-    ]
+def _is_ready(job: Mapping[str, Any], partition: str) -> bool:
+    """Return whether Slurm may start a pending job at any moment."""
+    mine = "PENDING" in _states(job) and str(job.get("partition")) == partition
+    return mine and str(job.get("state_reason")) in READY
+
+
+def _about_to_start(ready: Sequence[Mapping[str, Any]], room: int) -> list[tuple[RunningJob, int]]:
+    """Return the ready jobs, by priority, as many as have room, and their priorities."""
     starting = []
     for job in sorted(ready, key=lambda job: -(_number(job, "priority") or 0)):
         cpus, minutes = _count(job, "cpus"), _number(job, "time_limit")
         if cpus <= room:
             limit = 60 * minutes if minutes else MOST_SECONDS
             user = job.get("user_name") or None
-            starting.append(RunningJob(str(_count(job, "job_id")), cpus, limit, 0, user))
+            running = RunningJob(str(_count(job, "job_id")), cpus, limit, 0, user)
+            starting.append((running, _number(job, "priority") or 1))
             room -= cpus
     return starting
 
 
-def _why_left(job: Mapping[str, Any], limit: int, clock: int) -> str | None:
+def _top_priority(ahead: Sequence[int], ready: Sequence[Mapping[str, Any]], waiting: int) -> int:
+    """Return the least priority of the jobs that start anyway, or one above all others with room for ours."""
+    others = max((_number(job, "priority") or 0 for job in ready), default=0)
+    return min(ahead, default=min(others + waiting + 1, MOST_PRIORITY))
+
+
+def _why_left(job: Mapping[str, Any], limit: int, clock: int, hold: bool) -> str | None:
     """Return why a pending job is left to Slurm, or ``None``."""
-    if str(job.get("state_reason")) not in HELD:
+    if str(job.get("state_reason")) not in (HELD | READY if hold else HELD):
         return "not held: Slurm starts it"
     if job.get("dependency"):
         return "depends on another job"
@@ -306,7 +362,7 @@ def _why_left(job: Mapping[str, Any], limit: int, clock: int) -> str | None:
 
 
 def _forecast(path: str | Path | None, now: datetime, processors: int) -> tuple[list[CapacityChange], int]:
-    """Return changes of the capacity by a table; the first one is at 0 if the table begins before now."""
+    """Return the capacity by a table, those of the past at 0 or below, and how far it reaches."""
     if path is None:
         return [], 0
     table = open_table(path)
@@ -318,11 +374,11 @@ def _forecast(path: str | Path | None, now: datetime, processors: int) -> tuple[
     offsets = stamps - int(now.timestamp())
     if offsets[0] > 0:
         raise table.error(0, "time must be past: what has power now is not said")
-    current = int(np.flatnonzero(offsets <= 0)[-1])
-    changes = [CapacityChange(0, int(min(values[current], processors)))]
-    for offset, value in zip(offsets[current + 1 :], values[current + 1 :], strict=True):
-        changes.append(CapacityChange(int(offset), int(min(value, processors))))
+    rows = [
+        CapacityChange(int(offset), int(min(value, processors)))
+        for offset, value in zip(offsets, values, strict=True)
+    ]
     # The last line says what holds from then on: it is known for as long as the lines before it.
     last = int(offsets[-1])
     step = int(offsets[-1] - offsets[-2]) if len(offsets) > 1 else 3600
-    return changes, max(last + step, 1)
+    return rows, max(last + step, 1)

@@ -9,9 +9,13 @@ if TYPE_CHECKING:
     from greendc.resource_pool.env import ResourcePoolEnv, ResourcePoolVectorEnv
     from greendc.resource_pool.rewards import REWARDS, RewardWeights
     from greendc.resource_pool.simulator import ResourcePoolSimulator
+    from greendc.resource_pool.snapshot import PoolJob, PoolPower, PoolSnapshot
 
 __all__ = [
     "REWARDS",
+    "PoolJob",
+    "PoolPower",
+    "PoolSnapshot",
     "ResourcePoolConfig",
     "ResourcePoolEnv",
     "ResourcePoolSimulator",
@@ -23,6 +27,9 @@ __getattr__ = lazy_names(
     __name__,
     {
         "REWARDS": "rewards",
+        "PoolJob": "snapshot",
+        "PoolPower": "snapshot",
+        "PoolSnapshot": "snapshot",
         "ResourcePoolConfig": "config",
         "ResourcePoolEnv": "env",
         "ResourcePoolSimulator": "simulator",

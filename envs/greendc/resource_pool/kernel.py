@@ -21,7 +21,16 @@ from greendc.resource_pool.kernel_place import place, suspend
 from greendc.resource_pool.kernel_power import forecast_levels
 from greendc.resource_pool.kernel_queue import enqueue, may_use_brown, occupied_steps, waiting_job
 from greendc.resource_pool.kernel_reward import settle
-from greendc.resource_pool.kernel_rows import clear_row, find_start, powered_units
+from greendc.resource_pool.kernel_rows import (
+    clear_row,
+    find_start,
+    is_free,
+    job_code,
+    mark,
+    paint,
+    powered_units,
+    ring,
+)
 from greendc.resource_pool.kernel_step import admit, advance
 from greendc.resource_pool.layout import NewJobs, Pool, PoolState, pool_at
 
@@ -189,6 +198,40 @@ def reset_one(state: PoolState, b: int, jobs: NewJobs) -> None:
         clear_row(pool, pool.config.cell_scale, h, level)
     admit(pool)
     refresh_choices(pool, -1)
+
+
+@compiled
+def lay_out(state: PoolState, b: int) -> int:
+    """Make all else of a pool whose clock, jobs, placements, power and battery have been filled in.
+
+    :return: 0, or ``j + 1`` if job ``j`` is the first whose block is taken, or dark
+    """
+    pool = pool_at(state, b)
+    now, head, scale = pool.env.now, pool.env.head, pool.config.cell_scale
+    forecast_levels(pool)
+    for h in range(pool.config.horizon):
+        level = powered_units(pool.forecast[h], pool.config.units)
+        clear_row(pool, scale, ring(head, h, pool.config.horizon), level)
+    for j in range(pool.env.next_arrival):
+        status = pool.jobs[j].status
+        if status == at.WAITING:
+            enqueue(pool, j)
+        if status != at.RESERVED and status != at.RUNNING:
+            continue
+        first, last = max(pool.jobs[j].start - now, 0), pool.jobs[j].end - now
+        # What runs is suspended when its power fails, not when that is foreseen; a reservation is broken.
+        powered = 0 if may_use_brown(pool, j) else 1 if status == at.RUNNING else last
+        if not is_free(pool, j, head, first, last, True) or not is_free(pool, j, head, first, powered, False):
+            return j + 1
+        mark(pool, j, head, first, last, True)
+        paint(pool, j, scale, head, first, last, job_code(j))
+        pool.placed[pool.env.n_placed] = j
+        pool.env.n_placed += 1
+        if status == at.RUNNING:
+            for k in range(pool.config.types):
+                pool.in_use[k] += pool.needs[j, k]
+    refresh_choices(pool, -1)
+    return 0
 
 
 @inlined

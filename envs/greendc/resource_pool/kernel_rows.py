@@ -220,6 +220,24 @@ def fits_at_once(pool: Pool, job: int, head: int, length: int, brown: bool) -> b
     return True
 
 
+@internal
+def is_free(pool: Pool, job: int, head: int, first: int, last: int, brown: bool) -> bool:
+    """Return whether no job has the job's blocks in rows ``first .. last - 1``, and they have power.
+
+    :param brown: whether the job may use units that green power does not carry
+    """
+    words = pool.config.words
+    for k in range(pool.config.types):
+        need, block = pool.needs[job, k], pool.blocks[job, k]
+        column = column_of(k, words, brown)
+        for w in range(words):
+            units = span(block, block + need, w) if need > 0 else 0
+            for h in range(first, last):
+                if pool.rows[ring(head, h, pool.config.horizon), column + w] & units != units:
+                    return False
+    return True
+
+
 @inlined
 def mark(pool: Pool, job: int, head: int, first: int, last: int, occupied: bool) -> None:
     """Take the job's blocks in rows ``first .. last - 1``, or give them back, in the bitmaps alone."""

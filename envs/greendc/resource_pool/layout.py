@@ -50,6 +50,37 @@ commands of power there are, 1 where the agent has none, and ``command_units`` t
 LEAVE, DEMOTE, STAY = 0, 1, 2
 MASK_VALID, MASK_NOW, MASK_NOW_ON_TIME = 0, 1, 2
 
+COUNTS = (
+    "decisions",
+    "invalid",
+    "agent_suspensions",
+    "power_suspensions",
+    "broken_reservations",
+    "left",
+    "used_unit_steps",
+    "powered_unit_steps",
+    "switched_units",
+)
+SUMS = (
+    "accrued_cost",
+    "accrued_reward",
+    "solar_kwh",
+    "wind_kwh",
+    "critical_kwh",
+    "pool_kwh",
+    "charged_kwh",
+    "discharged_kwh",
+    "grid_kwh",
+    "curtailed_kwh",
+    "unserved_kwh",
+    "carbon_kg",
+    "grid_cost",
+    "switching_kwh",
+    "shortfall_kwh",
+    "settled_carbon_kg",
+)
+"""What is counted and summed over an episode."""
+
 ENV = np.dtype(
     [
         # of the last decision
@@ -86,18 +117,10 @@ ENV = np.dtype(
         ("units_starting", np.int64),
         ("units_ordered", np.int64),
         ("battery_mode", np.int64),
-        # sums over the episode
-        *((name, np.int64) for name in (
-            "decisions", "invalid", "agent_suspensions", "power_suspensions", "broken_reservations",
-            "left", "used_unit_steps", "powered_unit_steps", "switched_units",
-        )),
-        *((name, np.float64) for name in (
-            "accrued_cost", "accrued_reward", "solar_kwh", "wind_kwh", "critical_kwh", "pool_kwh",
-            "charged_kwh", "discharged_kwh", "grid_kwh", "curtailed_kwh", "unserved_kwh", "carbon_kg",
-            "grid_cost", "switching_kwh", "shortfall_kwh", "settled_carbon_kg",
-        )),
+        *((name, np.int64) for name in COUNTS),
+        *((name, np.float64) for name in SUMS),
     ]
-)  # fmt: skip
+)
 """Where an episode stands."""
 
 JOB = np.dtype(

@@ -29,6 +29,8 @@ from greendc.resource_pool.observation import (
     write_flat,
 )
 from greendc.resource_pool.power import PowerSource
+from greendc.resource_pool.restore import restored, snapshot_of
+from greendc.resource_pool.snapshot import PoolSnapshot
 from greendc.resource_pool.view import READY_JOB_COLUMNS, PoolView
 from greendc.resource_pool.workloads import make_workload
 from greendc.simulator import Observation, Simulator
@@ -209,6 +211,9 @@ class ResourcePoolSimulator(Simulator):
         values, by_latest = job_values(jobs, config.price_list), np.argsort(latest, kind="stable")
         columns = (jobs.arrival, jobs.duration, latest, jobs.units, values, jobs.qos, by_latest)
         self._reset(state, index, NewJobs.of(*columns))
+        self._begin(index)
+
+    def _begin(self, index: int) -> None:
         self.truncated[index] = False
         self.episodes[index] += 1
         self._all_begun = self._all_begun or bool(self.episodes.all())
@@ -424,6 +429,38 @@ class ResourcePoolSimulator(Simulator):
         copied._parts = copied._empty_parts()
         copied._bind()
         return copied
+
+    def snapshot(self, index: int = 0, future: bool = False) -> PoolSnapshot:
+        """Return what environment ``index`` looks like now, as a record with a JSON form.
+
+        :param future: tell what is to come, too, jobs and power; otherwise what is foreseen of power
+        :raises RuntimeError: if the episode is over or not begun
+        """
+        index = self._begun_number(index)
+        if self._state.env["now"][index] >= self.config.episode_steps:
+            raise RuntimeError(f"environment {index}: the episode is over, call reset()")
+        return snapshot_of(self.config, self._state, index, future)
+
+    def load(self, snapshot: PoolSnapshot, index: int = 0) -> None:
+        """Let environment ``index`` stand where a snapshot was taken, in an episode of its own.
+
+        Observations, masks and the decisions of planners are those of the pool that the snapshot shows. From
+        there on power is as the snapshot foresees it, and no jobs come but those that it knows.
+
+        :param snapshot: of a simulator of the same configuration, or of a pool that it describes
+        :raises SnapshotError: names the field that does not fit, or contradicts another; nothing is changed
+        """
+        index = self._number(index)
+        if not isinstance(snapshot, PoolSnapshot):
+            raise TypeError(f"snapshot: must be a PoolSnapshot, not {type(snapshot).__name__}")
+        loaded, count = restored(self.config, self._state, snapshot), len(snapshot.jobs)
+        self._make_room(count)
+        state = self._state
+        state.jobs[index, :count], state.units[index, :, :count] = loaded.jobs[0], loaded.units[0]
+        state.lists[index, :, :count] = loaded.lists[0]
+        for name in ("env", "counts", "forecast", "rows", "image", "series"):
+            getattr(state, name)[index] = getattr(loaded, name)[0]
+        self._begin(index)
 
     def power_series(self, index: int = 0) -> tuple[NDArray[np.float64], float]:
         """Return the power of the episode, and the hour of day at which it starts.

@@ -71,17 +71,15 @@ class SlurmDaemons:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True)
         return done.stdout
 
+    def _ask(self, command: list[str]) -> str:
+        """Run a command that may fail, and return what it prints."""
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True).stdout
+
     def wait_until_idle(self, seconds: float = 60.0) -> None:
         """Wait until all nodes answer."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            done = subprocess.run(
-                ["sinfo", "-h", "-t", "idle", "-o", "%D"],
-                env=self.environment,
-                capture_output=True,
-                text=True,
-            )
-            if done.stdout.strip() == str(self.nodes):
+            if self._ask(["sinfo", "-h", "-t", "idle", "-o", "%D"]).strip() == str(self.nodes):
                 return
             time.sleep(0.3)
         raise TimeoutError((self.folder / "output.log").read_text()[-2000:])
@@ -89,6 +87,9 @@ class SlurmDaemons:
     def stop(self) -> None:
         """End the jobs and the daemons that this object started."""
         subprocess.run(["scancel", "--full", "-u", "root"], env=self.environment, capture_output=True)
+        end = time.monotonic() + 60.0  # a node does not end while a job of its does
+        while time.monotonic() < end and self._ask(["squeue", "-h"]).strip():
+            time.sleep(0.3)
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
-from greendc.live import Scheduler
+from greendc.live import CapacityChange, RunningJob, Scheduler
+from greendc.live.reservations import our_reservations, power_layers
 from greendc.live.slurm import SlurmError, commands, read_queue, run_command
 from greendc.traces.trace_files import TraceError
 
@@ -55,7 +57,7 @@ def newer(job):
     return {**job, **wrapped, "job_id": job["job_id"], "job_state": [job["job_state"]]}
 
 
-def answers(jobs, nodes, sacct=""):
+def answers(jobs, nodes, sacct="", reservations="No reservations in the system\n"):
     """A runner of commands that answers from what was recorded, and keeps what it was asked."""
     asked = []
 
@@ -67,6 +69,8 @@ def answers(jobs, nodes, sacct=""):
             return json.dumps({"meta": {}, "errors": [], "jobs": jobs})
         if command[0] == "sacct":
             return sacct
+        if command[:3] == ["scontrol", "show", "reservation"]:
+            return reservations
         return ""
 
     return run, asked
@@ -98,7 +102,7 @@ def test_held_jobs_wait_and_the_others_are_left_to_slurm():
     assert snapshot.running[0].elapsed_seconds == 100
     assert list(queue.left) == ["4", "5", "6", "7", "8", "9"]
     decision = Scheduler("fcfs").decide(snapshot, NOW)
-    assert commands(decision) == [["scontrol", "release", "3"]]
+    assert commands(queue, decision) == [["scontrol", "release", "3"]]
 
 
 def test_later_versions_say_the_same_in_other_words():
@@ -169,6 +173,129 @@ def test_a_forecast_of_power_lowers_the_capacity(tmp_path):
     path.write_text("time,processors\n" + lines[0].replace(",8", ",7.5") + "\n")
     with pytest.raises(TraceError, match="line 2: processors must be whole"):
         read_queue(forecast=path, run=answers([RUNNING], NODES)[0], now=NOW)
+
+
+def power_table(path, *rows):
+    lines = [f"{(NOW + timedelta(seconds=after)).isoformat()},{size}" for after, size in rows]
+    path.write_text("time,processors\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_jobs_start_in_the_order_of_priorities_behind_those_that_start_anyway():
+    jobs = [
+        RUNNING,
+        job(2, reason="Priority", cpus=1, priority=77),
+        job(3, reason="Resources", cpus=1, priority=70),
+        job(4, reason="Resources", cpus=9, priority=900),
+        *(job(k, cpus=1) for k in (5, 6)),
+    ]
+    queue = read_queue(run=answers(jobs, NODES)[0], now=NOW)
+    lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW), priorities=True)
+    assert lines == [
+        ["scontrol", "release", "5"],
+        ["scontrol", "update", "JobId=5", "Priority=69"],
+        ["scontrol", "release", "6"],
+        ["scontrol", "update", "JobId=6", "Priority=68"],
+    ]
+    # Of those that have no room now, none is before them.
+    queue = read_queue(run=answers([RUNNING, *jobs[3:]], NODES)[0], now=NOW)
+    lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW), priorities=True)
+    assert lines[1::2] == [
+        ["scontrol", "update", f"JobId={k}", f"Priority={p}"] for k, p in ((5, 902), (6, 901))
+    ]
+
+
+def test_with_hold_what_may_start_at_any_moment_is_decided_upon_too():
+    jobs = [
+        RUNNING,
+        job(2, reason="None", cpus=2),
+        job(3, reason="Priority", cpus=2),
+        job(4),
+        job(5, time_limit=0),
+    ]
+    nodes = [*NODES[:9], node("n9", state="down")]
+    queue = read_queue(run=answers(jobs, nodes)[0], now=NOW, hold=True)
+    assert [waiting.id for waiting in queue.snapshot.waiting] == ["2", "3", "4"]
+    assert queue.ready == {"2", "3"} and list(queue.left) == ["5"]
+    decision = Scheduler("fcfs").decide(queue.snapshot, NOW)
+    assert decision.start == ("2",)
+    assert commands(queue, decision) == [["scontrol", "hold", "3"]]
+    # Power has fallen below what runs: all are held.
+    queue = read_queue(
+        run=answers(jobs, [node(f"n{k}", 1, 1, "down") for k in range(6)])[0], now=NOW, hold=True
+    )
+    decision = Scheduler("fcfs").decide(queue.snapshot, NOW)
+    assert commands(queue, decision) == [["scontrol", "hold", "2"], ["scontrol", "hold", "3"]]
+
+
+def layers(*rows, seconds=1000, usable=10, running=()):
+    return [
+        tuple(one) for one in power_layers([CapacityChange(*row) for row in rows], seconds, usable, running)
+    ]
+
+
+def test_power_that_falls_is_withheld_in_layers_that_last():
+    assert layers((-60, 10)) == []
+    assert layers((-60, 10), (100, 6), (400, 10)) == [(100, 400, 4)]
+    assert layers((-60, 8), (100, 6), (200, 9), (300, 7)) == [
+        (-60, 200, 1), (-60, 1000, 1), (100, 200, 2), (300, 1000, 2)
+    ]  # fmt: skip
+    assert layers((-900, 6), (-60, 4), (100, 6), (200, 10)) == [(-900, 200, 4), (-60, 100, 2)], (
+        "as they began"
+    )
+    assert layers((-900, 6), (-60, 10), (100, 6)) == [(100, 1000, 4)], "what is over is over"
+
+
+def test_cpus_of_jobs_that_may_still_run_are_not_withheld():
+    running = [RunningJob("a", 5, 600, 100), RunningJob("b", 3, 300, 250)]
+    assert layers((-60, 10), (40, 1), (60, 1), (500, 1), running=running) == [
+        (40, 1000, 2), (60, 1000, 3), (500, 1000, 4)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_layers_add_up_to_what_is_missing(seed):
+    rng = np.random.default_rng(seed)
+    times = np.unique(rng.integers(-500, 1000, 12))
+    rows = [(int(time), int(rng.integers(0, 11))) for time in times]
+    found = layers((-501, 7), *rows)
+    for second in range(1, 1000, 7):
+        capacity = [size for time, size in ((-501, 7), *rows) if time <= second][-1]
+        assert sum(cpus for first, last, cpus in found if first <= second < last) == 10 - capacity
+
+
+def test_reservations_are_made_once_and_those_of_another_forecast_deleted(tmp_path):
+    path = power_table(tmp_path / "power.csv", (-60, 10), (1800, 4), (5400, 10))
+    mine = f"greendc-all-{CLOCK + 1800}-{CLOCK + 5400}-6"
+    local = [datetime.fromtimestamp(CLOCK + after).strftime("%Y-%m-%dT%H:%M:%S") for after in (1800, 5400)]
+    made = [
+        "scontrol", "create", "reservation", f"ReservationName={mine}", f"StartTime={local[0]}",
+        f"EndTime={local[1]}", "CoreCnt=6", "PartitionName=all", "Users=root",
+    ]  # fmt: skip
+    jobs = [job(3)]
+
+    def lines(there):
+        text = "".join(f"ReservationName={name} StartTime=x EndTime=y\n" for name in there)
+        run = answers(jobs, [node(f"n{k}") for k in range(10)], reservations=text)[0]
+        queue = read_queue(forecast=path, run=run, now=NOW, reserve=True)
+        return commands(queue, Scheduler("fcfs", horizon_hours=1).decide(queue.snapshot, NOW))
+
+    release = ["scontrol", "release", "3"]
+    assert lines([]) == [made, release]
+    assert lines([mine, "maintenance"]) == [release]
+    other = f"greendc-all-{CLOCK + 1800}-{CLOCK + 5400}-5"
+    theirs = f"greendc-other-{CLOCK + 1800}-{CLOCK + 5400}-5"
+    assert lines([other, theirs]) == [["scontrol", "delete", f"ReservationName={other}"], made, release]
+    assert our_reservations("No reservations in the system\n", "all") == ()
+
+
+def test_a_reservation_counts_cores_and_one_that_has_begun_starts_now(tmp_path):
+    path = power_table(tmp_path / "power.csv", (-60, 5), (5400, 16))
+    nodes = [{**node("a", 8, 0), "threads": 2}, {**node("b", 8, 0), "threads": 2}]
+    queue = read_queue(forecast=path, run=answers([], nodes)[0], now=NOW, reserve=True)
+    (line,) = commands(queue, Scheduler("fcfs", horizon_hours=1).decide(queue.snapshot, NOW))
+    assert "StartTime=now" in line and "CoreCnt=6" in line  # 11 CPUs
+    assert f"ReservationName=greendc-all-{CLOCK - 60}-{CLOCK + 5400}-11" in line
 
 
 def test_history_comes_from_accounting():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from datetime import datetime, timedelta, timezone
@@ -41,8 +42,10 @@ class Slurm:
     def __call__(self, command):
         if command[0] in ("sinfo", "squeue"):
             return json.dumps(SINFO if command[0] == "sinfo" else {"jobs": self.jobs})
-        if command[-1] == self.broken:
-            raise SlurmError("scontrol release: exit code 1: Invalid job id specified")
+        if command[:3] == ["scontrol", "show", "reservation"]:
+            return "ReservationName=greendc-all-1-2-3 State=INACTIVE\n"
+        if self.broken and self.broken in command[-1]:
+            raise SlurmError(f"{' '.join(command)}: exit code 1: Invalid job id specified")
         self.changes.append(list(command))
         return ""
 
@@ -77,6 +80,50 @@ def test_a_failure_half_way_says_which_commands_took_effect(capsys):
     assert slurm.changes == [["scontrol", "release", "1"]]
 
 
+def power_table(path, *rows):
+    now = datetime.now(timezone.utc)
+    lines = [f"{(now + timedelta(hours=hours)).isoformat()},{size}" for hours, size in rows]
+    path.write_text("time,processors\n" + "\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_reservations_and_holds_come_before_releases_and_all_are_shown(capsys, tmp_path):
+    arguments = ["--policy", "fcfs", "--reservations", "--priorities", "--hold"]
+    arguments += ["--forecast", power_table(tmp_path / "power.csv", (-1, 4), (30, 2), (40, 4))]
+    jobs = [*JOBS, {**held(5, 4), "state_reason": "None", "priority": 9}]
+    slurm = Slurm(jobs)
+    assert main(arguments, slurm) == 0
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  scontrol")]
+    assert slurm.changes == []
+    assert [" ".join(line.split()[:3]) for line in shown] == [
+        "scontrol hold 5",
+        "scontrol delete ReservationName=greendc-all-1-2-3",
+        "scontrol create reservation",
+        *(what for k in (1, 2, 3) for what in (f"scontrol release {k}", f"scontrol update JobId={k}")),
+    ]
+    assert main([*arguments, "--apply"], slurm) == 0
+    assert [" ".join(line) for line in slurm.changes] == shown
+    ran = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  scontrol")]
+    assert ran == shown
+
+
+def test_nothing_is_released_if_a_reservation_fails(capsys, tmp_path):
+    slurm = Slurm(JOBS, broken="Users=root")
+    forecast = power_table(tmp_path / "power.csv", (-1, 4), (30, 2), (40, 4))
+    assert main(["--policy", "fcfs", "--reservations", "--apply", "--forecast", forecast], slurm) == 1
+    error = capsys.readouterr().err
+    assert "took effect: scontrol delete ReservationName=greendc-all-1-2-3\n" in error
+    assert "not tried: scontrol release 1; scontrol release 2; scontrol release 3\n" in error
+    assert slurm.changes == [["scontrol", "delete", "ReservationName=greendc-all-1-2-3"]]
+
+
+def test_reservations_need_a_forecast(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--reservations"], Slurm(JOBS))
+    assert stop.value.code == 2
+    assert "--reservations: needs the power that is to come, --forecast FILE" in capsys.readouterr().err
+
+
 def test_without_slurm_there_is_one_line(capsys):
     def absent(command):
         raise SlurmError("sinfo: no such command: is Slurm installed here?")
@@ -87,10 +134,13 @@ def test_without_slurm_there_is_one_line(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.default_row
-@pytest.mark.skipif(
+needs_slurm = pytest.mark.skipif(
     not (CONTROLLER and DAEMON and os.geteuid() == 0), reason="needs root and Slurm's daemons"
 )
+
+
+@pytest.mark.default_row
+@needs_slurm
 def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path):
     """Six jobs of up to four CPUs on eight nodes, five of which have power at first."""
     slurm = SlurmDaemons(tmp_path, 8)
@@ -148,5 +198,63 @@ def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path):
             done = set(sizes) - alive
         assert released == list(sizes)
         assert done == set(sizes) and most_before >= 3
+    finally:
+        slurm.stop()
+
+
+@pytest.mark.default_row
+@needs_slurm
+def test_a_real_slurm_keeps_jobs_out_of_a_reservation_and_orders_them(tmp_path):
+    """Of four nodes two lose power in five minutes: a job of ten minutes on two starts, one on three has to
+    wait, though Slurm alone decides on it. A new forecast replaces the reservation."""
+    slurm = SlurmDaemons(tmp_path, 4)
+    try:
+        slurm.wait_until_idle()
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\nsleep 60\n")
+
+        def submit(cpus, minutes):
+            given = ["-n", str(cpus), "-t", str(minutes), "-o", "/dev/null", str(script)]
+            return slurm.run(["sbatch", "--hold", "--parsable", *given]).strip()
+
+        begin = datetime.now(timezone.utc)
+        power = tmp_path / "power.csv"
+
+        def foresee(*rows):
+            lines = [f"{(begin + timedelta(seconds=after)).isoformat()},{size}" for after, size in rows]
+            power.write_text("time,processors\n" + "\n".join(lines) + "\n")
+
+        ran: list[str] = []
+
+        def run(command):
+            ran.append(" ".join(command))
+            return slurm.run(command)
+
+        def reserved():
+            shown = slurm.run(["scontrol", "show", "reservation", "-o"])
+            return re.findall(r"^ReservationName=(\S+) .* CoreCnt=(\d+) ", shown, re.MULTILINE)
+
+        foresee((0, 4), (300, 2), (3000, 4), (200_000, 4))
+        narrow, wide, *short = submit(2, 10), submit(3, 10), submit(1, 1), submit(1, 1)
+        arguments = ["--policy", "fcfs", "--forecast", str(power), "--apply", "--reservations"]
+        arguments.append("--priorities")
+        assert main(arguments, run) == 0
+        ((name, cores),) = reserved()
+        assert cores == "2"
+        slurm.run(["scontrol", "release", wide])
+        time.sleep(4)
+        found = {str(row["job_id"]): row for row in json.loads(slurm.run(["squeue", "--json"]))["jobs"]}
+        assert found[narrow]["job_state"] == "RUNNING"
+        assert found[wide]["job_state"] == "PENDING"
+        orders = [found[job]["priority"] for job in (narrow, *short)]
+        assert orders == sorted(orders, reverse=True) and len(set(orders)) == 3
+        slurm.run(["scontrol", "hold", wide])
+        ran.clear()
+        assert main(arguments, run) == 0
+        assert reserved() == [(name, "2")] and not any("create" in command for command in ran)
+        foresee((0, 4), (400, 3), (3000, 4), (200_000, 4))
+        assert main(arguments, run) == 0
+        ((other, cores),) = reserved()
+        assert other != name and cores == "1"
     finally:
         slurm.stop()

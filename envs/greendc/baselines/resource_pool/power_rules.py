@@ -13,7 +13,7 @@ from greendc.config import require, require_one_of
 from greendc.energy.kernel import AUTO, CHARGE, HOLD
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import MODES, OUTLOOK
+from greendc.resource_pool.config import MODES
 from greendc.simulator import Observation
 
 Floats = NDArray[np.float64]
@@ -175,8 +175,8 @@ class PowerRule(BaselinePolicy[ResourcePoolSimulator]):
         return int(np.searchsorted(self._levels, units))
 
     def _battery_mode(self, seen: Seen) -> int:
-        """Return the mode by the coming day's carbon."""
-        day = seen.series[seen.now : seen.now + OUTLOOK, at.CARBON]
+        """Return the mode by the carbon of the rows that are observed: of a day, horizon permitting."""
+        day = seen.series[seen.now : seen.now + self.simulator.config.outlook_rows, at.CARBON]
         served = self._site.battery.efficiency * float(np.quantile(day, DEAR))
         if day[0] >= served:
             return AUTO
