@@ -81,11 +81,32 @@ class ShippedPolicy:
         """Return the logits ``(n_actions,)`` of one observation, -inf for invalid actions.
 
         With continuous actions: the mean action, not clipped.
+
+        :raises ValueError: if the observation is of another environment, or of other settings
         """
-        outputs = self._network(observation)
+        try:
+            outputs = self._network(observation)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(self._what_differs(observation)) from error
         if isinstance(observation, Mapping):
             outputs = np.where(observation["action_mask"], outputs, np.float32(-np.inf))
         return outputs
+
+    def _what_differs(self, observation: Any) -> str:
+        wanted = self.observation_space
+        parts = wanted.spaces if isinstance(wanted, spaces.Dict) else {"observation": wanted}
+        given = observation if isinstance(observation, Mapping) else {"observation": observation}
+        shapes = {key: np.shape(given[key]) if key in given else None for key in parts}
+        differ = [
+            f"{key} has {'nothing' if found is None else f'shape {found}'}, not {parts[key].shape}"
+            for key, found in shapes.items()
+            if found != parts[key].shape
+        ]
+        how = "".join(f", {key}={value!r}" for key, value in self.env_kwargs.items())
+        return (
+            f"the observation does not fit the policy ({'; '.join(differ)}): "
+            f"make the environment with policy.make_env(), or gym.make({self.env_id!r}{how})"
+        )
 
     def predict(
         self,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -54,6 +55,16 @@ def test_a_batch_is_its_observations_one_by_one():
         for i in range(4):
             assert policy.predict({key: value[i] for key, value in batch.items()})[0] == actions[i]
         batch, *_ = env.step(actions)
+
+
+def test_an_observation_of_other_settings_is_refused_and_the_right_ones_are_named():
+    policy = greendc.load_policy("ResourcePool-10")
+    observation, _ = gym.make("ResourcePool-10-v0").reset(seed=0)
+    told = r"\(jobs has shape \(10, 15\), not \(10, 16\)\): .*mask='now_on_time', lookahead=24\)"
+    with pytest.raises(ValueError, match=told):
+        policy.predict(observation)
+    with pytest.raises(ValueError, match="jobs has nothing, not"):
+        policy.logits({key: part for key, part in policy.make_env().reset()[0].items() if key != "jobs"})
 
 
 def test_an_invalid_action_is_never_taken():
