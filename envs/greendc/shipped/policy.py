@@ -35,6 +35,7 @@ class ShippedPolicy:
 
     :param release: what it is
     :param env_id: environment that it acts in
+    :param env_kwargs: keyword arguments of that environment
     :param observation_space: of that environment
     :param action_space: of that environment
     :param tensors: of the policy, by torch's names
@@ -46,6 +47,7 @@ class ShippedPolicy:
         self,
         release: Release,
         env_id: str,
+        env_kwargs: Mapping[str, Any],
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         tensors: Mapping[str, Floats],
@@ -53,7 +55,7 @@ class ShippedPolicy:
     ) -> None:
         self.release = release
         self.env_id = env_id
-        self.env_kwargs = dict(release.env_kwargs)
+        self.env_kwargs = dict(env_kwargs)
         self.observation_space = observation_space
         self.action_space = action_space
         self._rng = np.random.default_rng(seed)
@@ -155,7 +157,8 @@ class ShippedPolicy:
 def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
     """Load a trained policy that ships with the package, without torch and Stable-Baselines3.
 
-    :param name: name of a release, or an environment id with or without a version (``"ResourcePool-10"``)
+    :param name: name of a release, or an environment id with or without a version (``"ResourcePool-10"``);
+        the latter is then the environment of :meth:`~ShippedPolicy.make_env`
     :param seed: of the actions that it draws with ``deterministic=False``
     :return: the policy; its :meth:`~ShippedPolicy.make_env` makes an environment for it
     :raises ValueError: for an unknown name, or a release that is damaged, not what it says, or of a network
@@ -163,7 +166,7 @@ def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
     """
     release = release_for(name)
     folder = pretrained_directory() / release.name
-    asked = release.scales and name != release.name and release.serves_id(name)
+    asked = name != release.name and release.serves_id(name)
     with one_error(folder / CONFIG_FILE):
         env_id = resolve_env_id(name if asked else release.env_id)
         arguments = release.hyperparameters.get("policy_kwargs") or {}
@@ -171,11 +174,14 @@ def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
             "features_extractor_class"
         )
         require(known, "policy_kwargs", arguments, "those of a network that runs without torch")
-        env = gym.make(env_id, **release.env_kwargs)
+        env_kwargs = release.choice if asked else release.env_kwargs
+        env = gym.make(env_id, **env_kwargs)
     path = folder / TENSORS_FILE
     with one_error(path):
         tensors = _read(path, release.sha256)
-        return ShippedPolicy(release, env_id, env.observation_space, env.action_space, tensors, seed)
+        return ShippedPolicy(
+            release, env_id, env_kwargs, env.observation_space, env.action_space, tensors, seed
+        )
 
 
 def _read(path: Path, sha256: str) -> dict[str, Floats]:

@@ -67,6 +67,14 @@ def test_an_observation_of_other_settings_is_refused_and_the_right_ones_are_name
         policy.logits({key: part for key, part in policy.make_env().reset()[0].items() if key != "jobs"})
 
 
+@pytest.mark.parametrize("name", ["VCC-2021", "DiscreteVCC-2020", "ResourcePool-20", "ResourcePool-300"])
+def test_the_environment_is_the_one_that_was_asked_for(name):
+    policy = greendc.load_policy(name)
+    env = policy.make_env()
+    assert env.spec.id.startswith(f"{name}-v")
+    assert policy.predict(env.reset(seed=0)[0])[0] in env.action_space
+
+
 def test_an_invalid_action_is_never_taken():
     policy = greendc.load_policy("ResourcePool-10")
     observation, _ = policy.make_env(episode_steps=20).reset(seed=0)
@@ -158,7 +166,7 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
             if changed is not None:
                 others[key] = changed
             try:
-                other = ShippedPolicy(policy.release, policy.env_id, *spaces, others)
+                other = ShippedPolicy(policy.release, policy.env_id, policy.env_kwargs, *spaces, others)
             except ValueError as error:
                 refusals.append(str(error))
             else:  # of the critic
