@@ -51,8 +51,8 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
 
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
     :param simulator: that it is for
-    :raises ValueError: if there is no such model, no planner taught it, it does not fit, or it was
-        trained with another mask or lookahead
+    :raises ValueError: if there is no such model, it was not distilled from a planner, it does not fit,
+        or it was trained with another mask or lookahead
     """
     if not isinstance(simulator, ResourcePoolSimulator):
         raise ValueError(f"prior={source!r}: there are rollouts only for resource pools")
@@ -61,7 +61,9 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
         found = release_for(release or "ResourcePool")
         model: Any = load_pretrained(found.name)
         if found.logit_scale is None:
-            raise ValueError(f"prior={source!r}: no planner taught it, so its logits are no values")
+            raise ValueError(
+                f"prior={source!r}: it was not distilled from a planner, so its logits are no values"
+            )
         scale, env_kwargs = found.logit_scale, found.env_kwargs
     else:
         try:

@@ -73,7 +73,9 @@ def test_what_ships_is_a_prior(name):
 
 def test_what_no_planner_has_taught_is_no_prior():
     env = make_vec_env("ResourcePool-10", 1)
-    with pytest.raises(ValueError, match="prior='pretrained:DiscreteVCC': no planner taught it"):
+    with pytest.raises(
+        ValueError, match="prior='pretrained:DiscreteVCC': it was not distilled from a planner"
+    ):
         read_prior("pretrained:DiscreteVCC", env.simulator)
 
 
