@@ -16,12 +16,13 @@ from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.runs.models import MODEL_FILE
 
 _POOL_TEXT = (
-    "Jobs arrive without notice and need units of two resources. A job is worth something only if it finishes on "
-    "time. A planner tries every action in sampled futures, which takes milliseconds. Here a network learned in "
-    "about a minute what the planner thinks of every action, and decides in one pass. Guided rollouts are the "
-    "planner again, with the network as its first guess. The shipped policy was distilled on more loads. All "
-    "policies play the same jobs, which were not used in training. Heuristics choose among all jobs, as in the "
-    "papers; distilled policies, planner and guided rollouts choose among those that can start now and be on time."
+    "Jobs arrive without notice and need units of two resources. A job is worth something only if it "
+    "finishes on time. A planner tries every action in sampled futures, which takes milliseconds. Here a "
+    "network learned in about a minute what the planner thinks of every action, and decides in one pass. "
+    "Guided rollouts are the planner again, with the network as its first guess. The shipped policy was "
+    "distilled on more loads. All policies play the same jobs, which were not used in training. "
+    "Heuristics choose among all jobs, as in the papers; distilled policies, planner and guided rollouts "
+    "choose among those that can start now and be on time."
 )
 _VCC_TEXT = (
     "A cap on the load of each hour moves work to cleaner hours. PPO learned on months of 2019 and 2020 with "
