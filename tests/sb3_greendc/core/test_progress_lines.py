@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import sys
+from typing import Any
 
 import pytest
-from stable_baselines3 import PPO
+from stable_baselines3 import DQN, PPO
 from tqdm import tqdm
 
 from sb3_greendc.core.callbacks import ProgressBarCallback
@@ -147,6 +148,24 @@ def test_training_into_a_file_ends_with_a_whole_line(capsys: pytest.CaptureFixtu
     model.learn(20, callback=bar)
     bar.close()
     assert re.fullmatch(r"20 of 20 steps \(100 %\), \d+ s(, return \d+(\.\d+)?)?\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "alike"),
+    [
+        (PPO, {"n_steps": 16, "batch_size": 16, "n_epochs": 1}, [False, True, True]),
+        (DQN, {"train_freq": 16, "learning_starts": 20}, [False, False, True]),
+    ],
+)
+def test_a_round_of_training_is_a_rollout_and_its_updates(
+    algorithm: Any, options: dict[str, int], alike: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(Lines, "next_round", lambda self, alike: told.append(alike))
+    bar = ProgressBarCallback(48)
+    algorithm("MlpPolicy", "CartPole-v1", **options).learn(48, callback=bar)
+    bar.close()
+    assert told == alike
 
 
 def test_durations() -> None:
