@@ -16,16 +16,17 @@ from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.runs.models import MODEL_FILE
 
 _POOL_TEXT = (
-    "Jobs of unknown arrival ask for units of two resources; each is worth something if it is done in time. "
-    "A planner tries every action in sampled futures, which takes milliseconds; here a network learned in "
-    "about a minute what the planner thinks, and decides in one pass. Guided rollouts are the planner again, "
-    "with the network as its first guess. The shipped policy has seen more loads. All policies have the "
-    "same jobs, which nobody learned from. Heuristics choose among all jobs, as in the papers; distilled "
-    "policies, planner and guided rollouts choose among those that can start now and be on time."
+    "Jobs arrive without notice and need units of two resources. A job is worth something only if it "
+    "finishes on time. A planner tries every action in sampled futures, which takes milliseconds. Here a "
+    "network learned in about a minute what the planner thinks of every action, and decides in one pass. "
+    "Guided rollouts are the planner again, with the network as its first guess. The shipped policy was "
+    "distilled on more loads. All policies play the same jobs, which were not used in training. "
+    "Heuristics choose among all jobs, as in the papers; distilled policies, planner and guided rollouts "
+    "choose among those that can start now and be on time."
 )
 _VCC_TEXT = (
     "A cap on the load of each hour moves work to cleaner hours. PPO learned on months of 2019 and 2020 with "
-    "the real emissions of a Californian utility; September 2019 and May 2021 were held out. A policy that "
+    "the real emissions of a Californian utility. September 2019 and May 2021 were held out. A policy that "
     "emits less by leaving work late is no better: the return charges both. The baseline rolling solves a "
     "linear programme every hour."
 )

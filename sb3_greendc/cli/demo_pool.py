@@ -90,7 +90,7 @@ class PoolPart:
         clone = distill_rollouts((scenario,), self.labels, FUTURES, EPOCHS, self.seed)
         saved = clone.save(self.out / "run", labels=self.labels, **provenance())
         write_portable(self.model, saved.parent, Environment(ENV_ID, SETTINGS, CHOICE))
-        say(f"judging on {self.episodes} episodes that nobody learned from")
+        say(f"judging on {self.episodes} held-out episodes")
         known = {**HEURISTICS, SHIPPED: "pretrained", DISTILLED: str(self.model)}
         searches = {
             CHANCE_MASKED: "random",

@@ -210,13 +210,13 @@ def _my_site(options: argparse.Namespace) -> int:
     if options.validate:
         return _validate(options, folder, command, console)
     try:
-        with one_line_errors("reproduce", apart=(DefectsError,)):
+        with one_line_errors(my_site.NAME, apart=(DefectsError,)):
             site = my_site.prepare_site(options, folder / "inputs")
             experiment = my_site.site_experiment(site)
             items = experiment.items(budget)
             make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
     except DefectsError as error:
-        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        print(f"{my_site.NAME}: error: defects in the input\n{error}", file=sys.stderr)
         raise BadInput from error
     for name, fact in site.facts.items():
         console.print(f"{name}: {fact}", markup=False)
@@ -247,11 +247,11 @@ def _my_site(options: argparse.Namespace) -> int:
 def _validate(options: argparse.Namespace, folder: Path, command: str, console: Console) -> int:
     """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
     try:
-        with one_line_errors("reproduce", apart=(DefectsError,)):
+        with one_line_errors(my_site.NAME, apart=(DefectsError,)):
             found = my_site.read_jobs(options)
             validation = my_site.validate(found)
     except DefectsError as error:
-        print(f"reproduce: error: defects in the input\n{error}", file=sys.stderr)
+        print(f"{my_site.NAME}: error: defects in the input\n{error}", file=sys.stderr)
         raise BadInput from error
     short = {"processors": "width", "jobs": "jobs"}
     for kind, called in (("recorded", "rec."), ("simulated", "sim.")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import safe_mean
 
-from sb3_greendc.core.progress import Bar, progress_bar
+from sb3_greendc.core.progress import Bar, Lines, progress_bar
 
 
 class EpisodeMetricsCallback(BaseCallback):
@@ -50,6 +50,12 @@ class ProgressBarCallback(BaseCallback):
             self._bar.set_postfix({"return": f"{safe_mean([e['r'] for e in episodes]):.4g}"}, refresh=False)
         self._bar.update(min(self.num_timesteps, self.total_timesteps) - self._bar.n)
         return True
+
+    def _on_rollout_start(self) -> None:
+        """A round is a rollout and the updates after it; before the first update all goes faster."""
+        if isinstance(self._bar, Lines):
+            first_update = getattr(self.model, "learning_starts", 0)
+            self._bar.next_round(alike=self._bar.n > 0 and self.num_timesteps > first_update)
 
     def close(self) -> None:
         """Take the bar away; to be called when training ends, however it ends."""

@@ -60,7 +60,7 @@ class Lines:
     """Writes a line every now and then, without carriage returns: for log files.
 
     The time that is left is what the rest takes at the speed since the first count: what comes before it,
-    such as compiling, is not extrapolated.
+    such as compiling, is not extrapolated. Work in rounds whose end takes longer calls :meth:`next_round`.
 
     :param total: what there is to do
     :param unit: of it, one
@@ -86,6 +86,8 @@ class Lines:
         self._pauses = Pauses(self._begun)
         self._written: float = -1
         self._first: tuple[float, float] | None = None
+        self._round: tuple[float, float] | None = None
+        self._in_rounds = False
         self._doing = ""
         self._how = ""
         self._closed = False
@@ -106,6 +108,16 @@ class Lines:
             self._first = (now, self.n)
         if self._pauses.over(now):
             self._write(now)
+
+    def next_round(self, alike: bool = True) -> None:
+        """Say that a round begins: the speed is that of whole rounds, and unknown before the first has ended.
+
+        :param alike: what was done so far tells how long the rest takes; else the measurement starts again
+        """
+        self._in_rounds = True
+        self._round = (self._clock(), self.n) if alike else None
+        if not alike:
+            self._first = None
 
     def set_description(self, desc: str | None = None, refresh: bool | None = True) -> None:
         """Say what is being done, from the next line on."""
@@ -135,9 +147,11 @@ class Lines:
         """Return the seconds to go; ``None`` at the end, and before a speed is known."""
         if self._first is None or self.n >= self.total:
             return None
-        started, counted = self._first
-        done = self.n - counted
-        return (now - started) * (self.total - self.n) / done if done > 0 else None
+        until = self._round if self._in_rounds else (now, self.n)
+        if until is None or until[1] <= self._first[1]:
+            return None
+        seconds, done = until[0] - self._first[0], until[1] - self._first[1]
+        return max(seconds * (self.total - until[1]) / done - (now - until[0]), 0.0)
 
 
 def progress_bar(

@@ -8,7 +8,6 @@ float32 is up to 2e-3 away from them, since it sums the image's cells before it 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -104,10 +103,15 @@ class JobSetNetwork:
             f"rows of the image: {len(self.blocks[0])} inputs for {self.horizon} rows of {columns} columns",
         )
         _require(len(self.job_input[0]) == table.shape[1], f"jobs of {table.shape[1]} numbers")
+        n_units = columns // self.types
         self.padded = np.zeros((n_blocks * block, self.types, 3), np.float32)
-        self.shape = (self.horizon, self.types, columns // self.types)
-        self.upper = np.float32(np.max(image.high))
-        self.step = np.float32(self.upper / np.float32(255.0))
+        self.ones = np.ones(n_units, np.float32)
+        self.step = np.float32(np.max(image.high) / 255.0)
+        self.almost_full = np.float32(254.0 * self.step)
+        # The layer takes sums, not means, and types before measures: in torch each measure has all types.
+        largest = n_units * float(self.step) * np.array([255.0, 1.0, 1.0])
+        weight = self.blocks[0].reshape(block, 3, self.types, -1).transpose(0, 2, 1, 3) / largest[:, None]
+        self.blocks = weight.reshape(self.blocks[0].shape).astype(np.float32), self.blocks[1]
 
     def __call__(self, observation: Mapping[str, NDArray[Any]]) -> Floats:
         """Return the logits ``(n_jobs + 2,)``, not masked, for one observation."""
@@ -118,7 +122,8 @@ class JobSetNetwork:
         present = (table != 0).any(axis=1)
         jobs = _relu(_affine(table, self.job_input) + situation @ self.situation_input)
         jobs = _normalized(_relu(_affine(jobs, self.encoder)), self.encoder_norm)
-        jobs *= present[:, None]
+        if not present.all():
+            jobs *= present[:, None]
         pooled = self._pool(jobs, present)
         context = _relu(_affine(np.concatenate([situation, *pooled]), self.context))
         context = _normalized(context, self.context_norm)
@@ -131,16 +136,13 @@ class JobSetNetwork:
         return np.concatenate([scores[:, 0], others])
 
     def _rows(self, image: NDArray[Any]) -> Floats:
-        """Return what the rows hold: mean, share above the lower bound, share at the upper one."""
-        cells = image.reshape(self.shape).astype(np.float32, copy=False)
-        n_units = np.float32(self.shape[2])
-        rows = self.padded[: self.horizon]
-        upper, step = self.upper, self.step
-        rows[:, :, 0] = cells.sum(axis=2) / (n_units * upper)
-        rows[:, :, 1] = np.minimum(cells, step).sum(axis=2) / (n_units * step)
-        rows[:, :, 2] = (np.maximum(cells, upper - step) - (upper - step)).sum(axis=2) / (n_units * step)
-        # Channels stand measure by measure in torch, each with all types.
-        blocks = self.padded.transpose(0, 2, 1).reshape(-1, len(self.blocks[0]))
+        """Return what the rows hold: sum, number above the lower bound, number at the upper one."""
+        cells = image.reshape(-1, len(self.ones)).astype(np.float32, copy=False)
+        measures = self.padded[: self.horizon].reshape(-1, 3)
+        measures[:, 0] = cells @ self.ones
+        measures[:, 1] = np.minimum(cells, self.step) @ self.ones
+        measures[:, 2] = _relu(cells - self.almost_full) @ self.ones
+        blocks = self.padded.reshape(-1, len(self.blocks[0]))
         return _relu(_affine(_relu(_affine(blocks, self.blocks)).ravel(), self.rows))
 
     @staticmethod
@@ -149,7 +151,8 @@ class JobSetNetwork:
         if n_present == 0:
             nothing = np.zeros(jobs.shape[1], np.float32)
             return nothing, nothing
-        return jobs.sum(axis=0) / np.float32(n_present), jobs[present].max(axis=0)
+        there = jobs if n_present == len(jobs) else jobs[present]
+        return np.add.reduce(there) / np.float32(n_present), np.maximum.reduce(there)
 
 
 def _relu(x: Floats) -> Floats:
@@ -162,18 +165,14 @@ def _affine(x: Floats, layer: tuple[Floats, Floats]) -> Floats:
     return y
 
 
-def _normalized(x: Floats, norm: tuple[Floats, Floats]) -> Floats:
-    """Return a layer norm over the last axis."""
-    width = np.float32(1.0 / x.shape[-1])
-    x = x - x.sum(axis=-1, keepdims=True) * width
-    variance = np.einsum("...i,...i->...", x, x) * width
-    x *= (
-        (1.0 / np.sqrt(variance + _NORM_EPSILON))[..., None]
-        if x.ndim > 1
-        else 1.0 / math.sqrt(variance + _NORM_EPSILON)
-    )
-    x *= norm[0]
-    x += norm[1]
+def _normalized(x: Floats, norm: tuple[Floats, Floats, Floats]) -> Floats:
+    """Return a layer norm over the last axis; products with shares are means, quicker than sums."""
+    weight, bias, shares = norm
+    x = x - x @ shares
+    variance = (x * x) @ shares
+    variance += _NORM_EPSILON
+    x *= weight / np.sqrt(variance)
+    x += bias
     return x
 
 
@@ -190,12 +189,12 @@ def _linear(tensors: Tensors, name: str) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(weight.T), bias
 
 
-def _norm(tensors: Tensors, name: str, layer: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Return weight and bias of the norm of what a layer gives."""
+def _norm(tensors: Tensors, name: str, layer: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+    """Return weight and bias of the norm of what a layer gives, and the share of each number in a mean."""
     weight, bias = _get(tensors, f"{name}.weight"), _get(tensors, f"{name}.bias")
     width = layer[1].shape
     _require(weight.shape == bias.shape == width, f"{name}: of {weight.shape} and {bias.shape}, not {width}")
-    return weight, bias
+    return weight, bias, np.full((*width, 1), 1.0 / width[0], np.float32)
 
 
 def _stacked(tensors: Tensors, name: str) -> tuple[Floats, Floats]:

@@ -35,6 +35,7 @@ class ShippedPolicy:
 
     :param release: what it is
     :param env_id: environment that it acts in
+    :param env_kwargs: keyword arguments of that environment
     :param observation_space: of that environment
     :param action_space: of that environment
     :param tensors: of the policy, by torch's names
@@ -46,6 +47,7 @@ class ShippedPolicy:
         self,
         release: Release,
         env_id: str,
+        env_kwargs: Mapping[str, Any],
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         tensors: Mapping[str, Floats],
@@ -53,7 +55,7 @@ class ShippedPolicy:
     ) -> None:
         self.release = release
         self.env_id = env_id
-        self.env_kwargs = dict(release.env_kwargs)
+        self.env_kwargs = dict(env_kwargs)
         self.observation_space = observation_space
         self.action_space = action_space
         self._rng = np.random.default_rng(seed)
@@ -81,11 +83,32 @@ class ShippedPolicy:
         """Return the logits ``(n_actions,)`` of one observation, -inf for invalid actions.
 
         With continuous actions: the mean action, not clipped.
+
+        :raises ValueError: if the observation is of another environment, or of other settings
         """
-        outputs = self._network(observation)
+        try:
+            outputs = self._network(observation)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(self._what_differs(observation)) from error
         if isinstance(observation, Mapping):
             outputs = np.where(observation["action_mask"], outputs, np.float32(-np.inf))
         return outputs
+
+    def _what_differs(self, observation: Any) -> str:
+        wanted = self.observation_space
+        parts = wanted.spaces if isinstance(wanted, spaces.Dict) else {"observation": wanted}
+        given = observation if isinstance(observation, Mapping) else {"observation": observation}
+        shapes = {key: np.shape(given[key]) if key in given else None for key in parts}
+        differ = [
+            f"{key} has {'nothing' if found is None else f'shape {found}'}, not {parts[key].shape}"
+            for key, found in shapes.items()
+            if found != parts[key].shape
+        ]
+        how = "".join(f", {key}={value!r}" for key, value in self.env_kwargs.items())
+        return (
+            f"the observation does not fit the policy ({'; '.join(differ)}): "
+            f"make the environment with policy.make_env(), or gym.make({self.env_id!r}{how})"
+        )
 
     def predict(
         self,
@@ -134,7 +157,8 @@ class ShippedPolicy:
 def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
     """Load a trained policy that ships with the package, without torch and Stable-Baselines3.
 
-    :param name: name of a release, or an environment id with or without a version (``"ResourcePool-10"``)
+    :param name: name of a release, or an environment id with or without a version (``"ResourcePool-10"``);
+        the latter is then the environment of :meth:`~ShippedPolicy.make_env`
     :param seed: of the actions that it draws with ``deterministic=False``
     :return: the policy; its :meth:`~ShippedPolicy.make_env` makes an environment for it
     :raises ValueError: for an unknown name, or a release that is damaged, not what it says, or of a network
@@ -142,7 +166,7 @@ def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
     """
     release = release_for(name)
     folder = pretrained_directory() / release.name
-    asked = release.scales and name != release.name and release.serves_id(name)
+    asked = name != release.name and release.serves_id(name)
     with one_error(folder / CONFIG_FILE):
         env_id = resolve_env_id(name if asked else release.env_id)
         arguments = release.hyperparameters.get("policy_kwargs") or {}
@@ -150,11 +174,14 @@ def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
             "features_extractor_class"
         )
         require(known, "policy_kwargs", arguments, "those of a network that runs without torch")
-        env = gym.make(env_id, **release.env_kwargs)
+        env_kwargs = release.choice if asked else release.env_kwargs
+        env = gym.make(env_id, **env_kwargs)
     path = folder / TENSORS_FILE
     with one_error(path):
         tensors = _read(path, release.sha256)
-        return ShippedPolicy(release, env_id, env.observation_space, env.action_space, tensors, seed)
+        return ShippedPolicy(
+            release, env_id, env_kwargs, env.observation_space, env.action_space, tensors, seed
+        )
 
 
 def _read(path: Path, sha256: str) -> dict[str, Floats]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -54,6 +55,24 @@ def test_a_batch_is_its_observations_one_by_one():
         for i in range(4):
             assert policy.predict({key: value[i] for key, value in batch.items()})[0] == actions[i]
         batch, *_ = env.step(actions)
+
+
+def test_an_observation_of_other_settings_is_refused_and_the_right_ones_are_named():
+    policy = greendc.load_policy("ResourcePool-10")
+    observation, _ = gym.make("ResourcePool-10-v0").reset(seed=0)
+    told = r"\(jobs has shape \(10, 15\), not \(10, 16\)\): .*mask='now_on_time', lookahead=24\)"
+    with pytest.raises(ValueError, match=told):
+        policy.predict(observation)
+    with pytest.raises(ValueError, match="jobs has nothing, not"):
+        policy.logits({key: part for key, part in policy.make_env().reset()[0].items() if key != "jobs"})
+
+
+@pytest.mark.parametrize("name", ["VCC-2021", "DiscreteVCC-2020", "ResourcePool-20", "ResourcePool-300"])
+def test_the_environment_is_the_one_that_was_asked_for(name):
+    policy = greendc.load_policy(name)
+    env = policy.make_env()
+    assert env.spec.id.startswith(f"{name}-v")
+    assert policy.predict(env.reset(seed=0)[0])[0] in env.action_space
 
 
 def test_an_invalid_action_is_never_taken():
@@ -147,7 +166,7 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
             if changed is not None:
                 others[key] = changed
             try:
-                other = ShippedPolicy(policy.release, policy.env_id, *spaces, others)
+                other = ShippedPolicy(policy.release, policy.env_id, policy.env_kwargs, *spaces, others)
             except ValueError as error:
                 refusals.append(str(error))
             else:  # of the critic

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import sys
+from typing import Any
 
 import pytest
-from stable_baselines3 import PPO
+from stable_baselines3 import DQN, PPO
 from tqdm import tqdm
 
 from sb3_greendc.core.callbacks import ProgressBarCallback
@@ -61,6 +62,41 @@ def test_a_run_that_goes_on_is_measured_by_what_it_does_itself() -> None:
     assert file.getvalue() == "93 of 100 steps (93 %), 6 s, about 18 s left\n"
 
 
+def test_the_speed_of_work_in_rounds_is_that_of_whole_rounds() -> None:
+    """Rounds of ten steps: a second each, and then an update of 20 seconds."""
+    bar, clock, file = lines(total=100)
+    left = []
+    for step in range(100):
+        if step % 10 == 0:
+            bar.next_round(alike=step > 0)
+        clock.now += 1.0
+        before = len(file.getvalue())
+        bar.update(1)
+        if len(file.getvalue()) > before:
+            found = re.search(r"about (\d+) (s|min) left", file.getvalue()[before:])
+            left.append((clock.now, float(found[1]) * (60 if found[2] == "min" else 1) if found else None))
+        if step % 10 == 9:
+            clock.now += 20.0
+    assert left[0] == (5.0, None), "no round has ended"
+    known = [(now, seconds) for now, seconds in left if seconds is not None and now < 200.0]
+    assert len(known) > 3
+    assert all(0.7 < (clock.now - now) / seconds < 1.4 for now, seconds in known), known
+
+
+def test_what_goes_before_the_first_update_is_not_measured() -> None:
+    bar, clock, file = lines(total=400)
+    for step in range(200):
+        bar.next_round(alike=step > 100)
+        clock.now += 0.1 if step < 100 else 1.0
+        bar.update(1)
+    for line in file.getvalue().splitlines():
+        found = re.match(r"(\d+) of .*?(?:about (\d+) min left)?$", line)
+        assert found is not None, line
+        assert (found[2] is None) == (int(found[1]) <= 102)
+        if found[2] is not None:
+            assert abs(60 * int(found[2]) - (400 - int(found[1]))) <= 33
+
+
 def test_the_last_line_says_what_was_done_and_comes_once() -> None:
     bar, clock, file = lines(total=10)
     with bar:
@@ -112,6 +148,24 @@ def test_training_into_a_file_ends_with_a_whole_line(capsys: pytest.CaptureFixtu
     model.learn(20, callback=bar)
     bar.close()
     assert re.fullmatch(r"20 of 20 steps \(100 %\), \d+ s(, return \d+(\.\d+)?)?\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "alike"),
+    [
+        (PPO, {"n_steps": 16, "batch_size": 16, "n_epochs": 1}, [False, True, True]),
+        (DQN, {"train_freq": 16, "learning_starts": 20}, [False, False, True]),
+    ],
+)
+def test_a_round_of_training_is_a_rollout_and_its_updates(
+    algorithm: Any, options: dict[str, int], alike: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(Lines, "next_round", lambda self, alike: told.append(alike))
+    bar = ProgressBarCallback(48)
+    algorithm("MlpPolicy", "CartPole-v1", **options).learn(48, callback=bar)
+    bar.close()
+    assert told == alike
 
 
 def test_durations() -> None:
