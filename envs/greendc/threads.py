@@ -28,14 +28,18 @@ class Threads:
     def __init__(self, threads: int, num_envs: int) -> None:
         require_kinds({"threads": "int"}, {"threads": threads})
         require(1 <= threads <= num_envs, "threads", threads, f"from 1 to num_envs={num_envs}")
-        bounds = [num_envs * k // threads for k in range(threads + 1)]
-        self.shares = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        self._bounds = [num_envs * k // threads for k in range(threads + 1)]
         self._executor: ThreadPoolExecutor | None = None
 
     @property
     def several(self) -> bool:
         """Whether there is more than one."""
-        return len(self.shares) > 1
+        return len(self._bounds) > 2
+
+    @property
+    def shares(self) -> list[slice]:
+        """The environments of each thread."""
+        return [slice(first, end) for first, end in itertools.pairwise(self._bounds)]
 
     def run(self, function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> None:
         """Call a function once for each share; the first call runs in the calling thread.
@@ -43,7 +47,7 @@ class Threads:
         :param calls: the arguments, by share
         """
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(len(self.shares) - 1, "greendc")
+            self._executor = ThreadPoolExecutor(len(calls) - 1, "greendc")
         others = [self._executor.submit(function, *call) for call in calls[1:]]
         try:
             function(*calls[0])
@@ -53,7 +57,7 @@ class Threads:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the threads: copies start their own."""
-        return {"shares": self.shares, "_executor": None}
+        return {"_bounds": self._bounds, "_executor": None}
 
 
 def rows(arrays: Arrays, share: slice, common: tuple[str, ...] = ()) -> Arrays:
