@@ -74,6 +74,8 @@ def make_case(family: str, seed: int, num_envs: int | None = None) -> tuple[str,
         return "random", ClusterSimulator(
             cluster_cases.random_config(rng, most // 5, most), num_envs or 20_480 // most
         )
+    if rng.random() < 0.2:
+        return "commanded", ResourcePoolSimulator(pool_cases.random_commanded(rng), num_envs or 512)
     fixed: dict[str, Any] = {}
     if rng.random() < 0.8:  # long episodes, with jobs of their own each
         steps, hours = int(rng.integers(50, 400)), float(rng.choice([0.5, 1.0, 2.0]))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel_command import SETTLED_SHARE
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 
 Bools = NDArray[np.bool_]
@@ -107,6 +108,10 @@ class PoolWatch:
             before[:] = env[name]
         if self.config.power == "trace":
             self._energy(env)
+        if self.config.cost in ("brown", "carbon"):
+            kg, kwh = env["carbon_kg"] + env["settled_carbon_kg"], SETTLED_SHARE * env["shortfall_kwh"]
+            bought = 0.01 * (kg if self.config.cost == "carbon" else env["grid_kwh"] + kwh)
+            require(close(env["accrued_cost"], bought), "the cost is that of grid energy", bought)
 
     def _energy(self, env: NDArray[np.void]) -> None:
         sources, sinks = (sum(env[name] for name in names) for names in (SOURCES, SINKS))
@@ -212,6 +217,8 @@ class PoolWatch:
             if delays:
                 return  # of a placement that runs, it is not told which steps were work
             worth += weights.executed * (value * (occupied / jobs["duration"])).sum()
+        charged = self._charged(index, env)
+        worth -= charged
         if weights.potential > 0.0:
             placed = (status == at.RESERVED) | running
             planned = value[placed & (jobs["end"] <= jobs["latest"])].sum()
@@ -220,10 +227,22 @@ class PoolWatch:
             total = self._potentials[index]
             worth += weights.potential * (config.shaping_gamma * total - (total - env["potential"]))
         paid = env["accrued_reward"] * self.simulator.mean_value
-        size = value.sum() + abs(self._potentials[index])
+        size = value.sum() + abs(self._potentials[index]) + charged
         require(close(paid, worth, size), "rewards are the values of the jobs", paid, worth)
         capped = jobs["late_paid"] <= weights.lateness_cap * value * (1.0 + 1e-12) + 1e-12
         require(capped.all(), "lateness costs no more than its cap")
+
+    def _charged(self, index: int, env: np.void) -> float:
+        """Return what energy and switching have cost in value, the battery's refill at the end included."""
+        weights = self.config.weights
+        refill = SETTLED_SHARE * env["shortfall_kwh"]  # 0 before the end
+        price = self.simulator.state.series[index, : self.config.episode_steps, at.PRICE].mean()
+        charged = weights.carbon * (env["carbon_kg"] + env["settled_carbon_kg"])
+        charged += weights.brown * (env["grid_kwh"] + refill)
+        charged += weights.price * (env["grid_cost"] + refill * price)
+        # Units that start are paid for when the step ends in which they do.
+        switched = env["switched_units"] - env["units_starting"] * self.config.resource_types
+        return float(charged + weights.switching * switched)
 
 
 def _brown(config: Any) -> bool:
