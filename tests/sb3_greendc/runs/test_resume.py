@@ -91,6 +91,25 @@ def test_resumed_run_is_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
     assert_same_rest(whole, resumed)
 
 
+@pytest.mark.parametrize("at", [KILLED_AT, EVERY // 2])
+def test_a_job_that_is_given_again_ends_as_others(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a worker was killed, another goes on from its last checkpoint; without one, it begins anew."""
+    case = CASES["ppo-vcc"]
+    whole = trained(case, tmp_path / "whole")
+    job = case.job(tmp_path / "cut")
+    with monkeypatch.context() as patch:
+        die_at(at, cut_off, patch)
+        with pytest.raises(LossOfPowerError):
+            job.carry_out()
+    again = job.once_more()
+    assert (again.resume, again.overwrite) == ((True, False) if at > EVERY else (False, True))
+    assert not again.carry_out()
+    assert same(tensors_of(whole), tensors_of(load_model(job.out).model))
+    assert_same_log(tmp_path / "whole", job.out)
+
+
 def test_the_comparison_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the random states the resumed run is another one."""
     case = CASES["ppo-vcc"]

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -167,6 +168,29 @@ def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.Monk
     assert results(by_ray) == results(search(journal(folder / "serial.log"), 2))
     pids = {trial.user_attrs[OWNER]["pid"] for trial in counted(by_ray)}
     assert os.getpid() not in pids
+
+
+@pytest.mark.default_row
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path) -> None:
+    url = journal(folder / "ray.log")
+    options = [*OPTIONS, "--trials", "3", "--storage", url, "--engine", "ray", "--jobs", "1"]
+    command = [*COMMAND, *options, "--out", "out"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        lost = _wait_for_second_trial(url, running)
+        by_ray = find(url)
+        assert by_ray is not None
+        os.kill(by_ray.study.trials[lost].user_attrs[OWNER]["pid"], signal.SIGKILL)
+        assert running.wait(300) == 0, running.communicate()[1]
+    finally:
+        running.kill()
+        running.wait()
+    assert not by_ray.trials(TrialState.RUNNING, TrialState.WAITING)
+    assert by_ray.study.trials[lost].state == TrialState.FAIL
+    [retry] = [trial for trial in counted(by_ray) if history(trial)]
+    assert history(retry) == [lost]
+    assert results(by_ray) == results(search(journal(folder / "serial.log"), 3))
 
 
 @pytest.mark.parametrize(
