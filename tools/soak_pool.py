@@ -97,7 +97,7 @@ LAWS = (
 )
 
 IS_WHOLE = np.array([at.ENV[name].kind == "i" for name in ACCOUNTS])
-PLACES = np.array([(at.ENV.fields or {})[name][1] // 8 for name in ACCOUNTS])
+PLACES = np.array([dict(at.ENV.fields or {})[name][1] // 8 for name in ACCOUNTS])
 """Where the accounts are in a record whose every field has eight bytes."""
 
 _compiled = numba.njit(error_model="numpy")
@@ -478,4 +478,4 @@ class PoolWatch:
 
 
 def _brown(config: Any) -> bool:
-    return config.power == "trace" and config.site_config.grid == "qos_above"
+    return bool(config.power == "trace" and config.site_config.grid == "qos_above")
