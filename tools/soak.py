@@ -219,8 +219,8 @@ def soak(
     told: dict[str, Any] = {"steps": 0, "seconds": 0.0, "seeds": [first, first], "by": done}
     while told["steps"] < steps and told["seconds"] < seconds and (cases is None or seed - first < cases):
         for family in families:
-            # A case of the datacenter or of the cluster takes as long as four of the pool.
-            name, played = play(family, seed, 4 * episodes if family == "pool" else episodes)
+            # A step of a datacenter or of a cluster takes as long as several of a pool, and a case has more.
+            name, played = play(family, seed, 10 * episodes if family == "pool" else episodes)
             done[f"{family} {name}"] += played
             told["steps"] += played
         seed += 1
