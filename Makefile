@@ -42,7 +42,7 @@ dist: venv
 fuzz: venv
 	$(BIN)/python tools/fuzz_readers.py --count $(or $(COUNT),10000) --out runs/fuzz
 
-# Ten million random steps of every family, with laws of conservation checked (a minute or two).
+# Ten million random steps of every family, with laws of conservation checked (under a minute).
 soak: venv
 	$(BIN)/python tools/soak.py --steps $(or $(STEPS),10000000) --first $(or $(SEED),0) --out runs/soak
 

@@ -46,6 +46,8 @@ FAMILIES = ("pool", "vcc", "cluster")
 PRESETS = {"pool": pool_presets, "vcc": vcc_presets, "cluster": cluster_presets}
 LOOK_EVERY = 24
 """Steps between two looks at the tables of jobs, of a few environments in turn."""
+BLOCK = 100
+"""Steps that compiled code takes in each pool between two steps of the public interface."""
 LOOKS = 4
 """Environments looked at, and at most of those that end or begin in one step."""
 
@@ -54,14 +56,14 @@ Fault = Callable[[Any], None]
 
 
 def make_case(family: str, seed: int, num_envs: int | None = None) -> tuple[str, Simulator]:
-    """Return a name and a simulator: in half of the cases of a preset, else of a random configuration.
+    """Return a name and a simulator: of a preset in half of the cases (pools: a third), else a random one.
 
     :param family: one of :data:`FAMILIES`
     :param seed: of the case
     :param num_envs: size of the batch, default: by the case
     """
     rng = np.random.default_rng([seed, FAMILIES.index(family)])
-    if rng.random() < 0.5:
+    if rng.random() < (1.0 / 3.0 if family == "pool" else 0.5):
         return _preset(family, rng, num_envs)
     if family == "vcc":
         days, jobs = int(rng.integers(1, 31)), int(rng.integers(1, 60))
@@ -74,9 +76,11 @@ def make_case(family: str, seed: int, num_envs: int | None = None) -> tuple[str,
         return "random", ClusterSimulator(
             cluster_cases.random_config(rng, most // 5, most), num_envs or 20_480 // most
         )
+    if rng.random() < 0.2:
+        return "commanded", ResourcePoolSimulator(pool_cases.random_commanded(rng), num_envs or 512)
     fixed: dict[str, Any] = {}
     if rng.random() < 0.8:  # long episodes, with jobs of their own each
-        steps, hours = int(rng.integers(50, 400)), float(rng.choice([0.5, 1.0, 2.0]))
+        steps, hours = int(rng.integers(50, 1_500)), float(rng.choice([0.5, 1.0, 2.0]))
         fixed = {"workload": "synthetic", "episode_steps": steps, "step_hours": hours}
         fixed["offered_load"] = float(rng.uniform(0.2, 1.6))
         fixed["power"] = str(rng.choice(["constant", "on_off", "markov", "random", "trace", "trace"]))
@@ -128,12 +132,12 @@ def random_actions(
     return fractions.round() if lazy > 0.5 else fractions
 
 
-def watch_of(simulator: Simulator) -> PoolWatch | VCCWatch | ClusterWatch:
+def watch_of(simulator: Simulator, lazy: float, seed: int) -> PoolWatch | VCCWatch | ClusterWatch:
     """Return what checks the laws of a simulator's family."""
     if isinstance(simulator, ClusterSimulator):
         return ClusterWatch(simulator)
     if isinstance(simulator, ResourcePoolSimulator):
-        return PoolWatch(simulator)
+        return PoolWatch(simulator, lazy, seed)
     assert isinstance(simulator, VCCSimulator)
     return VCCWatch(simulator)
 
@@ -142,6 +146,8 @@ def play(
     family: str, seed: int, episodes: int = 2, num_envs: int | None = None, fault: Fault | None = None
 ) -> tuple[str, int]:
     """Play a case and check every law.
+
+    Pools take most of their steps in compiled code, which checks each of them.
 
     :param family: one of :data:`FAMILIES`
     :param seed: of the case
@@ -153,16 +159,15 @@ def play(
     """
     name, simulator = make_case(family, seed, num_envs)
     rng = np.random.default_rng([seed, 99])
-    watch = watch_of(simulator)
-    generators = [np.random.default_rng([seed, i]) for i in range(simulator.num_envs)]
-    begun, steps, moves = np.zeros(simulator.num_envs, np.int64), 0, 0
     lazy, out = float(rng.random()), simulator.empty_observations()
-    turn = 0
+    watch = watch_of(simulator, lazy, seed)
+    generators = [np.random.default_rng([seed, i]) for i in range(simulator.num_envs)]
+    begun, moves, turn = np.zeros(simulator.num_envs, np.int64), 0, 0
+    pending = list(range(simulator.num_envs))
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
-            pending = list(range(simulator.num_envs))
             while True:
-                looked = LOOKS if steps else simulator.num_envs
+                looked = LOOKS if moves else simulator.num_envs
                 for k, i in enumerate(pending):
                     simulator.reset_env(i, generators[i])
                     watch.reset(i, look=k < looked)
@@ -172,15 +177,17 @@ def play(
                 simulator.step(random_actions(simulator, rng, lazy, out), out)
                 if fault is not None:
                     fault(simulator)
-                steps, moves = steps + simulator.num_envs, moves + 1
+                moves += 1
                 watch.step()
+                if isinstance(watch, PoolWatch) and isinstance(out, dict) and fault is None:
+                    watch.play(BLOCK, out)
                 ended = np.flatnonzero(simulator.truncated)
                 watch.look(ended[:: max(1, len(ended) // LOOKS)])
-                if moves % LOOK_EVERY == 0:
+                if moves % LOOK_EVERY == 0 or isinstance(watch, PoolWatch):
                     watch.look((turn + k) % simulator.num_envs for k in range(LOOKS))
                     turn += LOOKS
                 if len(ended) and begun[ended].min() >= episodes:
-                    return name, steps
+                    return name, watch.steps if isinstance(watch, PoolWatch) else moves * simulator.num_envs
                 pending = ended.tolist()
     except (BrokenLawError, ArithmeticError) as error:
         raise BrokenLawError(f"{family} {name}, seed {seed}, step {moves}: {error}") from error
@@ -212,8 +219,8 @@ def soak(
     told: dict[str, Any] = {"steps": 0, "seconds": 0.0, "seeds": [first, first], "by": done}
     while told["steps"] < steps and told["seconds"] < seconds and (cases is None or seed - first < cases):
         for family in families:
-            # A case of the datacenter or of the cluster takes as long as three of the pool.
-            name, played = play(family, seed, 3 * episodes if family == "pool" else episodes)
+            # A step of a datacenter or of a cluster takes as long as several of a pool, and a case has more.
+            name, played = play(family, seed, 10 * episodes if family == "pool" else episodes)
             done[f"{family} {name}"] += played
             told["steps"] += played
         seed += 1

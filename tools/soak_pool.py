@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.kernel import step_batch
+from greendc.resource_pool.kernel_command import SETTLED_SHARE
+from greendc.resource_pool.observation import KERNEL_ORDER
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 
 Bools = NDArray[np.bool_]
 
-SOURCES = ("solar_kwh", "wind_kwh", "discharged_kwh", "grid_kwh")
-SINKS = ("critical_kwh", "pool_kwh", "charged_kwh", "curtailed_kwh")
-ACCOUNTS = (*SOURCES, *SINKS, "unserved_kwh", "carbon_kg", "used_unit_steps", "powered_unit_steps")
+ACCOUNTS = (
+    *("solar_kwh", "wind_kwh", "discharged_kwh", "grid_kwh"),
+    *("critical_kwh", "pool_kwh", "charged_kwh", "curtailed_kwh"),
+    *("unserved_kwh", "carbon_kg", "grid_cost", "used_unit_steps", "powered_unit_steps", "switched_units"),
+)
 """Sums over the episode that never fall."""
 
 
@@ -55,18 +61,263 @@ def close(found: Any, expected: Any, size: Any = 0.0) -> Bools:
     return agree
 
 
+WATCH = np.dtype(
+    [
+        *((name, np.float64) for name in ("rewards", "costs", "potentials", "initial")),
+        *((name, np.int64) for name in ("now", "steps")),
+        ("random", np.uint64),
+    ]
+)
+"""What is kept of an environment: sums since its reset, its steps in all, the state of its random numbers."""
+
+SETTINGS = np.dtype(
+    [
+        *((name, np.int64) for name in ("units", "types", "episode_steps", "site", "cost")),
+        *((name, np.float64) for name in ("lazy", "efficiency", "low", "high", "critical_kwh", "refill")),
+    ]
+)
+"""What laws take from the configuration; ``cost`` is 1 where it is carbon, 2 where it is brown energy."""
+
+LAWS = (
+    "a reward is a finite number",
+    "a cost is at least 0",
+    "no cost without time",
+    "the clock goes on by the steps that are told",
+    "an episode ends in time",
+    "truncated at the end",
+    "rewards add up",
+    "costs add up",
+    "units in use: none to all",
+    "energy in is energy out",
+    "the battery holds what was charged",
+    "the battery keeps its limits",
+    "critical energy: served or counted as unserved",
+    "the cost is that of grid energy",
+    *(f"{name} never falls" for name in ACCOUNTS),
+)
+
+IS_WHOLE = np.array([at.ENV[name].kind == "i" for name in ACCOUNTS])
+PLACES = np.array([dict(at.ENV.fields or {})[name][1] // 8 for name in ACCOUNTS])
+"""Where the accounts are in a record whose every field has eight bytes."""
+
+_compiled = numba.njit(error_model="numpy")
+
+
+@_compiled
+def _close(found: float, expected: float, size: float) -> bool:
+    return abs(found - expected) <= 1e-9 * (1.0 + abs(expected) + abs(size))
+
+
+@_compiled
+def _broken_law(b: int, state: Any, truncated: Any, watch: Any, settings: Any, shown: Any) -> int:
+    """Return the number of a law that the last step of environment ``b`` has broken, or -1.
+
+    :param shown: ``(2,)`` what was found and what was expected, overwritten
+    """
+    env, kept = state.env[b], watch[b]
+    kept.steps += 1
+    kept.now += env.time_advanced
+    kept.rewards += env.reward
+    kept.costs += env.cost
+    kept.potentials += env.potential
+    shown[0], shown[1] = env.reward, env.cost
+    if not np.isfinite(env.reward):
+        return 0
+    if not env.cost >= 0.0:
+        return 1
+    if env.time_advanced <= 0 and env.cost != 0.0:
+        return 2
+    shown[0], shown[1] = env.now, kept.now
+    if env.now != kept.now:
+        return 3
+    if env.now > settings.episode_steps:
+        return 4
+    if truncated[b] != (env.now == settings.episode_steps):
+        return 5
+    shown[0], shown[1] = env.accrued_reward, kept.rewards
+    if not _close(env.accrued_reward, kept.rewards, 0.0):
+        return 6
+    shown[0], shown[1] = env.accrued_cost, kept.costs
+    if not _close(env.accrued_cost, kept.costs, 0.0):
+        return 7
+    for k in range(settings.types):
+        if not 0 <= state.counts[b, k] <= settings.units:
+            shown[0], shown[1] = state.counts[b, k], settings.units
+            return 8
+    if settings.site:
+        law = _broken_energy(env, kept, settings, shown)
+        if law >= 0:
+            return law
+    if settings.cost:
+        refill = settings.refill * env.shortfall_kwh
+        bought = env.carbon_kg + env.settled_carbon_kg if settings.cost == 1 else env.grid_kwh + refill
+        shown[0], shown[1] = env.accrued_cost, 0.01 * bought
+        if not _close(env.accrued_cost, 0.01 * bought, 0.0):
+            return 13
+    return -1
+
+
+@_compiled
+def _broken_energy(env: Any, kept: Any, settings: Any, shown: Any) -> int:
+    sources = env.solar_kwh + env.wind_kwh + env.discharged_kwh + env.grid_kwh
+    sinks = env.critical_kwh + env.pool_kwh + env.charged_kwh + env.curtailed_kwh
+    shown[0], shown[1] = sources, sinks
+    if not _close(sources, sinks, 0.0):
+        return 9
+    expected = kept.initial + settings.efficiency * env.charged_kwh - env.discharged_kwh
+    shown[0], shown[1] = env.stored_kwh, expected
+    if not _close(env.stored_kwh, expected, env.charged_kwh + kept.initial):
+        return 10
+    if not settings.low <= env.stored_kwh <= settings.high:
+        return 11
+    served, wanted = env.critical_kwh + env.unserved_kwh, settings.critical_kwh * env.now
+    shown[0], shown[1] = served, wanted
+    return -1 if _close(served, wanted, 0.0) else 12
+
+
+@_compiled
+def _fallen_account(b: int, reals: Any, wholes: Any, before: Any, shown: Any) -> int:
+    """Return the number of an account that fell in the last step, or -1."""
+    for k in range(len(PLACES)):
+        value = float(wholes[b, PLACES[k]]) if IS_WHOLE[k] else reals[b, PLACES[k]]
+        if not value >= before[b, k]:
+            shown[0], shown[1] = value, before[b, k]
+            return k
+        before[b, k] = value
+    return -1
+
+
+@_compiled
+def _check(
+    b: int, state: Any, truncated: Any, watch: Any, settings: Any, views: Any, before: Any, shown: Any
+) -> int:
+    law = _broken_law(b, state, truncated, watch, settings[0], shown)
+    if law >= 0:
+        return law
+    fallen = _fallen_account(b, views[0], views[1], before, shown)
+    return fallen + 14 if fallen >= 0 else -1
+
+
+@_compiled
+def _check_all(
+    state: Any, truncated: Any, watch: Any, settings: Any, views: Any, before: Any, shown: Any
+) -> tuple[int, int]:
+    """Check the last step of every environment; return the broken law and the environment, or -1 twice."""
+    for b in range(watch.shape[0]):
+        law = _check(b, state, truncated, watch, settings, views, before, shown)
+        if law >= 0:
+            return law, b
+    return -1, -1
+
+
+@_compiled
+def _uniform(kept: Any) -> float:
+    """Return a random number in [0, 1) (Marsaglia's xorshift)."""
+    x = kept.random
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    kept.random = x
+    return float(x >> np.uint64(11)) / 9007199254740992.0
+
+
+@_compiled
+def _random_action(mask: Any, kept: Any, lazy: float) -> int:
+    """Return a valid action, and now and then any."""
+    if _uniform(kept) < 0.001:
+        return int(_uniform(kept) * mask.shape[0])
+    best, action = -1.0, 0
+    for k in range(mask.shape[0]):
+        if mask[k]:
+            drawn = _uniform(kept) * (1.0 + lazy if k == mask.shape[0] - 1 else 1.0)
+            if drawn > best:
+                best, action = drawn, k
+    return action
+
+
+@_compiled
+def _play_block(
+    steps: int,
+    state: Any,
+    truncated: Any,
+    out: Any,
+    watch: Any,
+    settings: Any,
+    views: Any,
+    before: Any,
+    shown: Any,
+) -> tuple[int, int]:
+    """Let every environment take random steps, to its end at most, and check each of them.
+
+    One environment after the other, so that what it works on stays in the processor's cache.
+    """
+    actions = np.zeros(1, np.int64)
+    types = settings[0].types
+    for b in range(watch.shape[0]):
+        one = at.PoolState(
+            state.config,
+            state.env[b : b + 1],
+            state.counts[b : b + 1],
+            state.forecast[b : b + 1],
+            state.jobs[b : b + 1],
+            state.units[b : b + 1],
+            state.lists[b : b + 1],
+            state.rows[b : b + 1],
+            state.image[b : b + 1],
+            state.series[b : b + 1],
+        )
+        image, jobs, context, mask = out
+        places = image[b : b + 1], jobs[b : b + 1], context[b : b + 1], mask[b : b + 1]
+        for _ in range(steps):
+            if truncated[b]:
+                break
+            actions[0] = _random_action(state.counts[b, types:], watch[b], settings[0].lazy)
+            step_batch(actions, one, truncated[b : b + 1], places[0], places[1], places[2], places[3])
+            law = _check(b, state, truncated, watch, settings, views, before, shown)
+            if law >= 0:
+                return law, b
+    return -1, -1
+
+
 class PoolWatch:
     """Watches a batch of pools from their first reset on.
 
     :param simulator: the batch
+    :param lazy: how seldom :meth:`play` places jobs
+    :param seed: of what :meth:`play` draws
     """
 
-    def __init__(self, simulator: ResourcePoolSimulator) -> None:
+    def __init__(self, simulator: ResourcePoolSimulator, lazy: float = 0.0, seed: int = 0) -> None:
         self.simulator, self.config = simulator, simulator.config
-        n = simulator.num_envs
-        self._rewards, self._costs, self._potentials = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._now, self._initial = np.zeros(n, np.int64), np.zeros(n)
-        self._before = {name: np.zeros(n) for name in ACCOUNTS}
+        n, config = simulator.num_envs, simulator.config
+        self._watch, self._before = np.zeros(n, WATCH), np.zeros((n, len(ACCOUNTS)))
+        self._watch["random"] = np.random.default_rng([seed, 1]).integers(1, 2**63, n)
+        self._settings, self._shown = np.zeros(1, SETTINGS), np.zeros(2)
+        fields: dict[str, float] = {
+            "units": config.units,
+            "types": config.resource_types,
+            "episode_steps": config.episode_steps,
+            "cost": ("carbon", "brown").index(config.cost) + 1 if config.cost in ("carbon", "brown") else 0,
+            "lazy": lazy,
+            "refill": SETTLED_SHARE,
+        }
+        if config.power == "trace":
+            site, battery = config.site_config, config.site_config.battery
+            margin = 1e-9 * (1.0 + battery.energy_kwh)
+            fields |= {
+                "site": 1,
+                "efficiency": battery.efficiency,
+                "low": battery.min_charge * battery.energy_kwh - margin,
+                "high": battery.max_charge * battery.energy_kwh + margin,
+                "critical_kwh": site.critical_kw * config.step_hours,
+            }
+        for name, value in fields.items():
+            self._settings[name] = value
+
+    @property
+    def steps(self) -> int:
+        """Steps that were checked, those of all environments together."""
+        return int(self._watch["steps"].sum())
 
     def reset(self, index: int, look: bool = True) -> None:
         """Take note of an environment that has been reset.
@@ -74,53 +325,39 @@ class PoolWatch:
         :param index: its number
         :param look: check its jobs, too
         """
-        env = self.simulator.state.env[index]
-        self._rewards[index] = self._costs[index] = self._potentials[index] = 0.0
-        self._now[index], self._initial[index] = 0, env["stored_kwh"]
-        for before in self._before.values():
-            before[index] = 0.0
+        env, kept = self.simulator.state.env[index], self._watch[index]
+        for name in ("rewards", "costs", "potentials", "now"):
+            kept[name] = 0
+        kept["initial"] = env["stored_kwh"]
+        self._before[index] = 0.0
         require(env["now"] == 0 and env["used_unit_steps"] == 0, "an episode begins at nothing", env)
         if look:
             self.look([index])
 
     def step(self) -> None:
         """Check what a step has done in every environment, from the accounts alone."""
-        simulator, env = self.simulator, self.simulator.state.env
-        reward, cost, advanced = simulator.rewards, env["cost"], env["time_advanced"]
-        require(np.isfinite(reward), "a reward is a finite number", reward)
-        require(cost >= 0.0, "a cost is at least 0", cost)
-        require((advanced > 0) | (cost == 0.0), "no cost without time", cost)
-        self._now += advanced
-        require(env["now"] == self._now, "the clock goes on by the steps that are told", env["now"])
-        require(env["now"] <= self.config.episode_steps, "an episode ends in time", env["now"])
-        require(simulator.truncated == (env["now"] == self.config.episode_steps), "truncated at the end")
-        self._rewards += reward
-        self._costs += cost
-        self._potentials += env["potential"]
-        require(close(env["accrued_reward"], self._rewards), "rewards add up", env["accrued_reward"])
-        require(close(env["accrued_cost"], self._costs), "costs add up", env["accrued_cost"])
-        in_use = simulator.state.counts[:, : self.config.resource_types]
-        used = (in_use >= 0) & (in_use <= self.config.units)
-        require(used.all(axis=1), "units in use: none to all")
-        for name, before in self._before.items():
-            require(env[name] >= before, f"{name} never falls", env[name], before)
-            before[:] = env[name]
-        if self.config.power == "trace":
-            self._energy(env)
+        self._judge(_check_all(*self._arrays()))
 
-    def _energy(self, env: NDArray[np.void]) -> None:
-        sources, sinks = (sum(env[name] for name in names) for names in (SOURCES, SINKS))
-        require(close(sources, sinks), "energy in is energy out", sources, sinks)
-        battery, stored = self.config.site_config.battery, env["stored_kwh"]
-        kept = self._initial + battery.efficiency * env["charged_kwh"] - env["discharged_kwh"]
-        size = env["charged_kwh"] + self._initial
-        require(close(stored, kept, size), "the battery holds what was charged", stored, kept)
-        low, high = (share * battery.energy_kwh for share in (battery.min_charge, battery.max_charge))
-        margin = 1e-9 * (1.0 + battery.energy_kwh)
-        require((stored >= low - margin) & (stored <= high + margin), "the battery keeps its limits", stored)
-        served = env["critical_kwh"] + env["unserved_kwh"]
-        wanted = self.config.site_config.critical_kw * self.config.step_hours * env["now"]
-        require(close(served, wanted), "critical energy: served or counted as unserved", served, wanted)
+    def play(self, steps: int, out: dict[str, NDArray[Any]]) -> None:
+        """Let environments whose episodes are not over take random steps, and check each of them.
+
+        :param steps: of each environment at most
+        :param out: where observations go
+        """
+        state, truncated, *rest = self._arrays()
+        outputs = tuple(out[key] for key in KERNEL_ORDER)
+        self._judge(_play_block(steps, state, truncated, outputs, *rest))
+
+    def _arrays(self) -> tuple[Any, ...]:
+        state = self.simulator.state
+        views = tuple(state.env.view(kind).reshape(len(state.env), -1) for kind in (np.float64, np.int64))
+        kept = self._watch, self._settings, views, self._before, self._shown
+        return state, self.simulator.truncated, *kept
+
+    def _judge(self, broken: tuple[int, int]) -> None:
+        law, index = broken
+        if law >= 0:
+            raise BrokenLawError(f"{LAWS[law]}, environment {index}: {_list(self._shown)}")
 
     def look(self, environments: Iterable[int]) -> None:
         """Check the jobs of some environments one by one, against everything that counts them."""
@@ -212,19 +449,33 @@ class PoolWatch:
             if delays:
                 return  # of a placement that runs, it is not told which steps were work
             worth += weights.executed * (value * (occupied / jobs["duration"])).sum()
+        charged = self._charged(index, env)
+        worth -= charged
         if weights.potential > 0.0:
             placed = (status == at.RESERVED) | running
             planned = value[placed & (jobs["end"] <= jobs["latest"])].sum()
             if env["decisions"] > 0:
                 require(close(env["potential"], planned), "the potential is the planned value", planned)
-            total = self._potentials[index]
+            total = self._watch[index]["potentials"]
             worth += weights.potential * (config.shaping_gamma * total - (total - env["potential"]))
         paid = env["accrued_reward"] * self.simulator.mean_value
-        size = value.sum() + abs(self._potentials[index])
+        size = value.sum() + abs(self._watch[index]["potentials"]) + charged
         require(close(paid, worth, size), "rewards are the values of the jobs", paid, worth)
         capped = jobs["late_paid"] <= weights.lateness_cap * value * (1.0 + 1e-12) + 1e-12
         require(capped.all(), "lateness costs no more than its cap")
 
+    def _charged(self, index: int, env: np.void) -> float:
+        """Return what energy and switching have cost in value, the battery's refill at the end included."""
+        weights = self.config.weights
+        refill = SETTLED_SHARE * env["shortfall_kwh"]  # 0 before the end
+        price = self.simulator.state.series[index, : self.config.episode_steps, at.PRICE].mean()
+        charged = weights.carbon * (env["carbon_kg"] + env["settled_carbon_kg"])
+        charged += weights.brown * (env["grid_kwh"] + refill)
+        charged += weights.price * (env["grid_cost"] + refill * price)
+        # Units that start are paid for when the step ends in which they do.
+        switched = env["switched_units"] - env["units_starting"] * self.config.resource_types
+        return float(charged + weights.switching * switched)
+
 
 def _brown(config: Any) -> bool:
-    return config.power == "trace" and config.site_config.grid == "qos_above"
+    return bool(config.power == "trace" and config.site_config.grid == "qos_above")

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import soak
-from soak_pool import BrokenLawError
+from soak_pool import BrokenLawError, PoolWatch
 
 from greendc.resource_pool import layout as at
 
-PRESET, TRACE = 2, 11
-"""Seeds of pools: the plain preset, and one with sun and wind."""
+PRESET, TRACE, CARBON, COMMANDED = 2, 11, 12, 46
+"""Seeds of pools: the plain preset; one with sun and wind; one whose cost is carbon; one whose power is
+commanded, and whose reward charges for energy."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,11 @@ def _quiet() -> None:
 
 @pytest.mark.parametrize("family", soak.FAMILIES)
 def test_every_law_holds(family: str) -> None:
-    seeds = {"pool": (1, 5, 7, 9, 12), "vcc": (2, 4, 9, 12, 14), "cluster": (1, 3, 6, 13, 14, 21)}[family]
+    seeds = {
+        "pool": (4, 9, CARBON, COMMANDED, 25),
+        "vcc": (2, 4, 9, 12, 14),
+        "cluster": (1, 3, 6, 13, 14, 21),
+    }[family]
     steps = sum(soak.play(family, seed, episodes=1, num_envs=4)[1] for seed in seeds)
     assert steps > 1_000
 
@@ -70,6 +75,9 @@ POOL_FAULTS: dict[str, tuple[int, Callable[[Any], None], str]] = {
     "energy from nowhere": (TRACE, add("stored_kwh", 1.0), "the battery holds what was charged"),
     "grid energy that serves nothing": (TRACE, add("grid_kwh", 1.0), "energy in is energy out"),
     "critical energy forgotten": (TRACE, add("unserved_kwh", 1.0), "critical energy"),
+    "energy that costs nothing": (CARBON, add("carbon_kg", 1.0), "the cost is that of grid energy"),
+    "energy that is paid twice": (COMMANDED, add("grid_cost", -9.0), "grid_cost never falls"),
+    "money for nothing": (COMMANDED, add("grid_cost", 9.0), "rewards are the values of the jobs"),
     "time stands still": (PRESET, add("now", -1), "the clock goes on"),
 }
 
@@ -79,6 +87,20 @@ def test_a_broken_pool_is_found_out(name: str) -> None:
     seed, fault, law = POOL_FAULTS[name]
     with pytest.raises(BrokenLawError, match=rf"pool .*seed {seed}, step \d+: .*({law})"):
         soak.play("pool", seed, episodes=1, num_envs=3, fault=fault)
+
+
+def test_a_pool_that_breaks_in_compiled_code_is_found_out() -> None:
+    _, pool = soak.make_case("pool", TRACE, num_envs=3)
+    watch, out = soak.watch_of(pool, 0.5, seed=1), pool.empty_observations()
+    assert isinstance(watch, PoolWatch) and isinstance(out, dict)
+    for i in range(3):
+        pool.reset_env(i, np.random.default_rng(i))
+        watch.reset(i)
+    watch.play(30, out)
+    assert watch.steps == 90
+    pool.state.env["stored_kwh"][1] += 5.0
+    with pytest.raises(BrokenLawError, match=r"the battery holds what was charged, environment 1: "):
+        watch.play(30, out)
 
 
 def in_cluster(name: str, amount: int) -> Callable[[Any], None]:

@@ -18,11 +18,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from pool_cases import random_config, random_jobs
+from pool_cases import random_commanded, random_config, random_jobs
 
 from greendc.baselines import make_policy
 from greendc.baselines.linear import NoBoundError
-from greendc.baselines.resource_pool import HEURISTICS, Foresight, RollingPlan, Rollout, ShortestJobFirst
+from greendc.baselines.resource_pool import (
+    HEURISTICS,
+    POWER_RULES,
+    Foresight,
+    RollingPlan,
+    Rollout,
+    ShortestJobFirst,
+)
 from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolVectorEnv
@@ -52,7 +59,11 @@ class Caller:
         fixed: dict[str, Any] = {"observation": str(rng.choice(["dict", "dict", "flat"]))}
         fixed["info_jobs"] = bool(rng.random() < 0.2)
         fixed["lookahead"] = int(rng.choice([0, 0, 4]))
-        self.config = random_config(rng, **fixed)
+        make = random_config
+        if rng.random() < 0.2:
+            make = random_commanded
+            del fixed["lookahead"]
+        self.config = make(rng, **fixed)
         self.kind = str(rng.choice(["single", "recorded", "vector", "bare"]))
         self.base: Any = None
         if self.kind == "vector":
@@ -85,11 +96,15 @@ class Caller:
     def policy(self) -> Any:
         rng, simulator = self.rng, self.simulator
         planners = [] if self.config.pausing else ["rollout", "foresight", "plan"]
+        if self.config.power_levels is not None:
+            planners = [*POWER_RULES, *POWER_RULES, "power_plan"]
         name = str(rng.choice([*HEURISTICS, *HEURISTICS, *planners]))
         options: dict[str, Any] = {}
         if name in HEURISTICS:
             options["dispatch"] = str(rng.choice(["skip", "block", "reserve", "easy"]))
             options["scope"] = "ready" if self.config.skip_forced else str(rng.choice(["ready", "queue"]))
+        elif name in POWER_RULES or name == "power_plan":
+            options = {}
         elif name == "plan":
             options = {"futures": 1, "depth": int(rng.integers(1, 5))}
         else:
@@ -105,7 +120,7 @@ class Caller:
 
     def actions(self) -> Any:
         rng, envs = self.rng, self.simulator.num_envs
-        last = self.config.ready_pool_size + 1
+        last = self.config.n_actions - 1
         if rng.random() < 0.85:
             masks = self.simulator.action_masks()
             return np.array([rng.choice(np.flatnonzero(mask)) if mask.any() else last for mask in masks])

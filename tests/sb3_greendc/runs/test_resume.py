@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,27 @@ def test_resumed_run_is_the_same(name: str, tmp_path: Path, monkeypatch: pytest.
     assert same(tensors_of(whole), tensors_of(resumed))
     assert_same_log(tmp_path / "whole", tmp_path / "cut")
     assert_same_rest(whole, resumed)
+
+
+@pytest.mark.parametrize("with_checkpoints", [True, False])
+def test_a_job_that_is_given_again_ends_as_others(
+    with_checkpoints: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a worker was killed, another goes on from its last checkpoint; without one, it begins anew."""
+    case = CASES["ppo-vcc"]
+    whole = trained(case, tmp_path / "whole")
+    job = case.job(tmp_path / "cut")
+    with monkeypatch.context() as patch:
+        die_at(KILLED_AT, cut_off, patch)
+        with pytest.raises(LossOfPowerError):
+            job.carry_out()
+    if not with_checkpoints:
+        shutil.rmtree(job.out / "checkpoints")
+    again = job.once_more()
+    assert (again.resume, again.overwrite) == (with_checkpoints, not with_checkpoints)
+    assert not again.carry_out()
+    assert same(tensors_of(whole), tensors_of(load_model(job.out).model))
+    assert_same_log(tmp_path / "whole", job.out)
 
 
 def test_the_comparison_sees_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

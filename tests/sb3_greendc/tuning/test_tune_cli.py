@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -169,6 +170,30 @@ def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.Monk
     assert os.getpid() not in pids
 
 
+@pytest.mark.default_row
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path) -> None:
+    url = journal(folder / "ray.log")
+    options = [*OPTIONS, "--timesteps", "2400", "--trials", "3", "--storage", url, "--out", "out"]
+    command = [*COMMAND, *options, "--engine", "ray", "--jobs", "1"]
+    environment = {**os.environ, "RAY_worker_niceness": "0"}  # or a busy machine leaves them nothing
+    running = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        number = _wait_for_second_trial(url, running, 300)
+        by_ray = find(url)
+        assert by_ray is not None
+        os.kill(by_ray.study.trials[number].user_attrs[OWNER]["pid"], signal.SIGKILL)
+        assert running.wait(300) == 0
+    finally:
+        running.kill()
+        running.wait()
+    assert not by_ray.trials(TrialState.RUNNING, TrialState.WAITING)
+    [lost] = by_ray.trials(TrialState.FAIL)
+    [retry] = [trial for trial in counted(by_ray) if history(trial)]
+    assert history(retry) == [lost.number]
+    assert results(by_ray) == results(search(journal(folder / "serial.log"), 3, timesteps=2400))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -240,9 +265,9 @@ def test_study_of_other_settings_is_refused(capsys: pytest.CaptureFixture[str], 
     assert (folder / "journal.log").read_bytes().startswith(before)
 
 
-def _wait_for_second_trial(url: str, running: subprocess.Popen[bytes]) -> int:
+def _wait_for_second_trial(url: str, running: subprocess.Popen[bytes], seconds: float = 120) -> int:
     """Wait until a trial beyond the first is in the middle of its training, and return its number."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert running.poll() is None, "the search ended by itself"
         study = find(url)
