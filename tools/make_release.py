@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from release_card import CHANCE, FIGURE_FILE, SCORES_FILE, draw, given, scores_of, write_card
 from rich.console import Console
 
 import greendc
@@ -19,15 +20,14 @@ from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_tru
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.engine import TaskError
-from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
-from sb3_greendc.evaluation.metrics import main_metrics
+from sb3_greendc.evaluation.bounds import add_share_of_bound
 from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
-from sb3_greendc.evaluation.statistics import summarize
-from sb3_greendc.evaluation.tables import number, summary_tables
+from sb3_greendc.evaluation.tables import summary_tables
 from sb3_greendc.experiments.distillation import MIN_QOS_CHOICES, Distillation, require_same_spaces
 from sb3_greendc.experiments.experiment import student_view
 from sb3_greendc.experiments.runner import run_tasks
@@ -127,15 +127,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             run_tasks([Item(distillation)], store, "serial", None, Console(quiet=options.no_progress))
             own = distilled(store.folder(distillation), options, env_kwargs, arguments)
         assert own is not None  # argparse wants one of --model and --distill
-        folder, results = judge(own, options, cases)
+        folder, scores = judge(own, options, cases)
     except TaskError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on, with the network if it was trained by then")
         return INTERRUPTED
-    for scenario, part in results.groupby("scenario", sort=False):
-        for table in summary_tables(_summary(part), str(scenario), console.width):
+    for scenario, part in scores.groupby("scenario", sort=False):
+        for table in summary_tables(part, str(scenario), console.width):
             console.print(table)
     console.print(f"written: {folder}")
     return 0
@@ -226,12 +226,13 @@ def judge(
     :param saved: the model with the record of its run
     :param options: of the command
     :param cases: environments of the card's tables with their settings
-    :return: the release's folder, and the episodes with a column ``scenario``
+    :return: the release's folder, and the scores that the card is made of
     """
     release = replace(describe(saved, options.name, options.serves), scales=options.scales)
     folder = pretrained_directory() / options.name
     write_release(folder, saved.model, release, "Not judged yet.\n")
-    policies = [*options.baselines, f"{options.name}={PRETRAINED}:{options.name}"]
+    baselines = dict.fromkeys([*options.baselines, CHANCE])
+    policies = [*baselines, f"{options.name}={PRETRAINED}:{options.name}"]
     parts = []
     for env_id, settings in cases:
         fits = release.scales and release.serves_id(env_id)
@@ -240,10 +241,15 @@ def judge(
         method = "lp" if greendc.family(one.env_id) == "resource_pool" else "none"
         progress = not options.no_progress
         part = add_share_of_bound(one.run(progress), method, settings, progress=progress)
-        parts.append(part.assign(scenario=f"`{one.env_id}`{_given(settings)}"))
+        parts.append(part.assign(scenario=f"`{one.env_id}`{given(settings)}"))
     results = pd.concat(parts)
-    write_release(folder, saved.model, release, write_card(release, saved.run, results, options.notes))
-    return folder, results
+    scores, first = scores_of(results), int(results["seed"].min())
+    card = write_card(release, saved.run, scores, options.episodes, first, options.notes)
+    with atomic_write(folder / SCORES_FILE) as file:
+        file.write(scores.to_csv(index=False, float_format="%.6g").encode())
+    save_figure(draw(release.name, scores), folder / FIGURE_FILE)
+    write_release(folder, saved.model, release, card)
+    return folder, scores
 
 
 def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Release:
@@ -270,85 +276,3 @@ def describe(saved: SavedModel, name: str, serves: Sequence[str] | None) -> Rele
         tuple(serves or [plain]),
         logit_scale=run.get("logit_scale"),
     )
-
-
-def write_card(
-    release: Release,
-    run: Mapping[str, Any],
-    results: pd.DataFrame,
-    notes: str,
-) -> str:
-    """Return the text of ``CARD.md``.
-
-    :param release: the description
-    :param run: the record of the training run
-    :param results: episodes of the policy and of baselines, with a column ``scenario``
-    :param notes: limits of use
-    """
-    lines = [
-        f"# {release.name}",
-        "",
-        f"{release.algorithm}, {_training(run)} in `{release.env_id}`{_given(release.env_kwargs)}, "
-        f"seed {run.get('seed')}"
-        + (f", {number(run['seconds'])} s" if "seconds" in run else "")
-        + f". It acts in {', '.join(f'`{one}`' for one in release.serves)}.",
-        "",
-        "```python",
-        *_usage(release),
-        "```",
-        "",
-        "## Scores",
-        "",
-        f"{results['episode'].nunique()} episodes, the same for every policy, seeds from "
-        f"{results['seed'].min()}. Mean and 95 % bootstrap interval. Baselines have the "
-        "environment's own mask.",
-        "",
-    ]
-    for scenario, part in results.groupby("scenario", sort=False):
-        lines += [str(scenario), "", *_markdown(_summary(part)), ""]
-    if notes:
-        lines += ["## Limits", "", notes, ""]
-    made = provenance()
-    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-    lines += ["## Origin", "", f"`{run.get('command', 'unknown command')}`", ""]
-    lines += [f"Commit {run.get('commit')}; released with {versions}.", ""]
-    return "\n".join(lines)
-
-
-def _usage(release: Release) -> list[str]:
-    """Return the lines that load it, beside the environment that it was trained in."""
-    settings = "".join(f", {key}={value!r}" for key, value in release.env_kwargs.items()).replace("'", '"')
-    return [
-        "import gymnasium as gym",
-        "",
-        "from sb3_greendc import load_pretrained",
-        "",
-        f'env = gym.make("{release.env_id}"{settings})',
-        f'model = load_pretrained("{release.name}")',
-    ]
-
-
-def _training(run: Mapping[str, Any]) -> str:
-    if "distilled" in run:
-        return f"distilled {run['distilled']}"
-    return f"trained for {run.get('trained_timesteps', run.get('timesteps', 0)):,} steps"
-
-
-def _summary(results: pd.DataFrame) -> pd.DataFrame:
-    metrics = [*main_metrics(results), SHARE]
-    return summarize(results, [metric for metric in metrics if metric in results])
-
-
-def _markdown(summary: pd.DataFrame) -> list[str]:
-    metrics = list(summary["metric"].unique())
-    lines = ["| policy | " + " | ".join(metrics) + " |", "|---" * (1 + len(metrics)) + "|"]
-    for policy in summary["policy"].unique():
-        rows = summary[summary["policy"] == policy].set_index("metric").loc[metrics].to_dict("records")
-        cells = [f"{number(r['estimate'])} [{number(r['low'])}, {number(r['high'])}]" for r in rows]
-        lines.append(f"| {policy} | " + " | ".join(cells) + " |")
-    return lines
-
-
-def _given(env_kwargs: Mapping[str, Any]) -> str:
-    """Return the keywords of an environment in words."""
-    return f" ({', '.join(f'{key}={value}' for key, value in env_kwargs.items())})" if env_kwargs else ""

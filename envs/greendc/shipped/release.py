@@ -5,7 +5,8 @@ A release is a folder ``pretrained/<name>``:
 - ``policy.safetensors``: the policy's tensors by name, as float32;
 - ``config.json``: algorithm, hyperparameters, environment and its keywords, from which the model is built,
   the ids that it serves, and the checksum of the tensors;
-- ``CARD.md``: data, budget, seeds, scores beside baselines, limits of use.
+- ``CARD.md``: data, budget, seeds, scores beside baselines, limits of use; ``scores.csv`` and
+  ``scores.png`` beside it have all scores.
 """
 
 from __future__ import annotations

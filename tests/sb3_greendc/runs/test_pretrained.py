@@ -8,8 +8,10 @@ import warnings
 
 import make_release as command
 import numpy as np
+import pandas as pd
 import pytest
 import safetensors.numpy
+from release_card import FIGURE_FILE, SCORES_FILE
 
 import greendc
 from greendc.shipped.release import (
@@ -24,6 +26,7 @@ from sb3_greendc.cli.common import INTERRUPTED
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.tables import number
 from sb3_greendc.experiments import distillation
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.runs.pretrained import load_pretrained
@@ -111,9 +114,14 @@ def test_a_released_model_goes_on_training(folder):
 
 
 def test_the_card_has_scores_beside_the_baseline_and_the_notes(folder):
-    card = (folder / "pretrained" / "vcc-test" / CARD_FILE).read_text()
-    assert "| vcc-test |" in card
-    assert "| always_on |" in card
+    release = folder / "pretrained" / "vcc-test"
+    card, scores = (release / CARD_FILE).read_text(), pd.read_csv(release / SCORES_FILE)
+    assert "| environment | vcc-test | best baseline | random |" in card
+    assert "`always_on`" in card
+    assert set(scores["policy"]) == {"vcc-test", "always_on", "random"}
+    shown = scores[(scores["policy"] == "vcc-test") & (scores["metric"] == "return")].iloc[0]
+    assert f"| {number(shown['estimate'])} [{number(shown['low'])}, " in card
+    assert (release / FIGURE_FILE).read_bytes().startswith(b"\x89PNG")
     assert "For tests." in card
     assert "256 steps" in card
 
@@ -141,7 +149,7 @@ def test_a_distilled_network_serves_pools_of_other_sizes(tmp_path, monkeypatch):
         "`ResourcePool-20-v0`",
         "`ResourcePool-10-v0` (offered_load=0.5)",
         "`ResourcePool-10-v0` (power=random, power_level=0.8)",
-        "share_of_bound",
+        "share of the clairvoyant bound",
         "`scripts/release.py --distill 1000 --futures 2 --min-qos 0.2 --name pool",
         "--episodes 2 --baselines hvf`",
     ):
@@ -178,7 +186,7 @@ def test_an_interrupted_card_does_not_cost_the_distillation(tmp_path, monkeypatc
         patch.setattr(distillation, "collect", None)  # nothing is distilled again
         assert command.main(make) == 0
     assert (tmp_path / "pretrained" / "pool" / TENSORS_FILE).read_bytes() == tensors
-    assert "| pool |" in (tmp_path / "pretrained" / "pool" / CARD_FILE).read_text()
+    assert "| pool | random |" in (tmp_path / "pretrained" / "pool" / CARD_FILE).read_text()
 
 
 def test_too_little_to_teach_with_is_said_in_one_line(tmp_path, monkeypatch, capsys):
@@ -235,7 +243,7 @@ def test_a_saved_model_is_released_only_where_it_can_be_judged(folder, capsys):
 
 def test_no_code_is_pickled(folder):
     names = {path.name for path in (folder / "pretrained" / "vcc-test").iterdir()}
-    assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE}
+    assert names == {TENSORS_FILE, CONFIG_FILE, CARD_FILE, SCORES_FILE, FIGURE_FILE}
     tensors = safetensors.numpy.load_file(folder / "pretrained" / "vcc-test" / TENSORS_FILE)
     assert all(array.dtype == np.float32 for array in tensors.values())
 
