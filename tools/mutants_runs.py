@@ -329,8 +329,8 @@ RUNS: tuple[Mutation, ...] = (
         ("progress-at-ever-longer-pauses", "min(2 * self._pause, LONGEST_SECONDS)", "2 * self._pause"),
         (
             "progress-extrapolates-compiling",
-            "started, counted = self._first",
-            "started, counted = self._begun, 0",
+            "self._first = (now, self.n)",
+            "self._first = (self._begun, 0.0)",
         ),
         ("progress-says-the-end-twice", "if not self._closed and self.n != self._written:", "if True:"),
         ("progress-bars-in-files", "if disable or sys.stderr.isatty()", "if disable or sys.stderr"),

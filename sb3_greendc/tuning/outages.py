@@ -20,6 +20,9 @@ Storage = TypeVar("Storage", bound=BaseStorage)
 PATIENCE = 120.0
 """Seconds to wait for a storage that does not answer: the restart of a server takes a few."""
 _PAUSE = 0.5
+_CONNECTION_WAS_LOST = "8s2b"
+"""SQLAlchemy's code for what is asked of a transaction whose connection has gone: Optuna's storage goes on
+after some errors, and fails then."""
 _BEHIND_THE_CACHE = frozenset(
     {
         "_create_new_trial",
@@ -39,6 +42,8 @@ def is_transient(error: BaseException | None) -> bool:
         if isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
             return True
         if isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated:
+            return True
+        if isinstance(error, sqlalchemy.exc.PendingRollbackError) and error.code == _CONNECTION_WAS_LOST:
             return True
         code = getattr(error, "code", None)  # gRPC's
         if callable(code) and getattr(code(), "name", "") == "UNAVAILABLE":

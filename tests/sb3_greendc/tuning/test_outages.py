@@ -12,7 +12,7 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
 from sb3_greendc.tuning import outages
-from sb3_greendc.tuning.outages import patient
+from sb3_greendc.tuning.outages import is_transient, patient
 
 GONE = sqlalchemy.exc.OperationalError("SELECT", {}, Exception("server closed the connection"))
 
@@ -44,6 +44,14 @@ def test_a_call_is_made_again(storage: Any) -> None:
     study.tell(study.ask(), 1.0)
     assert study.best_value == 1.0
     assert list(storage.before) == []
+
+
+@pytest.mark.parametrize(("code", "transient"), [("8s2b", True), ("7s2a", False)])
+def test_optuna_may_go_on_in_the_transaction_that_broke(code: str, transient: bool) -> None:
+    """It logs that a query failed, asks otherwise, and says that the data may be at fault."""
+    error = optuna.exceptions.StorageInternalError("An exception is raised during the commit.")
+    error.__cause__ = sqlalchemy.exc.PendingRollbackError("Can't reconnect", code=code)
+    assert is_transient(error) is transient
 
 
 def test_what_was_done_before_the_connection_went_counts(storage: Any) -> None:
