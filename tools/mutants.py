@@ -211,7 +211,8 @@ def _run_pytest(tree: Path, tests: Sequence[str], cache: Path | None, report: Pa
     os.dup2(output, 2)
     os.chdir(tree)
     paths = [str(tree), str(tree / "envs")]
-    sys.path[:] = [*paths, *(path for path in sys.path if not path.startswith(str(ROOT)))]
+    libraries = [path for path in sys.path if "site-packages" in path or not path.startswith(str(ROOT))]
+    sys.path[:] = [*paths, *libraries]
     os.environ.update(PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
     sys.dont_write_bytecode = True
     if cache is not None:
