@@ -110,6 +110,18 @@ def _swf(folder: Path) -> Values:
     return {"table": log.table, "machine": log.machine_processors}
 
 
+def _sacct(folder: Path) -> Values:
+    from greendc.traces.defects import DefectsError
+    from greendc.traces.sacct import read_sacct
+
+    try:
+        log = read_sacct(folder / "jobs.txt")
+    except DefectsError as error:  # all defects, a line each
+        raise ValueError(error.lines[0]) from error
+    names = ("submit_time", "wait_time", "run_time", "requested_time", "allocated_processors", "status")
+    return {"table": np.column_stack([log.column(name) for name in names]), "machine": log.machine_processors}
+
+
 def _google(folder: Path) -> Values:
     from greendc.traces.google import read_google_jobs
 
@@ -262,6 +274,18 @@ def _swf_file() -> bytes:
     return _text("; Version: 2.2", "; MaxJobs: 6", "; MaxProcs: 128 (of 144)", *jobs)
 
 
+def _sacct_file() -> bytes:
+    day = "2024-03-01T"
+    return _text(
+        "JobID|User|Submit|Start|End|Elapsed|Timelimit|NCPUS|State",
+        f"101|ann|{day}10:00:00|{day}10:05:00|{day}11:05:00|01:00:00|1-02:03:04|4|COMPLETED",
+        f"101.batch||{day}10:05:00|{day}10:05:00|{day}11:05:00|01:00:00||4|COMPLETED",
+        f"102|bob|{day}09:00:00|{day}10:00:00|{day}10:30:00|30:00|UNLIMITED|8|CANCELLED by 1000",
+        f"104|ann|{day}10:11:00|{day}10:12:00|Unknown|05:00:00|Partition_Limit|1|RUNNING",
+        f"106|eve|{day}10:13:00|{day}10:13:00|2024-03-03T11:13:00|2-01:00:00|90|6|TIMEOUT",
+    )
+
+
 def _google_file() -> bytes:
     rows = (
         f"{600_000_000 + 1_800_000_000 * n},c-{n},{1_000_000_000 * (n + 1)},0.{n + 1}25,{40 * n}"
@@ -407,6 +431,7 @@ def readers() -> dict[str, Reader]:
         "moer": Reader({"moer.csv": _moer_file()}, _moer, oracles.moer),
         "moer-archive": Reader({"SGIP.csv": _archive_file()}, _moer_archive, oracles.moer_archive),
         "swf": Reader({"log.swf": _swf_file()}, _swf, oracles.swf),
+        "sacct": Reader({"jobs.txt": _sacct_file()}, _sacct, oracles.sacct),
         "google": Reader({"day_0.csv": _google_file()}, _google, oracles.google),
         "epw": Reader({"place.epw": _epw_file()}, _weather("place.epw"), oracles.epw),
         "nsrdb": Reader(_nsrdb_files(), _weather("sun.csv", "wind.srw"), oracles.nsrdb),

@@ -99,7 +99,7 @@ def change_lines(rng: random.Random, data: bytes) -> bytes:
 
 def change_fields(rng: random.Random, data: bytes) -> bytes:
     """Drop, double, swap or empty fields of one line; or of two, so that their number is right in total."""
-    separator = b"," if b"," in data else b" "
+    separator = next((mark for mark in (b"|", b",") if mark in data), b" ")
     lines = data.split(b"\n")
     _change_fields(rng, lines, rng.randrange(len(lines)), rng.randrange(5), separator)
     if rng.random() < 0.3:

@@ -173,7 +173,7 @@ def fetch_moer(region: str, months: Sequence[str], folder: Path) -> None:
     :raises TraceError: without credentials or network, or if the service refuses
     """
     for month in months:
-        if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
+        if not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month):
             raise TraceError(f"--api {month!r}: must be a month written YYYY-MM")
     username, password = os.environ.get(USERNAME), os.environ.get(PASSWORD)
     if not username or not password:

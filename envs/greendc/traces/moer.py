@@ -91,7 +91,7 @@ class MoerSeries:
         :raises ValueError: if the month is written otherwise, or the series does not hold all those hours
         """
         require(
-            isinstance(month, str) and re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month) is not None,
+            isinstance(month, str) and re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", month) is not None,
             "month",
             month,
             "written 'YYYY-MM'",

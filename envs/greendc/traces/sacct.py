@@ -33,7 +33,9 @@ NOT_KNOWN = frozenset({"", "unknown", "none", "n/a", "invalid"})
 
 UNLIMITED = frozenset({*NOT_KNOWN, "unlimited", "partition_limit"})
 
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", re.ASCII)
+_DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?(?:\.\d+)?)?", re.ASCII)
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _LEFT_OUT = ("cancelled_before_start", "not_started", "still_running", "no_run_time", "requeued", "steps")
 _UNDER_WAY = frozenset(
     ("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
@@ -121,7 +123,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
         seen = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
         raise TraceError(f"{name}: no job of it ran ({seen or 'it has none'})")
     found = sorted(jobs.values(), key=lambda job: job.submit)
-    columns = {column: [job.cells[k] for job in found] for k, column in enumerate(header) if column}
+    columns = {column: [job.cells[k].strip() for job in found] for k, column in enumerate(header) if column}
     owners = columns.get("user", columns.get("uid", []))
     return SacctExport(_log(found, owners, counts, name), columns), Inspection(name, tuple(defects), data)
 
@@ -141,7 +143,10 @@ class _Job:
 
 def _find_columns(header: Sequence[str], name: str) -> dict[str, int]:
     """Return where the columns are that are read."""
-    place = {column: k for k, column in reversed(list(enumerate(header)))}
+    place = {column: k for k, column in enumerate(header)}
+    twice = sorted(column for column in place if column and header.count(column) > 1)
+    if twice:
+        raise TraceError(f"{name}, line 1: column {twice[0]} is there {header.count(twice[0])} times")
     size = next((column for column in SIZES if column in place), None)
     missing = [column for column in ("jobid", "submit") if column not in place]
     if size is None:
@@ -186,8 +191,12 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
     request = np.nan if limit.lower() in UNLIMITED else duration(limit, "timelimit")
     if np.isnan(request) and cell("timelimitraw").lower() not in UNLIMITED:
         request = 60.0 * _number(cell("timelimitraw"), "timelimitraw")
+    if request > LIMITS["requested_time"].high:
+        raise ValueError(f"timelimit={request:g} s: must be at most {LIMITS['requested_time'].high:g} s")
     size = 1.0 if left_out else _number(cells[place["size"]].strip(), "processors")
-    if not left_out and not (size >= 1 and run <= LIMITS["run_time"].high):
+    if not left_out and not (
+        1 <= size <= LIMITS["allocated_processors"].high and run <= LIMITS["run_time"].high
+    ):
         raise ValueError(f"processors={size:g}, run time {run:g} s: no job that ran")
     eligible = _stamp(cell("eligible"), "eligible")
     submit = submit if eligible is None else max(submit, eligible)
@@ -201,9 +210,14 @@ def _stamp(cell: str, column: str) -> float | None:
     if cell.lower() in NOT_KNOWN:
         return None
     try:
-        return datetime.fromisoformat(cell).replace(tzinfo=timezone.utc).timestamp()
+        if _TIME.fullmatch(cell) is None:
+            raise ValueError
+        time = datetime.fromisoformat(cell)
     except ValueError:
         raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a time such as 2024-01-31T13:45:00") from None
+    if LIMITS["year"].outside(np.array(float(time.year))):
+        raise ValueError(f"{column}={cell!r}: the year must be {LIMITS['year']}")
+    return time.replace(tzinfo=timezone.utc).timestamp()
 
 
 def duration(cell: str, column: str = "duration") -> float:
@@ -212,24 +226,19 @@ def duration(cell: str, column: str = "duration") -> float:
     :raises ValueError: for anything else
     """
     match = _DURATION.fullmatch(cell.strip())
-    if match is None:
-        days, dash, hours = cell.strip().partition("-")
-        if dash and days.isdigit() and hours.isdigit():
-            return 86_400.0 * int(days) + 3600.0 * int(hours)
-        if days.isdigit() and not dash:
-            return 60.0 * int(days)
+    parts = [int(part) for part in match.groups()[1:] if part is not None] if match else []
+    days = match[1] if match else None
+    with_hours = days is not None or len(parts) == 3
+    hours, minutes, seconds = ((*parts, 0, 0) if with_hours else (0, *parts, 0, 0))[:3]
+    if not match or seconds > 59 or (with_hours and minutes > 59) or (days is not None and hours > 23):
         raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a duration such as 1-02:03:04")
-    parts = [int(part or 0) for part in match.groups()]
-    if match[1] is not None and match[2] is None:  # days-hours:minutes
-        parts = [parts[0], parts[2], parts[3], 0]
-    return 86_400.0 * parts[0] + 3600.0 * parts[1] + 60.0 * parts[2] + parts[3]
+    return 86_400.0 * int(days or 0) + 3600.0 * hours + 60.0 * minutes + seconds
 
 
 def _number(cell: str, column: str) -> float:
-    try:
-        return float(int(cell))
-    except ValueError:
-        raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a whole number") from None
+    if _WHOLE.fullmatch(cell) is None:
+        raise ValueError(f"{column}={cell[:_SHOWN]!r}: must be a whole number")
+    return float(cell)
 
 
 def _log(jobs: Sequence[_Job], owners: Sequence[str], counts: Mapping[str, int], name: str) -> JobLog:
@@ -238,7 +247,7 @@ def _log(jobs: Sequence[_Job], owners: Sequence[str], counts: Mapping[str, int],
     code = {owner: number for number, owner in enumerate(dict.fromkeys(owners), start=1)}
     users = [code[owner] for owner in owners] if owners else np.nan
     table = np.full((len(jobs), len(SWF_FIELDS)), np.nan)
-    numbers = [int(job.number) if job.number.isdigit() else -1 for job in jobs]
+    numbers = [int(job.number) if _WHOLE.fullmatch(job.number) else -1 for job in jobs]
     if -1 in numbers:  # of arrays and the like
         numbers = list(range(1, len(jobs) + 1))
     values = {

@@ -57,7 +57,8 @@ _PARTS = (2, 3, 4)  # the status of a line that is a part of a job, which has a 
 _UNUSED = len(SWF_FIELDS)  # the column in which fields beyond the last would be
 
 _MOST = np.array([LIMITS[field].high for field in SWF_FIELDS])
-_SIZE = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(?![\d.,]*\w)")  # 1024 or 1,024, but neither 1.024 nor 10,24
+# 1024 or 1,024, but neither 1.024 nor 10,24
+_SIZE = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?![\d.,]*\w)")
 
 _SIZES = ("MaxProcs", "MaxNodes", "MaxRecords", "MaxJobs")
 _DIGITS = 15
@@ -352,7 +353,7 @@ def _header_int(header: Mapping[str, str], key: str, place: str) -> int | None:
     :raises TraceError: for a number that is not a whole one, as 1.024 or 1,02
     """
     text = header.get(key, "").split("\n", 1)[0].strip()
-    if not text or text.split()[0] == "-1" or not re.match(r"[-+.,]?\d", text):
+    if not text or text.split()[0] == "-1" or not re.match(r"[-+.,]?[0-9]", text):
         return None
     size = _SIZE.match(text)
     if size is None or len(size[1]) > _DIGITS:

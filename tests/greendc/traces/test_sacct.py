@@ -82,13 +82,16 @@ def test_nodes_are_the_size_where_there_are_no_processors(tmp_path):
         ("90", 5_400.0),
         ("2-12", 216_000.0),
         ("2-12:30", 217_800.0),
+        ("100:30", 6_030.0),
     ],
 )
 def test_durations(cell, seconds):
     assert duration(cell) == seconds
 
 
-@pytest.mark.parametrize("cell", ["", "1:2:3:4", "-1", "1h", "1-"])
+@pytest.mark.parametrize(
+    "cell", ["", "1:2:3:4", "-1", "1h", "1-", "00:75:00", "01:00:60", "1-24:00", "٣", "1_0", "9" * 400]
+)
 def test_what_is_no_duration(cell):
     with pytest.raises(ValueError, match="must be a duration"):
         duration(cell)
@@ -135,3 +138,26 @@ def test_a_column_that_is_missing_is_named(tmp_path, header, message):
 def test_an_export_of_which_no_job_ran(tmp_path):
     with pytest.raises(TraceError, match=r"no job of it ran \(1 cancelled before start\)"):
         read_sacct(write(tmp_path, LINES[3]))
+
+
+@pytest.mark.parametrize(
+    ("there", "instead", "said"),
+    [
+        ("|8|", "|1_0|", "processors='1_0'"),  # int() would take it for 10
+        ("|8|", "|٣|", "processors='٣'"),
+        ("|8|", "|99999999999|", "processors=1e"),
+        (f"{DAY}09:00:00", f"{DAY}09:00:00+05:00", "submit="),
+        (f"{DAY}09:00:00", "20240301", "submit="),
+        (f"{DAY}09:00:00", "2924-03-01T09:00:00", "the year must be from 1900 to 2100"),
+        ("UNLIMITED", "999999999-00:00:00", "timelimit="),
+    ],
+)
+def test_what_only_looks_like_a_number_or_a_time_is_refused(tmp_path, there, instead, said):
+    with pytest.raises(DefectsError, match=r"jobs\.txt:4: ") as raised:
+        read_sacct(write(tmp_path, *LINES[:2], LINES[2].replace(there, instead)))
+    assert said in str(raised.value)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    with pytest.raises(TraceError, match="line 1: column start is there 2 times"):
+        read_sacct(write(tmp_path, *LINES, header=HEADER.replace("End", "Start")))

@@ -48,6 +48,10 @@ def test_plain_and_packed_logs_read_alike(tmp_path, name):
     assert len(read(tmp_path, "; MaxProcs: 64", JOB, "", "  " + line(job=2), name=name)) == 2
 
 
+def test_a_size_in_digits_of_other_scripts_is_words(tmp_path):
+    assert read(tmp_path, "; MaxProcs: ٣128", JOB).machine_processors < 100
+
+
 def test_header_keeps_repeated_and_continued_entries(tmp_path):
     log = read(
         tmp_path,
