@@ -77,11 +77,11 @@ def _power(name: str, gaps: str = "error") -> Callable[[Path], Values]:
     return read
 
 
-def _carbon(gaps: str = "error") -> Callable[[Path], Values]:
+def _carbon(name: str, gaps: str = "error") -> Callable[[Path], Values]:
     from greendc.traces import read_carbon
 
     def read(folder: Path) -> Values:
-        trace = read_carbon(folder / "carbon.csv", gaps=gaps)
+        trace = read_carbon(folder / name, gaps=gaps)
         return {"carbon": trace.kg_per_kwh, "step": trace.step_hours, "start": trace.start.isoformat()}
 
     return read
@@ -267,6 +267,13 @@ def _carbon_file() -> bytes:
     return _text("Datetime (UTC),Country,Carbon gCO2eq/kWh,Low Carbon Percentage,estimated", *rows)
 
 
+def _feed_file() -> bytes:
+    entries = (
+        f'{{"carbonIntensity": {343.98 + n:.2f}, "datetime": "2026-03-01T{10 + n}:00:00Z"}}' for n in range(5)
+    )
+    return _text('{"zone": "DE", "forecast": [', ",\n".join(entries), "]}")
+
+
 def _swf_file() -> bytes:
     jobs = (
         f"{n} {100 * n} {n} {60 * n} {2 * n} -1 -1 {2 * n} 7200 -1 1 {n} 2 -1 0 -1 -1 -1" for n in range(1, 7)
@@ -424,10 +431,11 @@ def readers() -> dict[str, Reader]:
         "power-parquet": Reader(
             {"power.parquet": _parquet_file()}, _power("power.parquet"), _parquet_oracle, packed=True
         ),
-        "carbon": Reader(carbon, _carbon(), oracles.carbon),
+        "carbon": Reader(carbon, _carbon("carbon.csv"), oracles.carbon),
         "carbon-interpolate": Reader(
-            carbon, _carbon("interpolate"), lambda files: oracles.carbon(files, "interpolate")
+            carbon, _carbon("carbon.csv", "interpolate"), lambda files: oracles.carbon(files, "interpolate")
         ),
+        "carbon-feed": Reader({"answer.json": _feed_file()}, _carbon("answer.json"), oracles.carbon_feed),
         "moer": Reader({"moer.csv": _moer_file()}, _moer, oracles.moer),
         "moer-archive": Reader({"SGIP.csv": _archive_file()}, _moer_archive, oracles.moer_archive),
         "swf": Reader({"log.swf": _swf_file()}, _swf, oracles.swf),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -204,6 +205,24 @@ def carbon(files: Files, gaps: str = "error") -> Values:
         raise Refuse("no unit")
     mass = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237}[unit[1]]
     return _series(rows, {"carbon": (names[0], mass / {"kwh": 1.0, "mwh": 1e3}[unit[2]])}, 5.0, gaps)
+
+
+def carbon_feed(files: Files) -> Values:
+    """Return the carbon intensity in kg/kWh of a service's answer in JSON."""
+
+    def no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        require(len({key for key, _ in pairs}) == len(pairs), "a key twice")
+        return dict(pairs)
+
+    try:
+        answer = json.loads(files["answer.json"], object_pairs_hook=no_key_twice)
+        entries = [(entry["datetime"], entry["carbonIntensity"]) for entry in answer["forecast"]]
+    except (ValueError, LookupError, TypeError) as error:
+        raise Refuse(str(error)) from None
+    for time, value in entries:
+        require(type(time) is str and type(value) in (int, float), "types")
+    rows = [{"time": time, "value": str(value)} for time, value in entries]
+    return _series(rows, {"carbon": ("value", 1e-3)}, 5.0, "error")
 
 
 def moer(files: Files) -> Values:
