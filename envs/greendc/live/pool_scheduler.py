@@ -45,7 +45,7 @@ class PoolScheduler:
 
     :param policy: a heuristic or planner of :mod:`greendc.baselines.resource_pool`, a shipped network
         (``"ResourcePool-10"``), or the folder of a trained run
-    :param env: an environment id
+    :param env: an environment id; or a configuration, where jobs or series are objects
     :param work_conserving: start a job rather than leave an empty pool idle
         (:class:`~greendc.baselines.resource_pool.WorkConserving`); off, the policy alone decides
     :param stale_seconds: a snapshot with a ``time`` that is older is refused
@@ -57,24 +57,27 @@ class PoolScheduler:
         self,
         policy: str = "deadline_never",
         *,
-        env: str | None = None,
+        env: str | ResourcePoolConfig | None = None,
         work_conserving: bool = True,
         stale_seconds: float = 300.0,
         **options: Any,
     ) -> None:
-        annotations = {"env": "str | None", "work_conserving": "bool", "stale_seconds": "float"}
-        require_kinds(
-            annotations, {"env": env, "work_conserving": work_conserving, "stale_seconds": stale_seconds}
-        )
+        given = {"work_conserving": work_conserving, "stale_seconds": stale_seconds}
+        require_kinds({"work_conserving": "bool", "stale_seconds": "float"}, given)
         require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
         self.policy, self.work_conserving, self.stale_seconds = policy, work_conserving, stale_seconds
         self._policy = pool_policy(policy, options)
-        self._base = dict(self._policy.env_kwargs)
-        if env is not None:
-            family = family_of(env)
-            require(family is not None and family.name == "resource_pool", "env", env, "a resource pool's id")
-            assert family is not None
-            self._base = dict(family.presets[resolve_env_id(env)])
+        self._base = env if isinstance(env, ResourcePoolConfig) else self._default(env)
+
+    def _default(self, env: str | None) -> ResourcePoolConfig:
+        """Return what a pool is where its snapshot says nothing."""
+        if env is None:
+            return ResourcePoolConfig(**self._policy.env_kwargs)
+        require(isinstance(env, str), "env", env, "an environment id, or a configuration")
+        family = family_of(env)
+        require(family is not None and family.name == "resource_pool", "env", env, "a resource pool's id")
+        assert family is not None
+        return ResourcePoolConfig(**family.presets[resolve_env_id(env)])
 
     def decide(self, snapshot: PoolSnapshot, now: datetime | None = None) -> PoolDecision:
         """Return which jobs should start now, and why the others wait.
@@ -123,9 +126,7 @@ class PoolScheduler:
             battery = BATTERY[mode] if is_command and simulator.action_masks()[0, last] else BATTERY[0]
         return PoolDecision(
             start=tuple(name(j) for j in placed if jobs["start"][j] == now),
-            places=tuple(
-                Place(name(j), int(jobs["start"][j]) - now, tuple(blocks[j])) for j in placed
-            ),
+            places=tuple(Place(name(j), int(jobs["start"][j]) - now, tuple(blocks[j])) for j in placed),
             suspend=tuple(name(j) for j in played.suspended if j not in played.placed),
             passed_over=tuple(
                 PassedOver(name(j), _reason(simulator, j)) for j in sorted(simulator.view().queue.tolist())
@@ -192,11 +193,11 @@ def _reason(simulator: ResourcePoolSimulator, job: int) -> str:
 
 
 def _configured(
-    base: Mapping[str, Any], given: Mapping[str, Any], fixed: Mapping[str, Any]
+    base: ResourcePoolConfig, given: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> ResourcePoolConfig:
     """Return the configuration of a pool.
 
-    :param base: fields where the snapshot says nothing
+    :param base: what it is where the snapshot says nothing
     :param given: fields as JSON has them
     :param fixed: fields that are the policy's
     """
@@ -204,15 +205,14 @@ def _configured(
     for name in given:
         if name not in known and name not in MEANS:
             raise SnapshotError(f"configuration.{name}: unknown field{nearest(name, known)}")
-    default = ResourcePoolConfig(**base)
     changed = {
         name: value
         for name, value in given.items()
-        if name in known and name not in fixed and plain(getattr(default, name)) != value
+        if name in known and name not in fixed and plain(getattr(base, name)) != value
     }
     _require_names(changed)
     try:
-        config = dataclasses.replace(default, **{**changed, **fixed})
+        config = dataclasses.replace(base, **{**changed, **fixed})
     except (TypeError, ValueError) as error:
         raise SnapshotError(f"configuration.{error}") from None
     _require_small(config)
