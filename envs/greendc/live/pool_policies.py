@@ -133,7 +133,7 @@ def pool_policy(name: str, options: Mapping[str, Any]) -> PoolPolicy:
         try:
             loaded = ShippedNetwork(name)
         except ValueError as error:
-            if not str(error).startswith("pretrained"):
+            if not str(error).startswith(f"pretrained {name!r}:"):
                 raise
             served = sorted({one for known in releases().values() for one in known.serves})
             served = [one for one in served if one.startswith("ResourcePool")]

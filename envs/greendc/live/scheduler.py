@@ -48,13 +48,20 @@ class Scheduler:
         given = settings if policy is None else {"policy": policy, **settings}
         self._schedulers: dict[type, ClusterScheduler | PoolScheduler] = {}
         self._refusals: dict[type, ValueError] = {}
-        for kind, scheduler in ((Snapshot, ClusterScheduler), (PoolSnapshot, PoolScheduler)):
-            try:
-                self._schedulers[kind] = scheduler(**given)
-            except ValueError as error:
-                self._refusals[kind] = error
+        self._try(Snapshot, ClusterScheduler, given)
+        if self._schedulers and policy is not None and policy not in RULES:
+            allowed = f"one of {', '.join(RULES)}, a shipped network, or the folder of a trained run"
+            self._refusals[PoolSnapshot] = ValueError(f"policy={policy!r}: must be {allowed}")
+        else:
+            self._try(PoolSnapshot, PoolScheduler, given)
         if not self._schedulers:
             raise ValueError(self._refusal())
+
+    def _try(self, kind: type, scheduler: Any, given: Mapping[str, Any]) -> None:
+        try:
+            self._schedulers[kind] = scheduler(**given)
+        except ValueError as error:
+            self._refusals[kind] = error
 
     def _refusal(self) -> str:
         """Return what is wrong with the settings for every kind of snapshot."""

@@ -87,10 +87,11 @@ class ShippedPolicy:
         :param action_space: of that environment
         :raises ValueError: if the tensors do not fit it
         """
-        if not self.release.scales and (observation_space, action_space) != (
-            self.observation_space,
-            self.action_space,
-        ):
+        own, other = self.observation_space, observation_space
+        if isinstance(own, spaces.Dict) and isinstance(other, spaces.Dict):
+            rows = [space["resources"].shape[0] for space in (own, other)]  # type: ignore[index]
+            require(rows[0] == rows[1], "horizon", rows[1], f"{rows[0]}, as in the training of the network")
+        if not self.release.scales and (other, action_space) != (own, self.action_space):
             raise ValueError(f"{self.release.name}: its network does not fit environments of other sizes")
         return ShippedPolicy(
             self.release,

@@ -124,18 +124,19 @@ def test_a_decision_is_what_the_policy_does_in_the_environment(states: int) -> N
 @pytest.mark.parametrize("name", ["ResourcePool-10", "ResourcePoolSuspend-10", "ResourcePoolGreen-10"])
 def test_a_shipped_network_decides_as_in_its_environment(name: str) -> None:
     policy = greendc.load_policy(name)
-    env: Any = policy.make_env()
+    env: Any = policy.make_env(offered_load=1.3)
     env.reset(seed=1)
     simulator: ResourcePoolSimulator = env.unwrapped.simulator
     scheduler = Scheduler.load(name, work_conserving=False)
     started = 0
-    for _ in range(12):
+    for k in range(40):
         told = PoolSnapshot.from_json(simulator.snapshot().to_json())
         decision = scheduler.decide(told)
         assert list(decision.actions) == play_a_step(simulator, policy)[0]
         # Nothing of what it chooses from or sees depends on what the snapshot says of that.
-        others = {**told.configuration, "mask": "valid", "lookahead": 0, "observation": "flat"}
-        assert scheduler.decide(dataclasses.replace(told, configuration=others)) == decision
+        if k % 10 == 0:
+            others = {**told.configuration, "mask": "valid", "lookahead": 0, "observation": "flat"}
+            assert scheduler.decide(dataclasses.replace(told, configuration=others)) == decision
         started += len(decision.start)
     assert started > 5
 
@@ -147,11 +148,10 @@ def test_a_network_fits_pools_of_other_sizes_and_not_of_another_horizon() -> Non
         play_a_step(simulator, make_policy("fcfs", SimpleNamespace(simulator=simulator)))
     snapshot = simulator.snapshot()
     assert Scheduler.load("ResourcePool-10").decide(snapshot).actions[-1] == simulator.config.no_op
-    short = {**snapshot.configuration, "horizon": 24}
-    with pytest.raises(SnapshotError, match=r"policy='ResourcePool-10' does not fit the pool: .*24 rows"):
-        Scheduler.load("ResourcePool-10").decide(
-            PoolSnapshot((), (PoolPower(1.0),) * 24, configuration={"horizon": short["horizon"]})
-        )
+    short = PoolSnapshot((), (PoolPower(1.0),) * 24, configuration={"horizon": 24})
+    message = "policy='ResourcePool-10' does not fit the pool: horizon=24: must be 48"
+    with pytest.raises(SnapshotError, match=message):
+        Scheduler.load("ResourcePool-10").decide(short)
 
 
 # --- a pool described by hand -------------------------------------------------------------------------------
