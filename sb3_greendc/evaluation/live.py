@@ -35,6 +35,8 @@ class TrainedPolicy:
         environment, is of another family, or remembers earlier steps, which no snapshot holds
     """
 
+    remembers = False
+
     def __init__(self, path: str) -> None:
         self._source = ModelSource(path, 0, path)
         saved = self._source.saved

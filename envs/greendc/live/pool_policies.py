@@ -44,6 +44,10 @@ class PoolPolicy(Protocol):
     def choice(self) -> Mapping[str, Any]:
         """Fields of the configuration that say what it chooses from, and sees."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether what acts may keep something from one decision to the next."""
+
     def bind(self, simulator: ResourcePoolSimulator) -> Any:
         """Return an object with SB3's ``predict`` that acts in a simulator of one environment.
 
@@ -79,6 +83,11 @@ class NamedRule:
         """None: it takes what the pool has."""
         return {}
 
+    @property
+    def remembers(self) -> bool:
+        """All might, but for rollouts, whose futures follow from the state."""
+        return self.name != "rollout"
+
     def bind(self, simulator: ResourcePoolSimulator) -> Any:
         """See :class:`PoolPolicy`."""
         return make_policy(self.name, SimpleNamespace(simulator=simulator), **self.options)
@@ -90,6 +99,8 @@ class ShippedNetwork:
     :param name: of a release, or of an environment that one serves
     :raises ValueError: if there is none for resource pools, or its files are damaged
     """
+
+    remembers = False
 
     def __init__(self, name: str) -> None:
         release = release_for(name)

@@ -36,7 +36,7 @@ MOST_STEPS = 10**6
 
 
 class PoolScheduler:
-    """Says which waiting jobs of a resource pool should start now. It keeps nothing between calls.
+    """Says which waiting jobs of a resource pool should start now. It keeps nothing of a snapshot.
 
     The pool is what the ``configuration`` of the snapshot says; where it says nothing, what ``env`` says, or
     else the environment that the policy is for, or the defaults of
@@ -67,6 +67,7 @@ class PoolScheduler:
         require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
         self.policy, self.work_conserving, self.stale_seconds = policy, work_conserving, stale_seconds
         self._policy = pool_policy(policy, options)
+        self._kept: tuple[ResourcePoolConfig, ResourcePoolSimulator, Any] | None = None
         self._base = env if isinstance(env, ResourcePoolConfig) else self._default(env)
 
     def _default(self, env: str | None) -> ResourcePoolConfig:
@@ -99,16 +100,24 @@ class PoolScheduler:
         fixed = {**self._policy.choice, "skip_forced": False, "info_jobs": False}
         config = _configured(self._base, snapshot.configuration, fixed)
         same = {name: value for name, value in snapshot.configuration.items() if name not in fixed}
+        given = dataclasses.replace(snapshot, configuration=same)
+        if self._kept is not None and self._kept[0] == config:  # what takes long is made once for each pool
+            _, simulator, policy = self._kept
+            simulator.load(given)
+            return simulator, policy
         try:
             simulator = ResourcePoolSimulator(config)
         except (OSError, TypeError, ValueError) as error:
             raise SnapshotError(f"configuration: {error}") from None
-        simulator.load(dataclasses.replace(snapshot, configuration=same))
+        simulator.load(given)
         try:
             policy = self._policy.bind(simulator)
         except (TypeError, ValueError) as error:
             raise SnapshotError(f"policy={self.policy!r} does not fit the pool: {error}") from None
-        return simulator, WorkConserving(simulator, policy) if self.work_conserving else policy
+        policy = WorkConserving(simulator, policy) if self.work_conserving else policy
+        if not self._policy.remembers:
+            self._kept = config, simulator, policy
+        return simulator, policy
 
     def _decision(
         self, snapshot: PoolSnapshot, simulator: ResourcePoolSimulator, played: _Played

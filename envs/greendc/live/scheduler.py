@@ -29,7 +29,9 @@ def read_snapshot(snapshot: str | bytes | Mapping[str, Any]) -> Snapshot | PoolS
     """
     data = json_records.parse(snapshot) if isinstance(snapshot, str | bytes) else snapshot
     is_pool = isinstance(data, Mapping) and any(name in data for name in _POOL_FIELDS)
-    return json_records.from_data(PoolSnapshot if is_pool else Snapshot, data)
+    if is_pool:
+        return json_records.from_data(PoolSnapshot, data)
+    return json_records.from_data(Snapshot, data)
 
 
 class Scheduler:

@@ -32,6 +32,7 @@ def snapshot_of(config: ResourcePoolConfig, state: PoolState, index: int, future
     now = int(env["now"])
     count = int(env["n_jobs"] if future else env["next_arrival"])
     site, commanded = config.power == "trace", config.power_levels is not None
+    commands: dict[str, Any] = {name: int(env[name]) if commanded else None for name in COMMANDED}
     coming = series[now:] if future else _forecast(config, series[now : now + config.horizon])
     return PoolSnapshot(
         jobs=tuple(_job(state, index, j) for j in range(count)),
@@ -46,7 +47,7 @@ def snapshot_of(config: ResourcePoolConfig, state: PoolState, index: int, future
             **{name: float(env[name]) for name in at.SUMS},
         },
         configuration=configuration_of(config, state),
-        **{name: int(env[name]) if commanded else None for name in COMMANDED},
+        **commands,
     )
 
 

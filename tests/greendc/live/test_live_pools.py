@@ -207,6 +207,24 @@ def test_the_guard_starts_a_job_in_an_idle_pool_and_can_be_left_out() -> None:
     assert WorkConserving(simulator, waits).predict(simulator.empty_observations())[0].tolist() == [0]
 
 
+def test_what_is_kept_of_a_pool_changes_no_decision() -> None:
+    snapshots = []
+    for seed, name in enumerate(("ResourcePool-10", "ResourcePool-20", "ResourcePool-10", "ResourcePool-10")):
+        simulator: Any = greendc.make_simulator(name, offered_load=1.5)
+        simulator.reset_env(0, np.random.default_rng(seed))
+        for _ in range(3 + 4 * seed):
+            simulator.step(np.array([simulator.config.no_op]), simulator.empty_observations())
+        snapshots.append(simulator.snapshot())
+    for name, options in (("rollout", {"futures": 4}), ("ResourcePool-10", {}), ("random", {})):
+        scheduler = Scheduler.load(name, **options)
+        fresh = [Scheduler.load(name, **options).decide(snapshot) for snapshot in snapshots]
+        assert [scheduler.decide(snapshot) for snapshot in snapshots] == fresh
+        broken = dataclasses.replace(snapshots[3], potential=None, power=snapshots[3].power[:5])
+        with pytest.raises(SnapshotError, match="power='5 rows'"):
+            scheduler.decide(broken)
+        assert scheduler.decide(snapshots[2]) == fresh[2]
+
+
 def test_reservations_have_their_starts() -> None:
     reserving = Scheduler("fcfs", dispatch="reserve").decide(by_hand(jobs=[BY_HAND["jobs"][0], job(units=4)]))  # type: ignore[index]
     assert reserving.start == ()

@@ -134,9 +134,8 @@ def test_runs_that_cannot_decide_are_named(masked: Path, tmp_path: Path) -> None
     save_model(vcc, tmp_path / "vcc", {"algorithm": "ppo", "env_id": "VCC-2019"})
     with pytest.raises(ValueError, match="vcc: must be for resource pools, not for VCC-2019-v1"):
         Scheduler.load(tmp_path / "vcc")
-    recurrent = RecurrentPIDLagrangianPPO(
-        "MlpLstmPolicy", make_vec_env("ResourcePool-10", 1, observation="flat"), n_steps=8, batch_size=8
-    )
+    env = make_vec_env("ResourcePool-10", 1, observation="flat")
+    recurrent = RecurrentPIDLagrangianPPO("MlpLstmPolicy", env, n_steps=8, batch_size=8, cost_limit=10.0)
     run = {
         "algorithm": "recurrent_pid_ppo",
         "env_id": "ResourcePool-10",
