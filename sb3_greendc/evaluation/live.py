@@ -101,6 +101,7 @@ class RolloutWithPrior:
     :param options: of :class:`~greendc.baselines.resource_pool.Rollout`, ``prior`` among them
     """
 
+    remembers = False
     env_kwargs: Mapping[str, Any] = {}
 
     def __init__(self, options: Mapping[str, Any]) -> None:
