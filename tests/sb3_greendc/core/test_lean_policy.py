@@ -60,8 +60,7 @@ def test_observations_become_the_tensors_that_sb3_makes(space, batch):
 def test_the_device_is_that_of_the_first_parameter():
     policy = Parts(DICT, spaces.Discrete(2), lambda _: 1e-3)
     assert policy.device == next(policy.parameters()).device == th.device("cpu")
-    next(policy.parameters()).data = th.empty(1, device="meta")
-    assert policy.device == th.device("meta")
+    assert policy.to("meta").device == next(policy.parameters()).device == th.device("meta")
 
 
 def test_an_array_that_cannot_be_written_is_no_matter():
