@@ -6,6 +6,7 @@ from mutants import Mutation, mutations
 
 _COMMANDS = ("tests/greendc/resource_pool/test_power_commands.py",)
 _ADVICE = ("tests/greendc/live/test_live_scheduler.py",)
+_POOL_ADVICE = ("tests/greendc/live/test_live_pools.py",)
 _SLURM = ("tests/greendc/live/test_live_slurm.py",)
 
 POWER: tuple[Mutation, ...] = (
@@ -46,7 +47,7 @@ POWER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
-        "envs/greendc/live/scheduler.py",
+        "envs/greendc/live/cluster_scheduler.py",
         _ADVICE,
         (
             "live-nothing-is-overdue",
@@ -58,6 +59,22 @@ POWER: tuple[Mutation, ...] = (
             "free = max(snapshot.capacity - snapshot.used - taken, 0)",
             "free = snapshot.capacity - snapshot.used",
         ),
+    ),
+    *mutations(
+        "envs/greendc/live/pool_scheduler.py",
+        _POOL_ADVICE,
+        ("live-pool-is-another-one", "self._kept[0] == config:", "self._kept[0].units > 0:"),
+        ("live-pool-reads-any-file", "value in WORKLOADS, ", "True, "),
+        (
+            "live-pool-misses-the-queue",
+            "        note()  # policies of the whole queue place jobs before they answer\n",
+            "",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/shipped/policy.py",
+        _POOL_ADVICE,
+        ("live-pool-horizon-is-not-compared", "require(rows[0] == rows[1], ", "require(True, "),
     ),
     *mutations(
         "envs/greendc/live/slurm.py",

@@ -12,6 +12,7 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -175,15 +176,37 @@ def from_text(record: Callable[..., T], text: str | bytes) -> T:
 
     :raises SnapshotError: names the line that is no JSON, or as :func:`from_data`
     """
+    return from_data(record, parse(text))
+
+
+def parse(text: str | bytes) -> Any:
+    """Return what a JSON text holds.
+
+    :raises SnapshotError: names the line that is no JSON, or the key that stands twice in an object
+    """
     try:
-        data = json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise SnapshotError(f"line {error.lineno}: no JSON ({error.msg})") from None
     except UnicodeDecodeError:
         raise SnapshotError("snapshot: no text in UTF-8") from None
     except RecursionError:
         raise SnapshotError("snapshot: nested too deeply") from None
-    return from_data(record, data)
+
+
+def moment(field: str, text: str) -> datetime:
+    """Return a time with an offset from UTC.
+
+    :param field: that holds it
+    :param text: ISO 8601
+    :raises SnapshotError: for anything else
+    """
+    try:
+        found = datetime.fromisoformat(text.removesuffix("Z") + "+00:00" * text.endswith("Z"))
+    except ValueError:
+        found = datetime.min
+    require(found.tzinfo is not None, field, text, "a time such as 2026-03-01T12:00:00+00:00")
+    return found
 
 
 def to_text(record: Any) -> str:
@@ -214,11 +237,11 @@ def _schema(record: type) -> dict[str, Any]:
         names = ["array"] if field.row is not None else [_TYPES[kind] for kind in field.kinds]
         names += ["null"] * field.optional
         described: dict[str, Any] = {"type": names if len(names) > 1 else names[0]}
-        if field.within is not None:
-            limits = {"minimum": field.within.low, "maximum": field.within.high}
-            items = {"type": _TYPES.get(field.row), **limits}
-            described |= {"items": items} if field.row is not None else limits
-            described["description"] = field.within.unit
+        within = field.within
+        limits = {} if within is None else {"minimum": within.low, "maximum": within.high}
+        described |= limits if field.row is None else {"items": {"type": _TYPES[field.row], **limits}}
+        if within is not None:
+            described["description"] = within.unit
         if field.default is not dataclasses.MISSING:
             described["default"] = field.default
         properties[field.name] = described

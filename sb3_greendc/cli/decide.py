@@ -1,4 +1,4 @@
-"""``greendc decide``: which waiting jobs of a live cluster should start now, from a snapshot in JSON."""
+"""``greendc decide``: which waiting jobs of a live cluster or pool to start now, from a snapshot in JSON."""
 
 from __future__ import annotations
 
@@ -10,37 +10,63 @@ from pathlib import Path
 from typing import Any
 
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
-from greendc.live import Decision, Scheduler, Snapshot
-from greendc.live.scheduler import POLICIES
+from greendc.live import Decision, PoolDecision, PoolSnapshot, Scheduler, Snapshot, read_snapshot
+from greendc.live.cluster_scheduler import POLICIES
+from greendc.live.pool_policies import RULES
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.commands import how_to_start
+
+_RECORDS: dict[str, Any] = {
+    "snapshot": Snapshot,
+    "decision": Decision,
+    "pool_snapshot": PoolSnapshot,
+    "pool_decision": PoolDecision,
+}
+_OF_POOLS = ("env", "work_conserving")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
         prog=how_to_start("decide"),
-        description="Read a snapshot of a cluster (JSON), and print which waiting jobs should start now, "
-        "in which order, and why the others wait (JSON). Nothing is started: this is advice.",
+        description="Read a snapshot of a cluster or of a resource pool (JSON), and print which waiting "
+        "jobs should start now, in which order, and why the others wait (JSON). Nothing is started: this is "
+        "advice.",
     )
     parser.add_argument(
         "snapshot", nargs="?", default="-", metavar="FILE", help="the snapshot; default: standard input"
     )
-    add_scheduler_options(parser)
+    add_scheduler_options(
+        parser,
+        f"of a pool: {', '.join(RULES)}, a shipped network (ResourcePool-10), or "
+        "the folder of a trained run; ",
+    )
+    pool = parser.add_argument_group("of pools")
+    pool.add_argument("--env", metavar="ID", help="the pool, where the snapshot's configuration says nothing")
+    pool.add_argument(
+        "--work-conserving",
+        action=argparse.BooleanOptionalAction,
+        help="start a job rather than leave an empty pool idle (default: do)",
+    )
     parser.add_argument(
-        "--schema", action="store_true", help="print the JSON Schemas of snapshot and decision, and stop"
+        "--schema", action="store_true", help="print the JSON Schemas of snapshots and decisions, and stop"
     )
     return parser
 
 
-def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of :class:`greendc.live.Scheduler`."""
+def add_scheduler_options(parser: argparse.ArgumentParser, others: str = "") -> None:
+    """Add the settings of :class:`greendc.live.ClusterScheduler`.
+
+    :param parser: of the command
+    :param others: policies that it takes, too
+    """
+    default = "wspt, of a pool deadline_never" if others else "wspt"
     parser.add_argument(
         "--policy",
-        default="wspt",
         metavar="NAME|FILE",
-        help=f"{', '.join(POLICIES)}; or a JSON file with the scheduler's settings (default: wspt)",
+        help=f"{', '.join(POLICIES)}; {others}or a JSON file with the scheduler's settings "
+        f"(default: {default})",
     )
     parser.add_argument("--backfill", choices=BACKFILLS, help="which jobs overtake one that cannot start")
     parser.add_argument("--admission", choices=ADMISSIONS, help="whether jobs must fit under the forecast")
@@ -62,11 +88,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with one_line_errors(parser.prog):
         if options.schema:
-            print(json.dumps({"snapshot": Snapshot.schema(), "decision": Decision.schema()}, indent=1))
+            print(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
             return 0
-        scheduler = Scheduler.load(options.policy, **scheduler_settings(options))
-        print(scheduler.decide(Snapshot.from_json(_text(options.snapshot))).to_json())
+        settings = scheduler_settings(options)
+        settings |= {name: value for name in _OF_POOLS if (value := getattr(options, name)) is not None}
+        print(load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json())
     return 0
+
+
+def load_scheduler(options: argparse.Namespace, settings: dict[str, Any]) -> Scheduler:
+    """Return the scheduler that the command line asks for."""
+    if options.policy is None:
+        return Scheduler(**settings)
+    return Scheduler.load(options.policy, **settings)
 
 
 def scheduler_settings(options: argparse.Namespace) -> dict[str, Any]:

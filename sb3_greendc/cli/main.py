@@ -20,7 +20,7 @@ COMMANDS = {
     "my-site": "from your job log, power and carbon data to a report and a policy",
     "reproduce": "repeat the experiments of the papers",
     "planners": "how far policies are from the best possible",
-    "decide": "advise a live cluster which waiting jobs to start now",
+    "decide": "advise a live cluster or pool which waiting jobs to start now",
     "slurm": "advise a partition of Slurm, and release the jobs to start",
     "demo": "train, judge and show in minutes",
     "benchmark": "measure how fast the environments are",

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from greendc.live import Scheduler
 from greendc.live.slurm import Queue, Run, SlurmError, commands, read_queue, run_command
 from sb3_greendc.cli.common import one_line_errors
-from sb3_greendc.cli.decide import add_scheduler_options, scheduler_settings
+from sb3_greendc.cli.decide import add_scheduler_options, load_scheduler, scheduler_settings
 from sb3_greendc.core.commands import how_to_start
 
 _FAILED = 1
@@ -66,7 +65,7 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     if options.reservations and options.forecast is None:
         parser.error("--reservations: needs the power that is to come, --forecast FILE")
     with one_line_errors(parser.prog):
-        scheduler = Scheduler.load(options.policy, **scheduler_settings(options))
+        scheduler = load_scheduler(options, scheduler_settings(options))
         try:
             queue = read_queue(
                 options.partition,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
+from numpy.typing import NDArray
 
 from greendc.lazy import LazyModule
 from sb3_greendc.core.masking import MASKED_LOGIT
@@ -74,6 +75,8 @@ def pool(jobs: th.Tensor, owners: th.Tensor, n_batch: int) -> tuple[th.Tensor, t
     :param n_batch: B
     """
     if jobs.device.type == "cpu" and jobs.dtype is th.float32:
+        if not (th.is_grad_enabled() and jobs.requires_grad):
+            return _pooled(jobs, owners, n_batch)[:2]
         pooled: tuple[th.Tensor, th.Tensor] = _Pool.apply(jobs, owners, n_batch)  # type: ignore[no-untyped-call]
         return pooled
     n_present = th.bincount(owners, minlength=n_batch).unsqueeze(1)
@@ -83,18 +86,26 @@ def pool(jobs: th.Tensor, owners: th.Tensor, n_batch: int) -> tuple[th.Tensor, t
     return total / n_present.clamp(min=1), maximum * (n_present > 0)
 
 
+def _pooled(
+    jobs: th.Tensor, owners: th.Tensor, n_batch: int
+) -> tuple[th.Tensor, th.Tensor, NDArray[np.int32]]:
+    """Return mean, maximum, and the first job ``(B, D)`` that has it."""
+    width = jobs.shape[1]
+    mean, maximum = np.zeros((n_batch, width), np.float32), np.zeros((n_batch, width), np.float32)
+    greatest = np.full((n_batch, width), -1, np.int32)
+    kernel.pool(np.ascontiguousarray(jobs.detach().numpy()), owners.numpy(), mean, maximum, greatest)
+    return th.from_numpy(mean), th.from_numpy(maximum), greatest
+
+
 class _Pool(th.autograd.Function):
     """The same in one pass over the jobs in each direction; of equal maxima, the first gets the gradient."""
 
     @staticmethod
     def forward(ctx: Any, jobs: th.Tensor, owners: th.Tensor, n_batch: int) -> tuple[th.Tensor, th.Tensor]:
-        width = jobs.shape[1]
-        mean, maximum = np.zeros((n_batch, width), np.float32), np.zeros((n_batch, width), np.float32)
-        greatest = np.full((n_batch, width), -1, np.int32)
-        kernel.pool(np.ascontiguousarray(jobs.detach().numpy()), owners.numpy(), mean, maximum, greatest)
+        mean, maximum, greatest = _pooled(jobs, owners, n_batch)
         ctx.save_for_backward(owners)
         ctx.greatest, ctx.n_jobs = greatest, len(jobs)
-        return th.from_numpy(mean), th.from_numpy(maximum)
+        return mean, maximum
 
     @staticmethod
     def backward(ctx: Any, of_mean: th.Tensor, of_maximum: th.Tensor) -> tuple[th.Tensor, None, None]:

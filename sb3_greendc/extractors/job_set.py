@@ -171,19 +171,23 @@ class JobSetExtractor(BaseFeaturesExtractor):
         table = observations[JOBS]
         n_batch, n_jobs = table.shape[:2]
         slots = present_slots(table)
-        owners = th.div(slots, n_jobs, rounding_mode="floor")
-        rows = table.flatten(0, 1).index_select(0, slots)
+        single = n_batch == 1  # a decision: nothing needs to be told apart, which takes half the time
+        owners = th.zeros_like(slots) if single else th.div(slots, n_jobs, rounding_mode="floor")
+        rows = table.flatten(0, 1)
+        if len(slots) < len(rows):
+            rows = rows.index_select(0, slots)
         if self.relative:
             rows = th.cat([rows, _standardized(_with_logarithms(rows), owners, n_batch)], dim=1)
-        jobs = self.job_input(rows)
-        jobs = self.job_encoder(jobs.add_(self.situation_input(situation).index_select(0, owners)))
+        of_situation = self.situation_input.forward(situation)
+        of_situation = of_situation if single else of_situation.index_select(0, owners)
+        jobs = _through(self.job_encoder, self.job_input.forward(rows).add_(of_situation))
         if self.attention is not None:
             present = table.new_zeros(n_batch * n_jobs, dtype=th.bool).index_fill(0, slots, True)
             table = spread(jobs, slots, n_batch * n_jobs).view(n_batch, n_jobs, -1)
             jobs = self.attention(table, present.view(n_batch, n_jobs, 1))
             jobs = jobs.flatten(0, 1).index_select(0, slots)
         mean, maximum = pool(jobs, owners, n_batch)
-        context = self.context(th.cat([situation, mean, maximum], dim=1))
+        context = _through(self.context, th.cat([situation, mean, maximum], dim=1))
         return JobSetFeatures(jobs, slots, owners, context, n_jobs)
 
     def _encode_table(self, observations: TensorDict) -> JobSetFeatures:
@@ -221,9 +225,12 @@ class JobSetExtractor(BaseFeaturesExtractor):
         """
         ready: TensorDict = {}
         for key, values in observations.items():
-            if key == RESOURCES and can_summarize(values, 1.0 / self.inputs.image_scale):
+            if key == ACTION_MASK:
+                continue
+            image = key == RESOURCES and can_summarize(values, 1.0 / self.inputs.image_scale)
+            if image or _is_ready(values, observation_space[key]):
                 ready[key] = values
-            elif key != ACTION_MASK:
+            else:
                 floats = preprocess_obs(values, observation_space[key], normalize_images)
                 ready[key] = floats  # type: ignore[assignment]  # no Dict within a Dict
         return ready
@@ -233,7 +240,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         parts = self.inputs.vectors(observations)
         if self.rows is not None:
             parts.insert(0, self.rows(self._row_summaries(observations[RESOURCES])))
-        situation: th.Tensor = self.situation(th.cat(parts, dim=1))
+        situation: th.Tensor = _through(self.situation, th.cat(parts, dim=1))
         return situation
 
     def _row_summaries(self, image: th.Tensor) -> th.Tensor:
@@ -319,21 +326,23 @@ class JobSetHeads(Heads):
             features = self.compact(features)
         context = features.context
         jobs, slots, owners = features.jobs, features.slots, features.owners
-        if features.asked is not None:
+        if features.asked is not None and len(features.asked) < len(slots):
             jobs, slots, owners = (part.index_select(0, features.asked) for part in (jobs, slots, owners))
         # No job is a job whose embedding is zero: of the first layer, its bias and the context are left.
-        empty = self.context_input(context) + self.job_input.bias
-        scores = self.job_input.product(jobs).add_(empty.index_select(1, owners))
+        empty = self.context_input.forward(context) + self.job_input.bias
+        of_context = empty if len(context) == 1 else empty.index_select(1, owners)
+        scores = self.job_input.product(jobs).add_(of_context)
         if features.asked is None:
             scores = th.cat([scores, empty], dim=1)
         if self.job_scorer is not None:
-            scores = self.job_scorer(scores)
+            scores = _through(self.job_scorer, scores)
         scores, of_empty = scores.squeeze(2).tensor_split([len(slots)], dim=1)
-        if features.asked is None:
-            table = of_empty.unsqueeze(2).expand(-1, -1, self.n_jobs).flatten(1)
+        if len(slots) == len(context) * self.n_jobs:
+            table = scores
+        elif features.asked is None:
+            table = of_empty.unsqueeze(2).expand(-1, -1, self.n_jobs).flatten(1).index_copy(1, slots, scores)
         else:
-            table = context.new_zeros(self.n_heads, len(context) * self.n_jobs)
-        table = table.index_copy(1, slots, scores)
+            table = context.new_zeros(self.n_heads, len(context) * self.n_jobs).index_copy(1, slots, scores)
         return self._with_others(table.view(self.n_heads, -1, self.n_jobs), context)
 
     def _with_others(self, scores: th.Tensor, context: th.Tensor) -> th.Tensor:
@@ -376,6 +385,18 @@ class JobSetHeads(Heads):
                 scale_last_layer(nn.Sequential(layer), factor)
         if self.other_scorer is not None:
             scale_last_layer(self.other_scorer, factor)
+
+
+def _through(layers: nn.Sequential, values: th.Tensor) -> th.Tensor:
+    """Return what layers make of values, without the time that ``nn.Module`` takes to call them."""
+    for layer in layers:
+        values = layer.forward(values)
+    return values
+
+
+def _is_ready(values: th.Tensor, space: spaces.Space[object]) -> bool:
+    """Tell whether SB3 would leave these values as they are: floats, and no image."""
+    return isinstance(space, spaces.Box) and values.dtype is th.float32 and len(space.shape) < 3
 
 
 def _with_logarithms(columns: th.Tensor) -> th.Tensor:

@@ -160,14 +160,7 @@ class Snapshot:
 
         :raises SnapshotError: if ``time`` is missing, or no time with an offset from UTC
         """
-        text = str(self.time)
-        try:
-            moment = datetime.fromisoformat(text.removesuffix("Z") + "+00:00" * text.endswith("Z"))
-        except ValueError:
-            moment = datetime.min
-        allowed = "a time such as 2026-03-01T12:00:00+00:00"
-        require(moment.tzinfo is not None, "time", self.time, allowed)
-        return moment
+        return json_records.moment("time", str(self.time))
 
     def to_json(self) -> str:
         """Return the JSON text that :meth:`from_json` reads."""

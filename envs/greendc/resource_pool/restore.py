@@ -22,6 +22,8 @@ from greendc.resource_pool.snapshot import PLACED, PoolJob, PoolPower, PoolSnaps
 from greendc.resource_pool.view import STATUS_NAMES
 
 COMMANDED = ("units_on", "units_next", "units_starting")
+MEANS = ("mean_value", "mean_price")
+"""Beside the fields of a configuration: they tell other jobs and prices apart."""
 
 
 def snapshot_of(config: ResourcePoolConfig, state: PoolState, index: int, future: bool) -> PoolSnapshot:
@@ -30,6 +32,7 @@ def snapshot_of(config: ResourcePoolConfig, state: PoolState, index: int, future
     now = int(env["now"])
     count = int(env["n_jobs"] if future else env["next_arrival"])
     site, commanded = config.power == "trace", config.power_levels is not None
+    commands: dict[str, Any] = {name: int(env[name]) if commanded else None for name in COMMANDED}
     coming = series[now:] if future else _forecast(config, series[now : now + config.horizon])
     return PoolSnapshot(
         jobs=tuple(_job(state, index, j) for j in range(count)),
@@ -44,27 +47,28 @@ def snapshot_of(config: ResourcePoolConfig, state: PoolState, index: int, future
             **{name: float(env[name]) for name in at.SUMS},
         },
         configuration=configuration_of(config, state),
-        **{name: int(env[name]) if commanded else None for name in COMMANDED},
+        **commands,
     )
 
 
 def configuration_of(config: ResourcePoolConfig, state: PoolState) -> dict[str, Any]:
     """Return the configuration as JSON has it; of workloads and series that are objects, their classes.
 
-    The means of job values and of prices are there, too: they tell other jobs and prices apart.
+    The means of job values and of prices are there, too.
     """
-    fields = {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
-    means = {name: float(state.config[name][0]) for name in ("mean_value", "mean_price")}
+    fields = {field.name: plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    means = {name: float(state.config[name][0]) for name in MEANS}
     return {**fields, **means}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value of a configuration as JSON has it; see :func:`configuration_of`."""
     if dataclasses.is_dataclass(value) and type(value).__module__.startswith("greendc."):
         small = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if not any(isinstance(part, np.ndarray) for part in small.values()):
-            return {name: _plain(part) for name, part in small.items()}
+            return {name: plain(part) for name, part in small.items()}
     if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     for kind, numbers in ((bool, bool | np.bool_), (int, int | np.integer), (float, float | np.floating)):
         if isinstance(value, numbers):
             return kind(value)

@@ -45,6 +45,7 @@ class PoolJob:
     :param suspensions: how often it was suspended
     :param barred: whether it may not be placed again in this step, because it was suspended in it
     :param lateness_charged: what the reward has charged for its lateness, in value
+    :param id: what decisions call it; default: its number, from 0. A simulator does not keep it
     """
 
     state: str
@@ -60,6 +61,7 @@ class PoolJob:
     suspensions: Units = 0
     barred: bool = False
     lateness_charged: Amount = 0.0
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class PoolSnapshot:
         not given is 0. ``decisions`` are those taken so far: planners choose their futures by it
     :param configuration: fields of the configuration that the simulator must have; those that are not given
         are not compared
+    :param time: when the snapshot was taken, ISO 8601 with an offset from UTC, to tell its age
     :raises SnapshotError: names the field that is wrong, its value and what is allowed
     """
 
@@ -120,13 +123,16 @@ class PoolSnapshot:
     potential: Amount | None = None
     totals: Mapping[str, Any] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
+    time: str | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and that jobs do not contradict themselves."""
         json_records.complete(self)
-        newer = MOST
+        newer, seen = MOST, dict[str, int]()
         for k, job in enumerate(self.jobs):
             _check_job(f"jobs[{k}].", job)
+            first = seen.setdefault(self.name_of(k), k)
+            require(first == k, f"jobs[{k}].id", job.id, f"new: jobs[{first}] is called so already")
             ago = job.arrived_steps_ago
             require(
                 ago <= newer, f"jobs[{k}].arrived_steps_ago", ago, f"at most {newer}, as of the one before"
@@ -141,6 +147,13 @@ class PoolSnapshot:
             right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
             right = right and -1e300 <= value <= 1e300 and (not whole or 0 <= value < 2**62)
             require(right, f"totals.{name}", value, "a whole number, at least 0" if whole else "a number")
+        if self.time is not None:
+            json_records.moment("time", self.time)
+
+    def name_of(self, job: int) -> str:
+        """Return what decisions call a job, by its number."""
+        name = self.jobs[job].id
+        return str(job) if name is None else name
 
     def to_json(self) -> str:
         """Return the JSON text that :meth:`from_json` reads."""

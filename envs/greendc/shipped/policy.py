@@ -58,6 +58,7 @@ class ShippedPolicy:
         self.env_kwargs = dict(env_kwargs)
         self.observation_space = observation_space
         self.action_space = action_space
+        self._tensors, self._seed = tensors, seed
         self._rng = np.random.default_rng(seed)
         self._network: JobSetNetwork | PerceptronNetwork
         is_discrete = isinstance(action_space, spaces.Discrete)
@@ -78,6 +79,29 @@ class ShippedPolicy:
         """
         env: gym.Env[Any, Any] = gym.make(self.env_id, **{**self.env_kwargs, **kwargs})
         return env
+
+    def resized(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> ShippedPolicy:
+        """Return the same network for an environment of another size: more units or ready jobs.
+
+        :param observation_space: of that environment
+        :param action_space: of that environment
+        :raises ValueError: if the tensors do not fit it
+        """
+        own, other = self.observation_space, observation_space
+        if isinstance(own, spaces.Dict) and isinstance(other, spaces.Dict):
+            rows = [space["resources"].shape[0] for space in (own, other)]  # type: ignore[index]
+            require(rows[0] == rows[1], "horizon", rows[1], f"{rows[0]}, as in the training of the network")
+        if not self.release.scales and (other, action_space) != (own, self.action_space):
+            raise ValueError(f"{self.release.name}: its network does not fit environments of other sizes")
+        return ShippedPolicy(
+            self.release,
+            self.env_id,
+            self.env_kwargs,
+            observation_space,
+            action_space,
+            self._tensors,
+            self._seed,
+        )
 
     def logits(self, observation: Any) -> Floats:
         """Return the logits ``(n_actions,)`` of one observation, -inf for invalid actions.

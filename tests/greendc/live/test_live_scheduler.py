@@ -244,11 +244,8 @@ def test_settings_come_from_a_file_and_wrong_ones_are_named(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text('{"policy": "sjf", "predicted": true, "backfill": "none"}')
     scheduler = Scheduler.load(path, backfill="conservative")
-    assert (scheduler.policy, scheduler.backfill, scheduler.options) == (
-        "sjf",
-        "conservative",
-        {"predicted": True},
-    )
+    assert scheduler.policy == "sjf"
+    assert scheduler.settings == {"predicted": True, "backfill": "conservative"}
     assert Scheduler.load("fcfs").policy == "fcfs"
     path.write_text('{"policy": "sjf", "futures": 3}')
     with pytest.raises(ValueError, match=r"policy.json: futures: no option of policy='sjf'"):

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from greendc.live import RunningJob, Scheduler, Snapshot, WaitingJob
+from greendc.live import PoolJob, PoolPower, PoolSnapshot, RunningJob, Scheduler, Snapshot, WaitingJob
 from sb3_greendc.cli.decide import main
 
 SNAPSHOT = Snapshot(
@@ -15,6 +15,12 @@ SNAPSHOT = Snapshot(
     capacity=8,
     running=(RunningJob("a", 6, 4000, 400),),
     waiting=(WaitingJob("big", 8, 3600, 900), WaitingJob("short", 2, 600, 60)),
+)
+
+POOL = PoolSnapshot(
+    jobs=(PoolJob("waiting", 1, 2, (3,), 0.5, id="long"), PoolJob("waiting", 0, 1, (3,), 0.5, id="short")),
+    power=(PoolPower(1.0),) * 4,
+    configuration={"units": 4, "resource_types": 1, "horizon": 4},
 )
 
 
@@ -31,11 +37,25 @@ def test_the_command_prints_what_the_library_decides(capsys, tmp_path, monkeypat
     assert expected.start == ("short",)
 
 
+def test_a_snapshot_of_a_pool_goes_through_the_same_command(capsys, tmp_path):
+    path = tmp_path / "pool.json"
+    path.write_text(POOL.to_json())
+    assert main([str(path), "--policy", "sjf", "--set", "dispatch=reserve", "--no-work-conserving"]) == 0
+    expected = Scheduler("sjf", dispatch="reserve", work_conserving=False).decide(POOL)
+    assert capsys.readouterr().out.strip() == expected.to_json()
+    assert expected.start == ("short",)
+    assert [(place.id, place.start_steps) for place in expected.places] == [("short", 0), ("long", 1)]
+    assert main([str(path), "--env", "ResourcePool-20"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"] == "deadline_never"
+
+
 def test_the_schemas_are_printed(capsys):
     assert main(["--schema"]) == 0
     schemas = json.loads(capsys.readouterr().out)
     assert set(schemas["snapshot"]["properties"]) >= {"running", "waiting", "forecast"}
     assert schemas["decision"]["required"][0] == "start"
+    assert schemas["pool_snapshot"]["required"] == ["jobs", "power"]
+    assert set(schemas["pool_decision"]["properties"]) >= {"start", "places", "suspend", "passed_over"}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +66,9 @@ def test_the_schemas_are_printed(capsys):
         (["--policy", "wsp"], SNAPSHOT.to_json(), "policy='wsp'"),
         (["--set", "futures=2"], SNAPSHOT.to_json(), "futures: no option of policy='wspt'"),
         (["--set", "futures"], SNAPSHOT.to_json(), "--set futures: must be key=value"),
+        (["--policy", "wspt"], POOL.to_json(), "the snapshot is of a resource pool: policy='wspt'"),
+        (["--env", "ResourcePool-10"], SNAPSHOT.to_json(), "the snapshot is of a cluster: env: no option of"),
+        (["--policy", "runs/absent"], POOL.to_json(), "model runs/absent: no such file"),
         (["absent.json"], "", "absent.json: there is no such file"),
     ],
 )

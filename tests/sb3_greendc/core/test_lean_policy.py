@@ -57,6 +57,12 @@ def test_observations_become_the_tensors_that_sb3_makes(space, batch):
         assert th.equal(found[key], values)
 
 
+def test_the_device_is_that_of_the_first_parameter():
+    policy = Parts(DICT, spaces.Discrete(2), lambda _: 1e-3)
+    assert policy.device == next(policy.parameters()).device == th.device("cpu")
+    assert policy.to("meta").device == next(policy.parameters()).device == th.device("meta")
+
+
 def test_an_array_that_cannot_be_written_is_no_matter():
     policy = Flat(PARTS["vector"], spaces.Discrete(2), lambda _: 1e-3)
     given = np.ones(3, np.float32)

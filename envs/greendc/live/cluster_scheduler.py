@@ -1,0 +1,182 @@
+"""Decides for a live queue of a cluster with the rules and planners of the simulator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from greendc.baselines.cluster import GuardedRollout
+from greendc.cluster import ClusterSimulator
+from greendc.cluster.config import ADMISSIONS, BACKFILLS
+from greendc.cluster.rules import RULES
+from greendc.config import require, require_one_of
+from greendc.json_records import SnapshotError
+from greendc.live.decision import Decision, PassedOver
+from greendc.live.guards import require_fresh, require_options
+from greendc.live.restore import Restored, restore
+from greendc.live.snapshot import Snapshot, WaitingJob
+
+POLICIES = (*RULES, "rollout")
+
+
+class ClusterScheduler:
+    """Says which waiting jobs of a cluster should start now. It keeps nothing between calls.
+
+    The cluster is taken for one of equal processors (the profile ``easy`` of
+    :class:`~greendc.cluster.ClusterConfig`). What that does not model, such as partitions, dependencies or
+    memory, must be left out of the snapshot, or be its running jobs.
+
+    :param policy: a rule of :data:`greendc.cluster.rules.RULES`, or ``"rollout"``
+        (:class:`~greendc.baselines.cluster.GuardedRollout`)
+    :param backfill: which jobs overtake one that cannot start: ``"none"``, ``"easy"`` or ``"conservative"``
+    :param admission: a job may start if it fits ``"now"``, or under the ``"forecast"`` until its limit
+    :param horizon_hours: how far plans look into the forecast, which must reach as far
+    :param oldest_first_hours: jobs that have waited longer come first, the oldest of them before all others;
+        ``None``: the policy alone decides
+    :param stale_seconds: a snapshot with a ``time`` that is older is refused
+    :param options: of the policy: ``fitting`` and ``predicted`` of rules, those of ``GuardedRollout``
+    :raises ValueError: for a wrong setting; names it
+    """
+
+    def __init__(
+        self,
+        policy: str = "wspt",
+        *,
+        backfill: str = "easy",
+        admission: str = "now",
+        horizon_hours: int = 24,
+        oldest_first_hours: float | None = None,
+        stale_seconds: float = 300.0,
+        **options: Any,
+    ) -> None:
+        require_one_of("policy", policy, POLICIES)
+        require_one_of("backfill", backfill, BACKFILLS)
+        require_one_of("admission", admission, ADMISSIONS)
+        require(1 <= horizon_hours <= 8784, "horizon_hours", horizon_hours, "from 1 to 8784")
+        if oldest_first_hours is not None:
+            require(oldest_first_hours >= 0, "oldest_first_hours", oldest_first_hours, "0 or more, or None")
+        require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
+        require_options(policy, options, _policy_options(policy))
+        self.policy, self.options = policy, options
+        self.backfill, self.admission, self.horizon_hours = backfill, admission, horizon_hours
+        self.oldest_first_hours, self.stale_seconds = oldest_first_hours, stale_seconds
+
+    def decide(self, snapshot: Snapshot, now: datetime | None = None) -> Decision:
+        """Return which jobs should start now, and why the others wait.
+
+        :param snapshot: the cluster
+        :param now: the time, for the age of the snapshot; default: the clock's
+        :raises SnapshotError: for a snapshot that is stale or contradicts itself, or a forecast that ends
+            before the horizon
+        """
+        require_fresh(snapshot.time, self.stale_seconds, now)
+        seconds = self.horizon_hours * 3600
+        if snapshot.forecast and snapshot.forecast_seconds < seconds:
+            found = snapshot.forecast_seconds
+            raise SnapshotError(
+                f"forecast_seconds={found}: must be at least {seconds}, horizon_hours={self.horizon_hours}"
+            )
+        fitting = [job for job in snapshot.waiting if job.processors <= snapshot.processors]
+        decided = _Outcome([], None)
+        if fitting and snapshot.used < snapshot.capacity:
+            restored = restore(snapshot, fitting, self.backfill, self.admission, self.horizon_hours)
+            decided = self._play(restored, snapshot)
+        started = set(decided.start)
+        left = [job for job in snapshot.waiting if job.id not in started]
+        reason = self._reasons(snapshot, decided)
+        return Decision(
+            start=tuple(decided.start),
+            passed_over=tuple(
+                PassedOver(job.id, reason(job)) for job in sorted(left, key=lambda job: -job.waited_seconds)
+            ),
+            valid_seconds=_valid_seconds(snapshot, started),
+            excess=max(snapshot.used - snapshot.capacity, 0),
+            policy=self.policy,
+        )
+
+    def _play(self, restored: Restored, snapshot: Snapshot) -> _Outcome:
+        """Take decisions in the simulator for as long as its clock stands still."""
+        simulator = restored.simulator
+        cluster, jobs = simulator.state.cluster[0], simulator.state.jobs[0]
+        now, before = int(cluster["now"]), int(cluster["starts"])
+        choose = self._chooser(simulator)
+        head = None
+        while not cluster["over"] and cluster["now"] == now and cluster["waiting"] > 0:
+            overdue = self._overdue(simulator)
+            job = choose() if overdue is None else overdue
+            if job is None:
+                break
+            head = job
+            simulator.take(0, job)
+        new = np.flatnonzero((jobs["start"] == now) & (jobs["order"] >= before))
+        new = new[np.argsort(jobs["order"][new])]
+        held = None if head is None or head in new else restored.ids[head]
+        return _Outcome([restored.ids[k] for k in new], held)
+
+    def _chooser(self, simulator: ClusterSimulator) -> Callable[[], int | None]:
+        """Return what names the job to take next."""
+        if self.policy == "rollout":
+            planner = GuardedRollout(simulator, **self.options)
+            return lambda: planner.decide(0)
+        return lambda: simulator.first(0, self.policy, **self.options)
+
+    def _overdue(self, simulator: ClusterSimulator) -> int | None:
+        """Return the oldest job that has waited too long."""
+        if self.oldest_first_hours is None:
+            return None
+        cluster = simulator.state.cluster[0]
+        oldest = int(simulator.state.queue[0, 0])
+        waited = int(cluster["now"]) - int(simulator.episode_jobs(0)["submit"][oldest])
+        return oldest if waited > self.oldest_first_hours * 3600 else None
+
+    def _reasons(self, snapshot: Snapshot, decided: _Outcome) -> Callable[[WaitingJob], str]:
+        """Return what says why a job waits."""
+        seconds = self.horizon_hours * 3600
+        within = [change.processors for change in snapshot.forecast if change.after_seconds < seconds]
+        most, held = max([snapshot.capacity, *within]), decided.held
+        started = set(decided.start)
+        taken = sum(job.processors for job in snapshot.waiting if job.id in started)
+        free = max(snapshot.capacity - snapshot.used - taken, 0)
+
+        def reason(job: WaitingJob) -> str:
+            need = job.processors
+            if need > snapshot.processors:
+                return f"needs {need} processors, the cluster has {snapshot.processors}"
+            if need > most:
+                return f"needs {need} processors, at most {most} have power within {self.horizon_hours} h"
+            if need > free:
+                return f"needs {need} processors, {free} are free"
+            if held == job.id or (held is None and self.admission == "forecast"):
+                return "power is forecast to fall before its time limit"
+            if held is not None:
+                return f"might delay job {held}, which is next"
+            return "the policy waits"
+
+        return reason
+
+
+class _Outcome(NamedTuple):
+    """What the simulator did while its clock stood still."""
+
+    start: list[str]
+    held: str | None
+    """The job that is next and cannot start."""
+
+
+def _policy_options(policy: str) -> list[str]:
+    """Return the names of a policy's options."""
+    call = GuardedRollout.__init__ if policy == "rollout" else ClusterSimulator.first
+    own = ("self", "simulator", "index", "rule")
+    return [name for name in inspect.signature(call).parameters if name not in own]
+
+
+def _valid_seconds(snapshot: Snapshot, started: set[str]) -> int | None:
+    """Return when a job reaches its limit, or power changes, whichever is first."""
+    ends = [job.limit_seconds - job.elapsed_seconds for job in snapshot.running]
+    ends += [job.limit_seconds for job in snapshot.waiting if job.id in started]
+    changes = [change.after_seconds for change in snapshot.forecast]
+    return min((max(seconds, 1) for seconds in ends + changes), default=None)
