@@ -214,7 +214,11 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
         ran, limit, size = cells["ElapsedRaw"], cells["TimelimitRaw"], cells["NCPUS"]
         submit, end = _moment(cells["Submit"], now), _moment(cells["End"], now)
         # A job that runs has no end yet; one without a limit tells nothing of what limits mean.
-        if submit is None or end is None or not all(cell.isascii() and cell.isdigit() for cell in (ran, limit, size)):
+        if (
+            submit is None
+            or end is None
+            or not all(cell.isascii() and cell.isdigit() for cell in (ran, limit, size))
+        ):
             continue
         if min(int(ran), int(size), int(limit)) < 1 or end > now or submit > end:
             continue
