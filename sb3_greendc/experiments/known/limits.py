@@ -66,7 +66,9 @@ def said(gains: dict[str, float]) -> str:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return reward and cost of every trial."""
-    return Analysis({"results": under_limits(results.table())}, {}, left_out(budget.pick(QUICK, tuple(LIMITS))))
+    return Analysis(
+        {"results": under_limits(results.table())}, {}, left_out(budget.pick(QUICK, tuple(LIMITS)))
+    )
 
 
 def under_limits(rows: pd.DataFrame) -> pd.DataFrame:
