@@ -73,6 +73,10 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         {"episodes": 2, "updates": 20, "tests": 1},
         [rf"data: [\d,]+ transitions, mean return {NUMBER}", rf"CRR: .* {NUMBER}", rf"cloning: .* {NUMBER}"],
     ),
+    "beside_d3rlpy": (
+        {"transitions": 600, "updates": 4, "tests": 1},
+        [rf"mixed +{learner} +{NUMBER}" for learner in ("CRR", "cloning", "DiscreteCQL", "DiscreteBCQ")],
+    ),
     "job_shop": (
         {"timesteps": 200},
         [rf"{policy} +{NUMBER} % over" for policy in ("discrete_sac", "earliest start", "chance")],
@@ -109,6 +113,7 @@ NEEDS = {
     "imitation_cloning": "imitation",
     "minari_dataset": "minari",
     "crr_from_minari": "minari",
+    "beside_d3rlpy": "d3rlpy",
     "job_shop": "job_shop_lib",
     "limits_lava_and_fuel": "minigrid",
 }
