@@ -61,6 +61,10 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
             *(rf"penalty +{penalty}: +reward +{NUMBER}, cost +{NUMBER}" for penalty in (0.0, 0.1, 1.0)),
         ],
     ),
+    "limits_lava_and_fuel": (
+        {"timesteps": 2_048, "episodes": 2},
+        [rf"\b{who} +reward +{NUMBER}, cost +{NUMBER}" for who in ("PIDLagrangianPPO", "PPO")],
+    ),
     "recurrent_masks": (
         {"timesteps": 960, "episodes": 4},
         [r"recurrent: +[01]\.\d\d", r"without memory: +[01]\.\d\d"],
@@ -68,6 +72,10 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
     "crr_from_minari": (
         {"episodes": 2, "updates": 20, "tests": 1},
         [rf"data: [\d,]+ transitions, mean return {NUMBER}", rf"CRR: .* {NUMBER}", rf"cloning: .* {NUMBER}"],
+    ),
+    "beside_d3rlpy": (
+        {"transitions": 600, "updates": 4, "tests": 1},
+        [rf"mixed +{learner} +{NUMBER}" for learner in ("CRR", "cloning", "DiscreteCQL", "DiscreteBCQ")],
     ),
     "job_shop": (
         {"timesteps": 200},
@@ -105,7 +113,9 @@ NEEDS = {
     "imitation_cloning": "imitation",
     "minari_dataset": "minari",
     "crr_from_minari": "minari",
+    "beside_d3rlpy": "d3rlpy",
     "job_shop": "job_shop_lib",
+    "limits_lava_and_fuel": "minigrid",
 }
 
 

@@ -30,7 +30,7 @@ from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
 from sb3_greendc.crr.config import PRESETS, CRRConfig, check_value_mode
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
-from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_divergence
+from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.handover import CAREFUL_OPTIONS, SHARED_OPTIONS, copy_networks, fill_half
 from sb3_greendc.crr.offline import OfflineAlgorithm
@@ -299,6 +299,8 @@ class CRR(SafelySaved, OfflineAlgorithm):
             self.scale = self._data.natural_scale()
         self._stream = BatchStream(self._data, self.stream_seed, self.batch_size, self.scale)
         self._warned_of_divergence = False
+        if self.weight_mode != "bc" and self.cql_alpha == 0.0 and self._data.says_nothing():
+            warn_of_chance(float(data.rewards[0]))
 
     def _next_batch(self) -> Batch:
         """Return transitions of the data, and of the environment while there is one to be tuned to."""

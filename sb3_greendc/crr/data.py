@@ -215,6 +215,10 @@ class TrainingData:
         std = float(self.returns.values.std())
         return 1.0 / std if std > 1e-8 else 1.0
 
+    def says_nothing(self) -> bool:
+        """Tell whether all actions are worth the same: all rewards are equal, and no episode terminates."""
+        return not np.any(self.dataset.terminated) and float(np.ptp(self.dataset.rewards)) == 0.0
+
     def batch(self, rows: NDArray[np.int64], scale: float = 1.0) -> Batch:
         """Return the transitions of these rows, on the device.
 

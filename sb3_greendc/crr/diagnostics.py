@@ -168,3 +168,16 @@ def warn_of_divergence(
         stacklevel=4,
     )
     return True
+
+
+def warn_of_chance(reward: float) -> None:
+    """Warn that the data do not say which actions are better.
+
+    :param reward: that of every transition
+    """
+    warnings.warn(
+        f"CRR: every reward in the data is {reward:.4g} and no episode terminates, so that all actions are "
+        "worth the same and the critic's preferences are chance: take weight_mode='bc', which imitates them "
+        "all, or cql_alpha=0.001, which keeps to what the data do",
+        stacklevel=3,
+    )

@@ -9,7 +9,7 @@ import pandas as pd
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.known.common import EPISODES, left_out, playable, run
 from sb3_greendc.experiments.known.players import RANDOM
-from sb3_greendc.experiments.known.problems import LIMITS, Problem
+from sb3_greendc.experiments.known.problems import CARTPOLE_COST, GRID, LAVA, LIMITS, Problem
 from sb3_greendc.experiments.known.tasks import Played, tested_in
 from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.training import Learner
@@ -20,13 +20,17 @@ PENALTIES = (0.1, 0.3, 1.0)
 GAINS: tuple[dict[str, float], ...] = ({}, {"ki": 0.3}, {"kp": 0.3, "ki": 0.03})
 """The controller's trials, in place of its defaults."""
 
+QUICK = (GRID.name, CARTPOLE_COST.name, LAVA.name)
+"""Problems of the quick budget; LunarLander is left to the full one."""
+
 
 def items(budget: Budget) -> list[Item]:
     """Return the trials of every problem with a limit."""
+    names = budget.pick(QUICK, tuple(LIMITS))
     return [
         item
         for problem in playable()
-        if problem.name in LIMITS
+        if problem.name in names
         for item in labelled(tasks(problem, budget), series=problem.name)
     ]
 
@@ -62,7 +66,9 @@ def said(gains: dict[str, float]) -> str:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return reward and cost of every trial."""
-    return Analysis({"results": under_limits(results.table())}, {}, left_out(LIMITS))
+    return Analysis(
+        {"results": under_limits(results.table())}, {}, left_out(budget.pick(QUICK, tuple(LIMITS)))
+    )
 
 
 def under_limits(rows: pd.DataFrame) -> pd.DataFrame:

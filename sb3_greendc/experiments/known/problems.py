@@ -158,7 +158,34 @@ CARTPOLE_COST = Problem(
     quick_steps=40_000,
     full_steps=200_000,
 )
-LIMITS = {GRID.name: 2.0, CARTPOLE_COST.name: 20.0}
+LAVA = Problem(
+    "MiniGrid's lava with a cost",
+    ("LavaWithCost-v0",),
+    package="minigrid",
+    example=("limits_lava_and_fuel.py", "LavaWithCost"),
+    test_kwargs={"penalty": 0.0},
+    quick_steps=40_000,
+    full_steps=200_000,
+)
+LANDER_FUEL, LANDER_POSITION = (
+    Problem(
+        f"LunarLander with a cost on {cost}",
+        (f"LunarLanderWithCost-{cost}-v0",),
+        package="Box2D",
+        example=("limits_lava_and_fuel.py", "LunarLanderWithCost"),
+        env_kwargs={"cost": cost},
+        test_kwargs={"penalty": 0.0},
+        full_steps=500_000,
+    )
+    for cost in ("fuel", "position")
+)
+LIMITS = {
+    GRID.name: 2.0,
+    CARTPOLE_COST.name: 20.0,
+    LAVA.name: 0.2,
+    LANDER_FUEL.name: 60.0,
+    LANDER_POSITION.name: 30.0,
+}
 """The limit on the cost of an episode."""
 
 PROBLEMS = (
@@ -170,6 +197,9 @@ PROBLEMS = (
     JOB_SHOP_LARGE,
     GRID,
     CARTPOLE_COST,
+    LAVA,
+    LANDER_FUEL,
+    LANDER_POSITION,
 )
 
 

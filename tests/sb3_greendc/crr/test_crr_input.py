@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from algorithm_cases import ACTIONS, OBSERVATIONS, toy_vec_env
@@ -122,6 +124,27 @@ def test_wrong_data_are_named():
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             model.set_dataset(wrong)
+
+
+def test_data_that_say_nothing_about_actions_are_warned_of():
+    data = toy_dataset()
+    arrays = data.batch(np.arange(len(data)))
+    plain = {"obs": arrays["observations"], "next_obs": arrays["next_observations"]}
+    plain |= {key: arrays[key] for key in ("actions", "truncated", "episode_id")}
+    same, never = np.full(len(data), 2.5, np.float32), np.zeros(len(data), bool)
+    silent = {**plain, "rewards": same, "terminated": never}
+    with pytest.warns(
+        UserWarning, match="every reward in the data is 2.5.*weight_mode='bc'.*cql_alpha"
+    ) as said:
+        toy_model(dataset=silent)
+    assert len(said) == 1
+    assert arrays["terminated"].any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        toy_model(dataset={**silent, "rewards": arrays["rewards"]})
+        toy_model(dataset={**silent, "terminated": arrays["terminated"]})
+        toy_model(dataset=silent, weight_mode="bc")
+        toy_model(dataset=silent, cql_alpha=0.001)
 
 
 @pytest.mark.parametrize(
