@@ -52,6 +52,11 @@ def test_easy_gives_away_the_processors_that_the_head_will_spare():
     assert starts(cluster_of(jobs, backfill="easy", profile="rlscheduler")) == [0, 10, 10, 20]
 
 
+def test_easy_gives_a_spare_processor_away_once():
+    jobs = [(0, 10, 10, 3), (1, 10, 10, 5), (1, 100, 100, 1), (1, 100, 100, 1)]
+    assert starts(cluster_of(jobs, machine=6, backfill="easy")) == [0, 10, 1, 20]
+
+
 def test_conservative_delays_nobody_who_came_before():
     jobs = [(0, 10, 10, 2), (1, 10, 10, 3), (1, 10, 10, 4), (1, 30, 30, 1)]
     assert starts(cluster_of(jobs, backfill="easy")) == [0, 10, 31, 1]
@@ -95,6 +100,13 @@ def test_rules_order_the_queue(rule, order):
     assert sorted(range(1, 5), key=lambda job: found[job]) == order
 
 
+def test_wfp3_takes_the_third_power_of_the_wait():
+    # When the first ends, the others have waited 1.95 and 1.5 times their length: the smaller one is next by
+    # third powers (371 to 304), the larger one would be by squares (190 to 203).
+    found = starts(cluster_of([(0, 40, 40, 97), (1, 20, 20, 50), (10, 20, 20, 90)], machine=97), "wfp3")
+    assert found == [0, 40, 60]
+
+
 ON_DROP = {
     # Finishes of both jobs, processor-seconds wasted and beyond the capacity, preemptions.
     "admit_only": ([150, 200], 0, 100, 0),
@@ -116,6 +128,21 @@ def test_the_latest_started_gives_way_when_power_falls(on_drop):
     assert (cluster["wasted"], cluster["excess"], cluster["preemptions"]) == (wasted, excess, preemptions)
     busy = 2 * (150 + 150) + wasted
     assert cluster["busy"] == busy
+
+
+def test_one_processor_too_many_is_too_many():
+    power = CapacitySeries(np.array([0, 100]), np.array([4, 2]), 1000)
+    simulator = cluster_of([(0, 150, 150, 3)], power=power, on_drop="suspend")
+    assert finishes(simulator) == [1050]
+    assert simulator.state.cluster[0]["excess"] == 0
+
+
+def test_restoring_a_checkpoint_is_no_work():
+    power = CapacitySeries(np.array([0, 100, 200, 250, 400]), np.array([4, 2, 4, 2, 4]), 10_000)
+    simulator = cluster_of([(0, 300, 300, 4)], power=power, on_drop="checkpoint", checkpoint_seconds=7)
+    # 100 s of work, then 7 s of restoring and 43 s of work, then 7 s and the other 157 s
+    assert finishes(simulator) == [400 + 7 + 157]
+    assert simulator.state.cluster[0]["wasted"] == 4 * (7 + 7)
 
 
 def test_at_one_instant_jobs_end_before_power_falls_and_wait_after_it():

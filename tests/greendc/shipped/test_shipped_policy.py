@@ -143,6 +143,7 @@ FORMS = {
     "a column": lambda tensor: tensor.reshape(-1, 1),
     "twice": lambda tensor: np.concatenate([tensor, tensor]),
     "less": lambda tensor: tensor[..., :-1],
+    "one row": lambda tensor: tensor[:1],
     "nothing": lambda tensor: tensor[:0],
     "missing": lambda tensor: None,
 }
@@ -156,20 +157,23 @@ def test_tensors_of_another_size_are_refused_and_never_stretched(name):
     spaces = (policy.observation_space, policy.action_space)
     observation, _ = policy.make_env().reset(seed=0)
     logits = policy.logits(observation)
+    shapes = {key: tensor.shape for key, tensor in tensors.items()}
     refusals = []
-    for key, tensor in tensors.items():
-        for form in FORMS.values():
-            changed = form(tensor)
-            if changed is not None and changed.shape == tensor.shape:
-                continue
-            others = {other: value for other, value in tensors.items() if other != key}
-            if changed is not None:
-                others[key] = changed
-            try:
-                other = ShippedPolicy(policy.release, policy.env_id, policy.env_kwargs, *spaces, others)
-            except ValueError as error:
-                refusals.append(str(error))
-            else:  # of the critic
-                np.testing.assert_array_equal(other.logits(observation), logits, err_msg=key)
+    changes = [({key: form(tensor)}, key) for key, tensor in tensors.items() for form in FORMS.values()]
+    changes += [  # both tensors of a layer, so that they fit each other
+        ({key: tensor[:1], bias: tensors[bias][:1]}, key)
+        for key, tensor in tensors.items()
+        if (bias := key.removesuffix(".weight") + ".bias") in tensors and bias != key
+    ]
+    for change, key in changes:
+        others = {other: value for other, value in {**tensors, **change}.items() if value is not None}
+        if {name: tensor.shape for name, tensor in others.items()} == shapes:
+            continue
+        try:
+            other = ShippedPolicy(policy.release, policy.env_id, policy.env_kwargs, *spaces, others)
+        except ValueError as error:
+            refusals.append(str(error))
+        else:  # of the critic
+            np.testing.assert_array_equal(other.logits(observation), logits, err_msg=key)
     assert len(refusals) >= 20
     assert {text.partition(":")[0] for text in refusals} == {"not the tensors of this network"}
