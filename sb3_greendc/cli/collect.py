@@ -53,7 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--label", nargs="+", default=[], choices=LABELS, help="keep what planners value each action at"
     )
     parser.add_argument(
-        "--teacher", metavar="POLICY", help="whose labels are kept, where --policies act: to relabel for DAgger"
+        "--teacher",
+        metavar="POLICY",
+        help="whose labels are kept, where --policies act (DAgger)",
     )
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
     parser.add_argument(

@@ -41,8 +41,8 @@ class Collection:
     :param deterministic: ask policies for their most likely action
     :param labels: further arrays to keep: ``"advantages"``, of policies with a method of that name, which
         then take the action of the greatest one (the lowest of equals)
-    :param teacher: whose labels are kept in place of the policies' own: these act as they do, and the data say
-        what the teacher would do where they come to (DAgger: Ross, Gordon, Bagnell, AISTATS 2011)
+    :param teacher: whose labels are kept in place of the policies' own: these act as they do, and the data
+        say what the teacher would do where they come to (DAgger: Ross, Gordon, Bagnell, AISTATS 2011)
     :param folder: keep observations in files in this folder while recording, for data that memory does not
         hold; they are gone when the data set is
     :param trust: load saved models that hold pickled code, too, and run it
