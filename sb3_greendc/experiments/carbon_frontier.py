@@ -251,7 +251,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     ]
     table = means.rename(columns={"test": "series"})
     tables = {"comparison": frontier, "results": table, **({"learners": learners} if len(learners) else {})}
-    worth = _worth(rows[rows["episode"].isin(bounds["episode"])])
+    worth = _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates()))
     return Analysis(tables, {"figure": _figure(means, bounds, worth)}, notes)
 
 
@@ -293,8 +293,8 @@ def _is_rule(means: pd.DataFrame) -> pd.Series[bool]:
 
 def _shown_plan(means: pd.DataFrame) -> pd.DataFrame:
     others = [kind for kind in OUTLOOKS if kind != SHOWN_FORECAST]
-    named = means["policy"].apply(lambda name: any(kind in name for kind in others))
-    return means[_is_plan(means) & ~named]
+    blurred = means["policy"].apply(lambda name: any(kind in name for kind in others))
+    return means[_is_plan(means) & ~blurred]
 
 
 def _chosen(means: pd.DataFrame) -> list[str]:
