@@ -15,6 +15,7 @@ from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
+from greendc.config import require
 from sb3_greendc.bc.cloning import Clone
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.models import make_model
@@ -58,6 +59,12 @@ class PlanLabels(Task):
     round: int = 0
     network: Files | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        require(0 <= self.seed < 15, "seed", self.seed, "in 0 .. 14: the next ones would reach test episodes")
+        require(0 <= self.round < 5, "round", self.round, "in 0 .. 4: the next ones are another run's")
+        require(self.n_envs <= 40, "decisions", self.decisions, f"at most {41 * DECISIONS_AN_EPISODE - 1:,}")
+        require(1 <= len(self.prices) <= 10, "prices", self.prices, "1 to 10 prices")
+
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -87,16 +94,21 @@ class PlanLabels(Task):
                 [self._record(k, at_price(student, price)) for k, price in enumerate(self.prices)]
             )
         with tempfile.TemporaryDirectory() as folder:
-            path = data.save(Path(folder) / DATA_FILE)
+            path = Path(folder) / DATA_FILE
+            data.save(path)
             files = {DATA_FILE: path.read_bytes()}
         seconds = round(time.perf_counter() - started, 2)
-        record = {"decisions": len(data), "seconds": seconds, "first_seed": self.first_seed}
+        record = {"decisions": len(data), "seconds": seconds, "first_seed": self.first_seed(0)}
         return Outcome({"recorded": pd.DataFrame([record])}, files)
 
     @property
-    def first_seed(self) -> int:
-        """Seed of the first episode that is recorded; they end below :data:`RECORDING_SEED` ``+ 30_000``."""
-        return RECORDING_SEED + 1000 * self.seed + 200 * self.round
+    def n_envs(self) -> int:
+        """Environments at each price: about an episode in each."""
+        return max(self.decisions // DECISIONS_AN_EPISODE, 1)
+
+    def first_seed(self, k: int) -> int:
+        """Return the seed of the first of :attr:`n_envs` environments at price ``k``, below all that judge."""
+        return RECORDING_SEED + 2_000 * self.seed + 400 * self.round + 40 * k
 
     def _student(self) -> PlanStudent:
         return PlanStudent(
@@ -109,9 +121,9 @@ class PlanLabels(Task):
             {source_name(self.prices[k]): student or plan},
             self.scenario.env_id,
             self.decisions,
-            self.first_seed + 20 * k,
+            self.first_seed(k),
             env_kwargs=self.scenario.env_kwargs,
-            n_envs=max(self.decisions // DECISIONS_AN_EPISODE, 1),
+            n_envs=self.n_envs,
             labels=("advantages",),
             teacher=plan if student is not None else None,
         )

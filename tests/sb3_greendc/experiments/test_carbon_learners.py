@@ -30,7 +30,7 @@ from sb3_greendc.experiments.carbon_learners import (
     pid_from_scratch,
     scalarised,
 )
-from sb3_greendc.experiments.distillation import unpacked
+from sb3_greendc.experiments.distillation import RECORDING_SEED, unpacked
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.tasks import Scenario
@@ -58,12 +58,19 @@ def test_nothing_is_trained_on_2021_or_on_episodes_that_are_judged(quick):
     seeds = []
     for task in trained:
         if isinstance(task, PlanLabels):
-            episodes = -(-task.decisions // 720) + 1
             for k in range(len(task.prices)):
-                seeds += range(task.first_seed + 20 * k, task.first_seed + 20 * k + episodes)
+                seeds += range(task.first_seed(k), task.first_seed(k) + task.n_envs)
     assert len(seeds) == len(set(seeds))  # no episode twice
     assert max(seeds) < TEST_SEED
     assert all(1000 * (task.seed + 1) < min(seeds) for task in trained if isinstance(task, Training))
+
+
+def test_seeds_of_runs_never_reach_those_that_judge():
+    last = PlanLabels(SHORT, tuple(0.01 * k for k in range(10)), 37_200, 1, 14, 4)
+    assert last.first_seed(9) + last.n_envs <= RECORDING_SEED + 30_000 <= TEST_SEED
+    for wrong in ({"seed": 15}, {"round": 5}, {"decisions": 39_000}, {"prices": ()}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            dataclasses.replace(last, **wrong)
 
 
 def test_learners_and_the_network_stand_in_the_comparison():
