@@ -32,6 +32,7 @@ LARGEST_PRICE = 0.3
 """The network sees prices as shares of it."""
 SCALE = 8.0
 """Logits by which what the plan would do is above everything else."""
+BATCH = 128
 STUDENT = "distilled plan"
 
 
@@ -107,7 +108,7 @@ class PlanLabels(Task):
         return max(self.decisions // DECISIONS_AN_EPISODE, 1)
 
     def first_seed(self, k: int) -> int:
-        """Return the seed of the first of :attr:`n_envs` environments at price ``k``, below all that judge."""
+        """Return the seed of the first of :attr:`n_envs` environments at price ``k``; all that judge are above."""
         return RECORDING_SEED + 2_000 * self.seed + 400 * self.round + 40 * k
 
     def _student(self) -> PlanStudent:
@@ -201,9 +202,8 @@ def distill_plans(data: OfflineDataset, epochs: int, seed: int, **options: Any) 
     :param seed: of the network
     :param options: further parameters of :class:`~sb3_greendc.bc.distill.Distillation`
     """
-    return distill(
-        with_prices(data), n_epochs=epochs, seed=seed, logit_scale=SCALE, loss="divergence", **options
-    )
+    settings = {"batch_size": BATCH, "logit_scale": SCALE, "loss": "divergence", **options}
+    return distill(with_prices(data), n_epochs=epochs, seed=seed, **settings)
 
 
 def with_prices(data: OfflineDataset) -> OfflineDataset:

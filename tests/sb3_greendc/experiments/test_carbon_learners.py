@@ -37,7 +37,7 @@ from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Training
 
 SHORT = Scenario(frontier.ENV_ID, {"carbon": "PGE-2019", "episode_steps": 24})
-TINY = PlanStudent(SHORT, (0.05, 0.25), 60, 3, 0, 2)
+TINY = PlanStudent(SHORT, (0.05, 0.25), 90, 3, 0, 2)
 
 
 @pytest.fixture(scope="module")
