@@ -108,7 +108,7 @@ class PlanLabels(Task):
         return max(self.decisions // DECISIONS_AN_EPISODE, 1)
 
     def first_seed(self, k: int) -> int:
-        """Return the seed of the first of :attr:`n_envs` environments at price ``k``; all that judge are above."""
+        """Return the seed of the first of :attr:`n_envs` environments at a price, by its number."""
         return RECORDING_SEED + 2_000 * self.seed + 400 * self.round + 40 * k
 
     def _student(self) -> PlanStudent:
