@@ -52,6 +52,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--label", nargs="+", default=[], choices=LABELS, help="keep what planners value each action at"
     )
+    parser.add_argument(
+        "--teacher",
+        metavar="POLICY",
+        help="whose labels are kept, where --policies act (DAgger)",
+    )
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
     parser.add_argument(
         "--scratch", type=Path, metavar="DIR", help="record into files in DIR: for more than memory holds"
@@ -78,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.label,
             options.scratch,
             options.trust,
+            options.teacher,
         )
     started = time.perf_counter()
     with one_line_errors("collect"):

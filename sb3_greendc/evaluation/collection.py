@@ -41,6 +41,8 @@ class Collection:
     :param deterministic: ask policies for their most likely action
     :param labels: further arrays to keep: ``"advantages"``, of policies with a method of that name, which
         then take the action of the greatest one (the lowest of equals)
+    :param teacher: whose labels are kept in place of the policies' own: these act as they do, and the data
+        say what the teacher would do where they come to (DAgger: Ross, Gordon, Bagnell, AISTATS 2011)
     :param folder: keep observations in files in this folder while recording, for data that memory does not
         hold; they are gone when the data set is
     :param trust: load saved models that hold pickled code, too, and run it
@@ -58,6 +60,7 @@ class Collection:
     labels: Sequence[str] = ()
     folder: Path | None = None
     trust: bool = False
+    teacher: Policy | None = None
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
@@ -73,12 +76,15 @@ class Collection:
             self.transitions,
             "at least the number of policies",
         )
+        if self.teacher is not None and not self.labels:
+            raise ValueError(f"teacher {self.teacher!r}: no label is asked for")
         for actor in actors:
             env = actor.prepare_env(self._make_env(1))
-            policy = actor.policy_for(env)
+            policy, labelling = actor.policy_for(env), self._labelling(env)
+            name = actor.name if labelling is None else str(self.teacher)
             for label in self.labels:
-                if not hasattr(policy, label):
-                    raise ValueError(f"label {label!r}: policy {actor.name!r} has no {label}")
+                if not hasattr(labelling or policy, label):
+                    raise ValueError(f"label {label!r}: policy {name!r} has no {label}")
             env.close()
 
     def actors(self) -> list[PolicySource]:
@@ -91,6 +97,13 @@ class Collection:
         if twice:
             raise ValueError(f"policies: {twice[0]!r} stands for several; give each a name of its own")
         return found
+
+    def _labelling(self, env: VecEnv) -> Any:
+        """Return the teacher in a batch of environments, if there is one."""
+        if self.teacher is None:
+            return None
+        (teacher,) = policy_sources([self.teacher], self.env_id, self.trust)
+        return teacher.policy_for(teacher.prepare_env(env))
 
     def run(self, progress: bool = False) -> OfflineDataset:
         """Record, and return the data.
@@ -123,6 +136,7 @@ class Collection:
             "n_envs": self.n_envs,
             "deterministic": self.deterministic,
             "policies": {actor.name: actor.source for actor in actors},
+            **({} if self.teacher is None else {"teacher": str(self.teacher)}),
             **({"interrupted": True} if interrupted else {}),
             **provenance(),
         }
@@ -134,24 +148,31 @@ class Collection:
         seen = actor.prepare_env(raw)
         normalizer = seen if isinstance(seen, VecNormalize) else None
         policy: Any = actor.policy_for(seen)
+        labelling = self._labelling(raw)
         seed = self.seed + k * self.n_envs
         raw.seed(seed)
         recorder.begin(k, _shares(share, n_envs))
         with th.random.fork_rng(devices=[]):  # stochastic policies draw from torch's generator
             th.manual_seed(seed)
-            self._act(policy, raw, normalizer, recorder, bar)
+            self._act(policy, labelling, raw, normalizer, recorder, bar)
         raw.close()
 
     def _act(
-        self, policy: Any, raw: VecEnv, normalizer: VecNormalize | None, recorder: Recorder, bar: Bar
+        self,
+        policy: Any,
+        labelling: Any,
+        raw: VecEnv,
+        normalizer: VecNormalize | None,
+        recorder: Recorder,
+        bar: Bar,
     ) -> None:
         masked = is_masking_supported(raw) and takes_masks(policy)
         observations: Any = raw.reset()
         starts = np.ones(raw.num_envs, dtype=np.bool_)
         state = None
         while recorder.running:
-            labels = {label: getattr(policy, label)(observations) for label in self.labels}
-            if "advantages" in labels:
+            labels = {label: getattr(labelling or policy, label)(observations) for label in self.labels}
+            if labelling is None and "advantages" in labels:
                 actions = np.nanargmax(labels["advantages"], axis=1)
             else:
                 masks = {"action_masks": get_action_masks(raw)} if masked else {}

@@ -1,4 +1,4 @@
-"""Value against carbon where power is commanded: rules, rolling plans, chance, and what no policy exceeds."""
+"""Value against carbon where power is commanded: rules, plans, learners, chance, and the bound."""
 
 from __future__ import annotations
 
@@ -9,25 +9,49 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from greendc.baselines.resource_pool.energy_programme import carbon_bound
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
+from sb3_greendc.experiments.carbon_comparison import (
+    CARBON,
+    VALUE,
+    gain,
+    hull,
+    interval_columns,
+    learners_at_limits,
+    value_at,
+    written,
+)
+from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent
+from sb3_greendc.experiments.carbon_learners import (
+    GREEDY_KG,
+    PID,
+    PID_SCRATCH,
+    SCALARISED,
+    DecisionTimes,
+    StudentPlay,
+    named,
+    pid_from_plan,
+    pid_from_scratch,
+    scalarised,
+)
 from sb3_greendc.experiments.episodes import TEST_SEED, Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.tasks import Item, Outcome, Scenario, Task
+from sb3_greendc.experiments.training import Learner, Training
 
 ENV_ID = "ResourcePoolCarbon-10-v0"
 CHOOSING, HELD_OUT, SHIFTED = "2019, for choosing", "2019, held out", "2021"
 YEARS = {"2019": "PGE-2019", "2021": "PGE-2021"}
 GREEDY, PLAN, CHANCE = "grid_on", "power_plan", "random_actions"
+LEARNERS = {PID: "*", PID_SCRATCH: "P", SCALARISED: "X"}
+"""Markers of those that are trained under a limit, or a price."""
 LIMITS = (0.45, 0.60, 0.75)
 """Carbon limits, as shares of what the greedy schedule, every unit on, emits in 2019."""
 SHOWN_FORECAST = "oracle"
-VALUE, CARBON = "total_job_value_ratio", "carbon_total_kg"
 ENERGY = (
     "solar_kwh",
     "wind_kwh",
@@ -66,6 +90,12 @@ PRICES = (0.05, 0.1, 0.15, 0.2, 0.3)
 QUICK_PRICES = (0.1, 0.25)
 BOUND_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 OTHER_FORECAST_PRICES = (0.1, 0.2)
+TAUGHT_PRICES = (0.05, 0.12, 0.25)
+"""Values of a kg at which the plan is distilled; the network is asked at those and between them."""
+ASKED_PRICES = (0.05, 0.08, 0.12, 0.18, 0.25, 0.3)
+COMPARED_AT = 0.60
+"""Limit at which learners without the plan are trained, too."""
+FULL_SEEDS = 3
 _PLAN_SECONDS = 12.0  # of an episode
 
 
@@ -116,27 +146,71 @@ class Envelope(Task):
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules, plans, chance and bounds in both years; in the first, half of the episodes choose."""
-    held_out = budget.pick(4, 24)
+    """Return rules, plans, learners, chance and bounds in both years; of the first, half the episodes choose.
+
+    Plans take their time: in the quick form they play the first few of the episodes.
+    """
+    held_out, planned_episodes = budget.pick(20, 24), budget.pick(4, 24)
     prices = budget.pick(QUICK_PRICES, PRICES)
     found: list[Item] = []
     for year, carbon in YEARS.items():
         scenario = Scenario(ENV_ID, {"carbon": carbon})
-        episodes = 2 * held_out if year == "2019" else held_out
-        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), episodes)
+        halves = 2 if year == "2019" else 1
+        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), halves * held_out)
         planned: list[Task] = [
-            Plans(scenario, (Variant(PLAN, {"kg_price": price}),), episodes) for price in prices
+            Plans(scenario, (Variant(PLAN, {"kg_price": price}),), halves * planned_episodes)
+            for price in prices
         ]
         if year == "2021":
             planned += [
-                Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), episodes)
+                Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), planned_episodes)
                 for kind in OUTLOOKS
                 if kind != SHOWN_FORECAST
                 for price in budget.pick(OTHER_FORECAST_PRICES[:1], OTHER_FORECAST_PRICES)
             ]
-        bounds = Envelope(scenario, BOUND_PRICES, episodes)
-        found += labelled([rules, *planned, bounds], year=year)
-    return found
+        bounds = Envelope(scenario, BOUND_PRICES, halves * planned_episodes)
+        students = [
+            StudentPlay(student(budget, seed), ASKED_PRICES, scenario, halves * held_out)
+            for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
+        ]
+        found += labelled([rules, *planned, bounds, *students], year=year)
+    found.append(Item(DecisionTimes(student(budget, 0), COMPARED_PRICE, budget.pick(200, 1000))))
+    return found + trainings(budget, 2 * held_out)
+
+
+COMPARED_PRICE = 0.12
+"""Value of a kg at which the times of decisions are measured."""
+
+
+def student(budget: Budget, seed: int) -> PlanStudent:
+    """Return the distillation of the plan, from episodes of 2019 that no policy is judged on."""
+    taught = Scenario(ENV_ID, {"carbon": YEARS["2019"]})
+    return PlanStudent(taught, TAUGHT_PRICES, budget.pick(5_580, 18_600), 20, seed, budget.pick(2, 4))
+
+
+def trainings(budget: Budget, episodes: int) -> list[Item]:
+    """Return the runs of learners under limits: trained in 2019, judged in both years."""
+    years = {f"year {year}": Scenario(ENV_ID, {"carbon": carbon}) for year, carbon in YEARS.items()}
+    training_year = years["year 2019"]
+    learners: list[tuple[Learner, float]] = [
+        (pid_from_plan(student(budget, 0), share), share) for share in LIMITS
+    ]
+    learners += [(make(COMPARED_AT), COMPARED_AT) for make in (pid_from_scratch, scalarised)]
+    return [
+        Item(
+            Training(
+                training_year,
+                learner,
+                budget.pick(learner.quick_decisions, learner.decisions),
+                seed,
+                episodes,
+                tests=years,
+            ),
+            {"limit_share": share},
+        )
+        for learner, share in learners
+        for seed in budget.seeds_of(learner.name, learner.quick_seeds, FULL_SEEDS)
+    ]
 
 
 def split(rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,73 +220,86 @@ def split(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(test=np.where(rows["year"] == "2019", of_2019, SHIFTED))
 
 
-def hull(points: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the corners ``(n, 2)`` of the upper hull of carbon and value, the carbon rising.
-
-    Between two corners lies what playing one policy in some episodes and the other in the rest gives.
-    """
-    found: list[tuple[float, float]] = []
-    for point in sorted(zip(points[CARBON], points[VALUE], strict=True)):
-        while len(found) > 1 and _is_below(found[-2], found[-1], point):
-            found.pop()
-        if found and point[0] == found[-1][0]:
-            found.pop()
-        found.append(point)
-    best = int(np.argmax([value for _, value in found]))
-    return np.array(found[: best + 1])
-
-
-def _is_below(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
-    rise = (last[1] - first[1]) * (middle[0] - first[0])
-    return bool((middle[1] - first[1]) * (last[0] - first[0]) <= rise)
-
-
-def value_at(corners: NDArray[np.float64], kg: float) -> float:
-    """Return the value at some carbon, NaN below the least of the corners."""
-    if kg < corners[0, 0]:
-        return float("nan")
-    return float(np.interp(kg, corners[:, 0], corners[:, 1]))
-
-
 def analyze(results: Results, _form: Budget) -> Analysis:
     """Return what each policy earned and emitted, and the value at each limit."""
-    rows = split(results.table())
+    rows = split(_with_years(results.table()))
     rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"]
+    judged = rows.loc[rows["baseline"] == GREEDY, ["test", "episode"]].drop_duplicates()
+    rows = rows.merge(judged, on=["test", "episode"])
     bounds = split(results.table("bounds"))
-    metrics = [VALUE, "total_job_value_ratio_inside", "total_job_value", CARBON, *ENERGY]
-    means = rows.groupby(["test", "policy", "baseline"], sort=False)[metrics].mean().reset_index()
-    greedy = rows[rows["baseline"] == GREEDY]
-    worth = (greedy["total_job_value"] / greedy[VALUE]).groupby(greedy["test"]).mean()
+    means = _means_of(rows)
     chosen = _chosen(means)
-    frontier = pd.DataFrame(_at_limits(means, chosen, bounds, worth))
-    episodes = rows.groupby("test", sort=False)["episode"].nunique()
+    greedy = float(means.loc[(means["test"] == CHOOSING) & (means["baseline"] == GREEDY), CARBON].iloc[0])
+    learners = pd.DataFrame(learners_at_limits(rows, chosen, GREEDY, GREEDY_KG))
+    frontier = pd.DataFrame(_at_limits(rows, chosen, bounds, greedy))
+    for share, learner in ((share, named(PID, share)) for share in LIMITS if len(learners)):
+        for row in learners[learners["learner"] == learner].to_dict("records"):
+            here = (frontier["limit_share"] == share) & (frontier["series"] == row["series"])
+            for column in ("value", "carbon_over_limit_percent", *interval_columns("over_rules")):
+                frontier.loc[here, f"pid_ppo_{column}"] = row[column]
+    times = results.table("times")
+    said = ", ".join(f"{row.policy} {row.ms:.2g} ms" for row in times.itertuples())
     notes = [
-        f"Episodes: {', '.join(f'{count} of {test}' for test, count in episodes.items())}.",
-        f"A limit is a share of what {GREEDY} emits in {CHOOSING}. Rules are those on the hull of its "
-        f"even episodes ({', '.join(chosen)}); at a limit their mixture counts.",
+        *_episodes_said(rows),
+        f"A limit is a share of what {GREEDY} emits in {CHOOSING}; learners were trained under shares of "
+        f"{GREEDY_KG:,.0f} kg. Rules are those on the hull of its even episodes ({', '.join(chosen)}); at a "
+        "limit their mixture counts, and so does that of the distilled plan at several prices of carbon.",
         "The plan knows run times and, unless another forecast is named, the truth of the next 36 hours; the "
-        "bound knows the arrivals, too.",
+        "network sees the truth of 24; the bound knows the arrivals, too.",
+        *([f"A decision, asked alone: {said}. The plan solves a programme an hour."] if said else []),
         "Weather is generated after that of Texas, emissions are California's: no real correlation.",
     ]
     table = means.rename(columns={"test": "series"})
-    return Analysis(
-        {"comparison": frontier, "results": table}, {"figure": _figure(means, bounds, worth)}, notes
+    tables = {"comparison": frontier, "results": table, **({"learners": learners} if len(learners) else {})}
+    worth = _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates()))
+    return Analysis(tables, {"figure": _figure(means, bounds, worth)}, notes)
+
+
+def _with_years(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the year of those that name it as the test of a training."""
+    if "test" not in rows:
+        return rows
+    return rows.assign(
+        year=rows["year"].fillna(rows["test"].str.removeprefix("year ")),
+        baseline=rows["baseline"].fillna(rows["policy"]),
     )
+
+
+def _means_of(rows: pd.DataFrame) -> pd.DataFrame:
+    metrics = [VALUE, "total_job_value_ratio_inside", "total_job_value", CARBON, *ENERGY]
+    means = rows.groupby(["test", "policy", "baseline"], sort=False)
+    return means[metrics].mean().assign(episodes=means["episode"].nunique()).reset_index()
+
+
+def _episodes_said(rows: pd.DataFrame) -> Iterator[str]:
+    for who, of_who in (("all but plans and bounds", rows), ("plans and bounds", rows[_is_plan(rows)])):
+        counts = of_who.groupby("test", sort=False)["episode"].nunique()
+        yield f"Episodes of {who}: {', '.join(f'{count} of {test}' for test, count in counts.items())}."
+
+
+def _worth(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return the mean value of all jobs of an episode, by test."""
+    greedy = rows[rows["baseline"] == GREEDY]
+    return (greedy["total_job_value"] / greedy[VALUE]).groupby(greedy["test"]).mean()
 
 
 def _is_plan(means: pd.DataFrame) -> pd.Series[bool]:
     return means["baseline"] == PLAN
 
 
+def _is_rule(means: pd.DataFrame) -> pd.Series[bool]:
+    return means["baseline"].isin([rule.name for rule in RULES])
+
+
 def _shown_plan(means: pd.DataFrame) -> pd.DataFrame:
     others = [kind for kind in OUTLOOKS if kind != SHOWN_FORECAST]
-    named = means["policy"].apply(lambda name: any(kind in name for kind in others))
-    return means[_is_plan(means) & ~named]
+    blurred = means["policy"].apply(lambda name: any(kind in name for kind in others))
+    return means[_is_plan(means) & ~blurred]
 
 
 def _chosen(means: pd.DataFrame) -> list[str]:
     """Return the rules on the hull of the choosing episodes."""
-    rules = means[(means["test"] == CHOOSING) & ~_is_plan(means) & (means["baseline"] != CHANCE)]
+    rules = means[(means["test"] == CHOOSING) & _is_rule(means)]
     corners = hull(rules)
     on_hull = [
         any(np.allclose(corner, point) for corner in corners) for point in rules[[CARBON, VALUE]].to_numpy()
@@ -221,27 +308,35 @@ def _chosen(means: pd.DataFrame) -> list[str]:
 
 
 def _at_limits(
-    means: pd.DataFrame, chosen: Sequence[str], bounds: pd.DataFrame, worth: pd.Series[float]
+    rows: pd.DataFrame, chosen: Sequence[str], bounds: pd.DataFrame, greedy: float
 ) -> Iterator[dict[str, object]]:
-    choosing = means[(means["test"] == CHOOSING) & (means["baseline"] == GREEDY)]
-    greedy = float(choosing[CARBON].iloc[0])
-    for test, of_test in means.groupby("test", sort=False):
-        rules = of_test[of_test["policy"].isin(chosen)]
+    for test, of_test in rows.groupby("test", sort=False):
+        means = _means_of(of_test)
+        rules = hull(means[means["policy"].isin(chosen)])
+        plans = list(_shown_plan(means)["policy"])
+        planned = _means_of(of_test[of_test["episode"].isin(of_test.loc[_is_plan(of_test), "episode"])])
+        students = means[means["baseline"] == STUDENT]
         lines = list(_bound_lines(bounds, str(test)))
+        worth = _worth(of_test[of_test["episode"].isin(bounds.loc[bounds["test"] == test, "episode"])])
         for share in LIMITS:
             kg = share * greedy
-            rule, plan = value_at(hull(rules), kg), value_at(hull(_shown_plan(of_test)), kg)
-            most = min(bound + price * kg for price, bound in lines) / worth[test]
-            yield {
+            plan = value_at(hull(planned[planned["policy"].isin(plans)]), kg)
+            found = {
                 "series": test,
                 "limit_share": share,
                 "limit_kg": kg,
-                "rules": rule,
+                "rules": value_at(rules, kg),
                 "plan": plan,
-                "plan_over_rules_percent": 100.0 * (plan / rule - 1.0),
-                "bound": most,
-                "chance": float(of_test.loc[of_test["baseline"] == CHANCE, VALUE].iloc[0]),
+                "plan_over_rules_percent": gain(of_test, plans, chosen, kg).estimate,
             }
+            if len(students):
+                names = list(students["policy"])
+                found["distilled"] = value_at(hull(students), kg)
+                found |= written("distilled_over_rules", gain(of_test, names, chosen, kg))
+                found["distilled_of_plan_percent"] = 100.0 + gain(of_test, names, plans, kg).estimate
+            found["bound"] = min(bound + price * kg for price, bound in lines) / worth[test]
+            found["chance"] = float(means.loc[means["baseline"] == CHANCE, VALUE].iloc[0])
+            yield found
 
 
 def _bound_lines(bounds: pd.DataFrame, test: str) -> Iterator[tuple[float, float]]:
@@ -269,8 +364,7 @@ def _figure(means: pd.DataFrame, bounds: pd.DataFrame, worth: pd.Series[float]) 
 
 
 def _draw(panel: Axes, means: pd.DataFrame) -> None:
-    rules = means[~_is_plan(means) & (means["baseline"] != CHANCE)]
-    for name, of_name in rules.groupby("baseline", sort=False):
+    for name, of_name in means[_is_rule(means)].groupby("baseline", sort=False):
         panel.plot(of_name[CARBON], of_name[VALUE], "o", ms=4, label=name)
     shown = _shown_plan(means).sort_values(CARBON)
     panel.plot(shown[CARBON], shown[VALUE], "-s", color="#a04a00", ms=5, label="plan, exact forecasts")
@@ -279,6 +373,12 @@ def _draw(panel: Axes, means: pd.DataFrame) -> None:
         of_kind = others[others["policy"].str.contains(kind)]
         if len(of_kind):
             panel.plot(of_kind[CARBON], of_kind[VALUE], "d", ms=5, label=f"plan, {kind}")
+    students = means[means["baseline"] == STUDENT].sort_values(CARBON)
+    panel.plot(students[CARBON], students[VALUE], "-^", color="#2a9d5c", ms=5, label=STUDENT)
+    for name, marker in LEARNERS.items():
+        of_learner = means[means["policy"].str.startswith(name)]
+        if len(of_learner):
+            panel.plot(of_learner[CARBON], of_learner[VALUE], marker, color="#2a9d5c", ms=8, label=name)
     chance = means[means["baseline"] == CHANCE]
     panel.plot(chance[CARBON], chance[VALUE], "kx", ms=6, label="chance")
 

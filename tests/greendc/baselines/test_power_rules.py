@@ -73,6 +73,27 @@ def test_rules_do_what_they_are_called_for(played: dict[str, dict[str, float]]) 
     assert played["random_actions"]["total_job_value"] == worst
 
 
+def test_the_plan_says_which_actions_are_its_own() -> None:
+    env = greendc.make_vec(ENV_ID, 2, **{**SHORT, "episode_steps": 48})
+    observations, _ = env.reset(seed=3)
+    plan, several = make_policy("power_plan", env), 0
+    for _ in range(60):
+        masks = env.simulator.action_masks()
+        labels = plan.advantages(observations)  # type: ignore[attr-defined]
+        assert labels.dtype == np.float32
+        assert (np.isfinite(labels) == masks).all()
+        assert set(labels[masks].tolist()) <= {0.0, -1.0}
+        actions = plan.predict(observations)[0]
+        assert (np.nanargmax(labels, axis=1) == actions).all()
+        own = (labels == 0.0).sum(axis=1)
+        assert (
+            (own == 1) | (actions < env.simulator.config.ready_pool_size)
+        ).all()  # only starts have no order
+        several += int((own > 1).sum())
+        observations, *_ = env.step(actions)
+    assert several > 0
+
+
 def test_a_price_of_carbon_lowers_it() -> None:
     for name in ("carbon_threshold", "power_plan"):
         found = []

@@ -317,3 +317,25 @@ def test_a_scratch_folder_without_room_is_one_line(
     assert stop.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"collect: error: {tmp_path / 's'}: no room for ")
+
+
+LABELLED: dict[str, Any] = {"env_kwargs": {"episode_steps": 40}, "n_envs": 2, "labels": ("advantages",)}
+TEACHER = "rollout:futures=2"
+
+
+def test_the_policy_acts_and_the_teacher_labels() -> None:
+    plain = collect(["sjf"], "ResourcePool-10", 120, 3, **{**LABELLED, "labels": ()})
+    data = collect(["sjf"], "ResourcePool-10", 120, 3, **LABELLED, teacher=TEACHER)
+    assert data.actions.tolist() == plain.actions.tolist()
+    assert data.sources == ("sjf",)
+    assert data.metadata["teacher"] == TEACHER
+    labels = data.labels["advantages"]
+    assert np.isfinite(labels).any(axis=1).all()
+    assert (np.nanargmax(labels, axis=1) != data.actions).any()  # else nothing is learned from the teacher
+
+
+def test_a_teacher_needs_labels_that_it_has() -> None:
+    with pytest.raises(ValueError, match=r"teacher 'rollout.*: no label"):
+        collect(["sjf"], "ResourcePool-10", 120, **{**LABELLED, "labels": ()}, teacher=TEACHER)
+    with pytest.raises(ValueError, match="label 'advantages': policy 'hvf' has no advantages"):
+        collect(["sjf"], "ResourcePool-10", 120, **LABELLED, teacher="hvf")

@@ -22,7 +22,10 @@ POLICIES = (
     ("power_plan/0.02", "power_plan", 8_000.0, 0.8),
     ("power_plan/0.1/noisy", "power_plan", 9_000.0, 0.7),
     ("random_actions", "random_actions", 5_000.0, 0.0),
+    ("distilled plan/0.1", frontier.STUDENT, 4_000.0, 0.5),
+    ("distilled plan/0.05", frontier.STUDENT, 8_000.0, 0.78),
 )
+LEARNED = (frontier.named(frontier.PID, 0.6), 5_800.0, 0.65)
 
 
 class Fake:
@@ -38,6 +41,8 @@ class Fake:
             ]
             return pd.DataFrame(rows)
         zeros = dict.fromkeys(frontier.ENERGY, 0.0)
+        if name == "times":
+            return pd.DataFrame({"policy": ["plan", "distilled plan"], "ms": [12.0, 0.8]})
         rows = [
             {
                 **zeros,
@@ -54,6 +59,13 @@ class Fake:
             for year, k in heads
             for policy, baseline, kg, value in POLICIES
         ]
+        policy, kg, value = LEARNED
+        learned = {**rows[0], "policy": policy, "total_job_value": 100.0 * value, frontier.VALUE: value}
+        for year, k in heads:
+            learned |= {"test": f"year {year}", "limit_share": 0.6, "episode": k, "carbon_kg": kg - 100.0}
+            rows += [{**learned, "year": None, "baseline": None, "train_seed": seed} for seed in (0, 1)]
+        # A learner plays as many episodes in each year: those that no rule played do not count.
+        rows.append({**rows[-1], "episode": 9, frontier.VALUE: 0.0})
         return pd.DataFrame(rows)
 
 
@@ -76,7 +88,43 @@ def test_policies_are_compared_at_shares_of_the_greedy_carbon() -> None:
     assert row["plan"] == pytest.approx(0.7)  # between both plans with exact forecasts
     assert row["plan_over_rules_percent"] == pytest.approx(40.0)
     assert row["bound"] == pytest.approx((90.0 - 5.0 + 6.0) / 100.0)
-    assert "grid_off/0, grid_on" in analysis.notes[1]
+    assert "grid_off/0, grid_on" in analysis.notes[2]
+    assert "plan 12 ms, distilled plan 0.8 ms" in analysis.notes[4]
+
+
+def test_what_was_learned_is_compared_at_equal_carbon() -> None:
+    analysis = frontier.analyze(Fake(), Budget(quick=True))  # type: ignore[arg-type]
+    row = analysis.tables["comparison"].set_index(["series", "limit_share"]).loc[(frontier.SHIFTED, 0.6)]
+    assert row["distilled"] == pytest.approx(0.64)
+    assert row["distilled_over_rules_percent"] == pytest.approx(28.0)  # .64 for .5
+    assert row["distilled_over_rules_low"] == pytest.approx(28.0)  # every episode is the same
+    assert row["distilled_of_plan_percent"] == pytest.approx(100.0 * 0.64 / 0.7)
+    assert row["pid_ppo_value"] == pytest.approx(0.65)
+    assert row["pid_ppo_carbon_over_limit_percent"] == pytest.approx(100.0 * (5_800 / 5_760 - 1.0))
+    rules_there = 0.2 + (5_800 - 2_000) / 8_000 * 0.6  # at the carbon that it emits
+    assert row["pid_ppo_over_rules_percent"] == pytest.approx(100.0 * (0.65 / rules_there - 1.0))
+    learners = analysis.tables["learners"]
+    assert learners["seeds"].tolist() == [2, 2, 2]
+    assert learners["share_of_greedy"].tolist() == pytest.approx(3 * [0.58])
+    other = analysis.tables["comparison"].set_index(["series", "limit_share"]).loc[(frontier.SHIFTED, 0.45)]
+    assert np.isnan(other["pid_ppo_value"])
+
+
+def test_a_gain_has_an_interval_over_the_episodes_that_all_played() -> None:
+    rows = [
+        {"policy": policy, "episode": k, frontier.CARBON: 1_000.0, frontier.VALUE: value}
+        for policy, values in {"ours": (0.5, 0.7, 0.6), "theirs": (0.4, 0.6, 0.5, 0.0)}.items()
+        for k, value in enumerate(values)
+    ]
+    found = frontier.gain(pd.DataFrame(rows), ["ours"], ["theirs"])
+    assert found.estimate == pytest.approx(20.0)  # 0.6 for 0.5
+    assert 100.0 / 6.0 - 1e-9 <= found.low < 20.0 < found.high <= 25.0 + 1e-9
+    runs = pd.DataFrame(rows).assign(train_seed=0)
+    worse = runs[runs["policy"] == "ours"].assign(train_seed=1)
+    worse[frontier.VALUE] -= 0.2
+    both = frontier.gain(pd.concat([runs, worse]), ["ours"], ["theirs"])
+    assert both.estimate == pytest.approx(0.0)
+    assert both.low < -15.0 < 15.0 < both.high  # runs are drawn again, too
 
 
 def test_even_episodes_of_2019_choose() -> None:
@@ -90,6 +138,7 @@ def test_chance_and_bounds_stand_in_the_comparison() -> None:
     names = {variant.name for task in tasks for variant in getattr(task, "variants", ())}
     assert {"random_actions", "power_plan", "grid_on", "carbon_threshold"} <= names
     assert sum(isinstance(task, frontier.Envelope) for task in tasks) == 2
+    assert sum(task.seconds() for task in tasks) < 30 * 60  # minutes on one core
 
 
 def test_an_envelope_is_above_what_is_played() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -74,84 +75,101 @@ def energy_programme(
     jobs = work_programme(dataclasses.replace(instance, site=None, may_suspend=True))
     unit_kw = site.pool_kw / (config.units * types)
     switching_kw = unit_kw * types * config.switch_hours / hours
-    rows = _Rows(len(jobs.profit), steps)
-    identity, before = rows.identity, sparse.eye(steps, k=-1, format="csr")
-    rows.append(
-        sparse.hstack([jobs.rows, sparse.csr_matrix((jobs.rows.shape[0], 6 * steps + 1))]), jobs.limit
+    energy = _energy_rows(
+        steps,
+        types,
+        hours,
+        battery.efficiency,
+        unit_kw * site.idle_fraction * types,
+        switching_kw,
+        bool(config.switch_delay),
     )
-    rows.add(
-        generation - site.critical_kw,
-        of_jobs=sparse.hstack([identity] * types) @ jobs.used * (unit_kw * (1.0 - site.idle_fraction)),
-        grid=-identity,
-        charge=identity,
-        discharge=-identity,
-        units=identity * (unit_kw * site.idle_fraction * types),
-        started=identity * switching_kw,
+    n_jobs = len(jobs.profit)
+    drawn = sparse.hstack([sparse.identity(steps, format="csr")] * types) @ jobs.used
+    of_jobs = sparse.vstack(
+        [
+            drawn * (unit_kw * (1.0 - site.idle_fraction)),
+            sparse.csr_matrix((steps, n_jobs)),
+            jobs.used,
+            sparse.csr_matrix((energy.shape[0] - (2 + types) * steps, n_jobs)),
+        ]
     )
-    rows.add(
-        np.append(stored, np.zeros(steps - 1)),
-        charge=identity * (-battery.efficiency * hours),
-        discharge=identity * hours,
-        stored=identity - before,
-    )
-    for k in range(types):
-        rows.add(np.zeros(steps), of_jobs=jobs.used[k * steps : (k + 1) * steps], units=-identity)
+    # Whether the units on in the first step are known, or those that start in it are paid for.
     on_first = np.append(float(units_on), np.zeros(steps - 1))
-    if config.switch_delay:
-        after = sparse.eye(steps, k=1, format="csr")
-        rise = sparse.diags(np.append(np.ones(steps - 1), 0.0)) if steps > 1 else rows.nothing
-        rows.add(np.zeros(steps), units=after - rise, started=-identity)
-        rows.add(on_first, units=sparse.csr_matrix(([1.0], ([0], [0])), (steps, steps)))
-    else:
-        rows.add(on_first, units=identity - before, started=-identity)
+    first = [np.zeros(steps), on_first] if config.switch_delay else [on_first]
     kept = max(battery.initial_kwh - battery.min_charge * battery.energy_kwh, 0.0)
-    ends = np.zeros(rows.width)
-    ends[[rows.columns.stored.stop - 1, -1]] = -1.0
-    rows.append(sparse.csr_matrix(ends), np.array([-kept]))
+    limits = [
+        jobs.limit,
+        generation - site.critical_kw,
+        np.append(stored, np.zeros(steps - 1)),
+        np.zeros(types * steps),
+        *first,
+        np.array([-kept]),
+    ]
     room = (battery.max_charge - battery.min_charge) * battery.energy_kwh
     most_kw = site.total_kw + battery.charge_kw + switching_kw * config.units
     most = [most_kw, battery.charge_kw, battery.discharge_kw, room, config.units, config.units]
     upper = np.concatenate([jobs.upper, np.repeat(np.array(most, np.float64), steps), [kept]])
     profit = np.concatenate([jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]])
-    matrix = sparse.vstack(rows.blocks, format="csr")
-    return EnergyProgramme(profit, upper, matrix, np.concatenate(rows.limits), rows.columns)
+    matrix = sparse.bmat([[jobs.rows, None], [of_jobs, energy]], format="csr")
+    columns = Columns(
+        slice(0, n_jobs), *[slice(n_jobs + i * steps, n_jobs + (i + 1) * steps) for i in range(6)]
+    )
+    return EnergyProgramme(profit, upper, matrix, np.concatenate(limits), columns)
 
 
-class _Rows:
-    """Rows of the programme, over the columns of jobs, six series of ``T`` columns, and one last column.
+@functools.lru_cache(maxsize=8)
+def _energy_rows(
+    steps: int,
+    types: int,
+    hours: float,
+    efficiency: float,
+    idle_kw: float,
+    switching_kw: float,
+    starts_late: bool,
+) -> sparse.csr_matrix:
+    """Return what is the same in every programme of a pool: rows over the six series and the last column.
 
-    :param jobs: columns of jobs
+    For each step the balance of power, that of the battery, and for each type that the units suffice; then
+    what starts, and the battery's end. A plan an hour would otherwise spend half of its time on these.
+
     :param steps: ``T``
+    :param types: of resources
+    :param hours: of a step
+    :param efficiency: of the battery
+    :param idle_kw: draw of a unit of each type that is on
+    :param switching_kw: and of those that start, for a step
+    :param starts_late: whether units start in the step after the one for which they were ordered
     """
-
-    def __init__(self, jobs: int, steps: int) -> None:
-        self.columns = Columns(
-            slice(0, jobs), *[slice(jobs + i * steps, jobs + (i + 1) * steps) for i in range(6)]
-        )
-        self.width = jobs + 6 * steps + 1
-        self.identity = sparse.identity(steps, format="csr")
-        self.nothing = sparse.csr_matrix((steps, steps))
-        self.blocks: list[sparse.spmatrix] = []
-        self.limits: list[Floats] = []
-        self._jobs = jobs
-
-    def append(self, block: sparse.spmatrix, limit: Floats) -> None:
-        """Append rows over all columns that must not exceed a limit."""
-        self.blocks.append(block)
-        self.limits.append(limit)
-
-    def add(self, limit: Floats, of_jobs: sparse.spmatrix | None = None, **series: sparse.spmatrix) -> None:
-        """Append a row for each step.
-
-        :param limit: ``(T,)``
-        :param of_jobs: ``(T, jobs)``
-        :param series: ``(T, T)`` of :class:`Columns`, by name; the others are not in the rows
-        """
-        steps = self.identity.shape[0]
-        parts = [series.pop(name, self.nothing) for name in Columns._fields[1:]]
-        assert not series, series
-        jobs = sparse.csr_matrix((steps, self._jobs)) if of_jobs is None else of_jobs
-        self.append(sparse.hstack([jobs, *parts, sparse.csr_matrix((steps, 1))]), limit)
+    identity, before = sparse.identity(steps, format="csr"), sparse.eye(steps, k=-1, format="csr")
+    rows: list[dict[str, sparse.spmatrix]] = [
+        {
+            "grid": -identity,
+            "charge": identity,
+            "discharge": -identity,
+            "units": identity * idle_kw,
+            "started": identity * switching_kw,
+        },
+        {
+            "charge": identity * (-efficiency * hours),
+            "discharge": identity * hours,
+            "stored": identity - before,
+        },
+        *({"units": -identity} for _ in range(types)),
+    ]
+    if starts_late:
+        after, rise = sparse.eye(steps, k=1, format="csr"), sparse.diags(np.append(np.ones(steps - 1), 0.0))
+        first = sparse.csr_matrix(([1.0], ([0], [0])), (steps, steps))
+        rows += [{"units": after - rise, "started": -identity}, {"units": first}]
+    else:
+        rows.append({"units": identity - before, "started": -identity})
+    nothing, last = sparse.csr_matrix((steps, steps)), sparse.csr_matrix((steps, 1))
+    blocks = [
+        sparse.hstack([*(row.get(name, nothing) for name in Columns._fields[1:]), last]) for row in rows
+    ]
+    end = np.zeros(6 * steps + 1)
+    end[[4 * steps - 1, -1]] = -1.0
+    return sparse.vstack([*blocks, sparse.csr_matrix(end)], format="csr")
 
 
 def carbon_bound(

@@ -16,6 +16,7 @@ from greendc.energy.kernel import AUTO, CHARGE, HOLD
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.resource_pool.config import MODES
 from greendc.resource_pool.kernel_command import SETTLED_SHARE
+from greendc.simulator import Observation
 
 Ints = NDArray[np.int64]
 
@@ -85,16 +86,39 @@ class PowerPlan(PowerRule):
 
     def choose(self, index: int, mask: NDArray[np.bool_]) -> int:
         """Return the action in environment ``index``."""
-        seen, config = look(self.simulator, index), self.simulator.config
-        plan, ready = self._plan(index, seen), config.ready_pool_size
-        for slot in np.flatnonzero(mask[:ready]).tolist():
-            if plan.runs(int(seen.queue[slot]), 0):
-                return int(slot)
+        return self._choices(index, mask)[0]
+
+    def advantages(self, observations: Observation) -> NDArray[np.float32]:
+        """Return 0 for each action that the plan may take next, and -1 for the other valid ones.
+
+        Several jobs that are to start now may start in any order: all of them count as the plan's. These are
+        labels to learn from, in other units than a planner's advantages: the plan values no single action.
+
+        :param observations: a batch, one row for each environment of the simulator; the state itself is read
+        :return: ``(n, n_actions)``, NaN for invalid actions
+        :raises RuntimeError: if an episode has not begun
+        """
+        self.simulator.require_begun()
+        masks = self.simulator.action_masks()
+        found = np.where(masks, -1.0, np.nan).astype(np.float32)
+        for i, mask in enumerate(masks):
+            found[i, self._choices(i, mask)] = 0.0
+        return found
+
+    def _choices(self, index: int, mask: NDArray[np.bool_]) -> list[int]:
+        """Return the actions that the plan may take next, any of them, the first one first."""
+        seen, ready = look(self.simulator, index), self.simulator.config.ready_pool_size
+        plan = self._plan(index, seen)
+        starts = [
+            slot for slot in np.flatnonzero(mask[:ready]).tolist() if plan.runs(int(seen.queue[slot]), 0)
+        ]
+        if starts:
+            return starts
         if mask[ready] and not plan.runs(int(seen.env["victim"]), 0):
             successor = int(seen.env["successor"])
             if successor < 0 or plan.runs(int(seen.queue[successor]), 0):
-                return ready
-        return self.command(index, mask)
+                return [ready]
+        return [self.command(index, mask)]
 
     def _plan(self, index: int, seen: Seen) -> _Plan:
         plan, episode = self._plans.get(index), int(self.simulator.episodes[index])

@@ -1,0 +1,236 @@
+"""Learners where power is commanded: the distilled plan, and PPO under a limit on carbon from there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from sb3_contrib.common.maskable.utils import get_action_masks
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+
+import greendc
+from sb3_greendc.bc.warm_start import CriticsFirst, start_from
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.policy_sources import Policy, policy_sources, takes_masks
+from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent, at_price, loaded
+from sb3_greendc.experiments.distillation import RECORDING_SEED
+from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
+from sb3_greendc.experiments.training import Learner
+
+
+@dataclass(frozen=True)
+class StudentPlay(Task):
+    """Judge the distilled plan at several prices of carbon, which may lie between those that it saw.
+
+    :param student: the network
+    :param kg_prices: values of a kg
+    :param scenario: what it is judged on
+    :param episodes: test episodes
+    :param network: files of ``student``; without them it is trained here
+    """
+
+    student: PlanStudent
+    kg_prices: tuple[float, ...]
+    scenario: Scenario
+    episodes: int
+    network: Files | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{STUDENT} {self.scenario.env_id} seed {self.student.seed}"
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return (self.student,)
+
+    def given(self, *files: Files) -> StudentPlay:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return replace(self, network=files[0])
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 3.0 + 0.15 * self.episodes * len(self.kg_prices)
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        model = loaded(self.network or self.student.compute().files)
+        head = {"baseline": STUDENT, "train_seed": self.student.seed}
+        rows = [
+            {"policy": f"{STUDENT}/{price:g}", **head, **row}
+            for price in self.kg_prices
+            for row in play(at_price(model, price), self.scenario, self.episodes)
+        ]
+        return Outcome({"episodes": pd.DataFrame(rows)})
+
+
+@dataclass(frozen=True)
+class DecisionTimes(Task):
+    """Measure what a decision of the plan and one of the network take, each asked alone on one core.
+
+    :param student: the network
+    :param kg_price: of both
+    :param decisions: of each
+    :param network: files of ``student``; without them it is trained here
+    """
+
+    student: PlanStudent
+    kg_price: float
+    decisions: int
+    network: Files | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return "times of a decision"
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return (self.student,)
+
+    def given(self, *files: Files) -> DecisionTimes:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return replace(self, network=files[0])
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 2.0 + 0.02 * self.decisions
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        model = at_price(loaded(self.network or self.student.compute().files), self.kg_price)
+        policies = {"plan": f"power_plan:kg_price={self.kg_price:g}", STUDENT: model}
+        rows = [{"policy": name, "ms": self._milliseconds(policy)} for name, policy in policies.items()]
+        return Outcome({"times": pd.DataFrame(rows)})
+
+    def _milliseconds(self, policy: Policy) -> float:
+        scenario = self.student.scenario
+        (actor,) = policy_sources({"policy": policy}, greendc.resolve_env_id(scenario.env_id))
+        env = actor.prepare_env(make_vec_env(scenario.env_id, 1, RECORDING_SEED, **scenario.env_kwargs))
+        acting, observations, spent = actor.policy_for(env), env.reset(), 0.0
+        masked = takes_masks(acting)
+        for k in range(self.decisions + WARMING_UP):
+            masks = {"action_masks": get_action_masks(env)} if masked else {}
+            began = time.process_time()
+            actions, _ = acting.predict(observations, deterministic=True, **masks)
+            spent += (time.process_time() - began) * (k >= WARMING_UP)
+            observations, *_ = env.step(actions)
+        env.close()
+        return 1000.0 * spent / self.decisions
+
+
+WARMING_UP = 20
+"""Decisions that are not timed."""
+
+
+@dataclass(frozen=True)
+class CarbonLearner(Learner):
+    """A learner whose actor starts as the distilled plan at a price of carbon.
+
+    :param prices: of :class:`PlanStudent`, as the other four
+    :param plan_decisions: at each price, in each round
+    :param epochs: passes over the data
+    :param rounds: of labels
+    :param kg_price: of the policy that it starts as
+    :param sharpness: factor of the logits: draws keep close to the most likely action
+    :param critic_rollouts: rollouts in which the critics alone are trained
+    """
+
+    prices: tuple[float, ...] = ()
+    plan_decisions: int = 0
+    epochs: int = 0
+    rounds: int = 1
+    kg_price: float = 0.1
+    sharpness: float = 1.0
+    critic_rollouts: int = 2
+
+    def needs(self, scenario: Scenario, seed: int) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.training.Learner`."""
+        return (PlanStudent(scenario, self.prices, self.plan_decisions, self.epochs, seed, self.rounds),)
+
+    def start(self, model: BaseAlgorithm, *files: Files) -> list[BaseCallback]:
+        """See :class:`~sb3_greendc.experiments.training.Learner`."""
+        start_from(model, at_price(loaded(files[0]), self.kg_price), self.sharpness)
+        return [CriticsFirst(self.critic_rollouts)]
+
+
+GREEDY_KG = 9_600.0
+"""What the greedy schedule, every unit on, emits in an episode of 2019; limits in training are shares."""
+KG_OF_COST = 100.0
+START_PRICES = {0.45: 0.2, 0.60: 0.1, 0.75: 0.05}
+"""Price of carbon of the distilled plan that training under each limit starts from."""
+PID = "PID-PPO, distilled start"
+PID_SCRATCH = "PID-PPO, from scratch"
+SCALARISED = "MaskablePPO, carbon in the reward"
+
+_PID: dict[str, Any] = {
+    "policy": "CostJobSetPolicy",
+    "learning_rate": "lin_5e-4",
+    "callback": "DiscountByTime",
+    "target_kl": 0.02,
+    "init": 0.4,
+    "min_episodes": 8,
+    "cost_vf_coef": 0.5,
+    "cost_gamma": 1.0,
+    "policy_kwargs": {
+        "features_extractor": "job_set",
+        "share_cost_features_extractor": False,
+        "normalize_returns": True,
+    },
+}
+_BUDGET: dict[str, Any] = {
+    "decisions": 1_000_000,
+    "quick_decisions": 196_608,
+    "quick_seeds": 1,
+    "speed": 3_500.0,
+}
+
+
+def named(learner: str, share: float) -> str:
+    """Return what a learner is called under a limit."""
+    return f"{learner}, {100 * share:.0f} %"
+
+
+def pid_from_plan(student: PlanStudent, share: float) -> CarbonLearner:
+    """Return PIDLagrangianPPO under a limit on carbon, from the distilled plan at a price near that limit.
+
+    :param student: the network; each run has that of its own seed
+    :param share: limit, as a share of :data:`GREEDY_KG`
+    """
+    return CarbonLearner(
+        named(PID, share),
+        "pid_ppo",
+        {**_PID, "cost_limit": share * GREEDY_KG / KG_OF_COST},
+        deterministic=False,
+        **_BUDGET,
+        prices=student.prices,
+        plan_decisions=student.decisions,
+        epochs=student.epochs,
+        rounds=student.rounds,
+        kg_price=START_PRICES[share],
+    )
+
+
+def pid_from_scratch(share: float) -> Learner:
+    """Return the same algorithm on the same networks, with nothing to start from."""
+    limit = {"cost_limit": share * GREEDY_KG / KG_OF_COST}
+    return Learner(named(PID_SCRATCH, share), "pid_ppo", {**_PID, **limit}, deterministic=False, **_BUDGET)
+
+
+def scalarised(share: float) -> Learner:
+    """Return MaskablePPO that pays the price of carbon at which the plan keeps near a limit."""
+    reward = {"on_time": 1.0, "carbon": START_PRICES[share]}
+    return Learner(
+        named(SCALARISED, share),
+        "maskable_ppo",
+        {"callback": "DiscountByTime"},
+        {"reward": reward, "cost": "delayed"},  # carbon is charged once
+        deterministic=False,
+        **_BUDGET,
+    )
