@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -129,6 +130,19 @@ def test_what_is_wrong_is_named(copied, change, said):
         greendc.load_policy("ResourcePool")
 
 
+def test_numbers_that_are_not_finite_are_refused(copied):
+    tensors = safetensors.numpy.load((copied / TENSORS_FILE).read_bytes())
+    key = sorted(tensors)[0]
+    tensors[key] = np.full_like(tensors[key], np.nan)
+    data = safetensors.numpy.save(tensors)
+    (copied / TENSORS_FILE).write_bytes(data)
+    path = copied / CONFIG_FILE
+    changed = {**json.loads(path.read_text()), "sha256": hashlib.sha256(data).hexdigest()}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match=rf"tensor '{key}': must be of finite float32 numbers"):
+        greendc.load_policy("ResourcePool")
+
+
 def test_a_missing_file_and_an_unknown_name(copied):
     (copied / TENSORS_FILE).unlink()
     with pytest.raises(ValueError, match=r"policy\.safetensors: .*No such file"):
@@ -149,13 +163,22 @@ FORMS = {
 }
 
 
+def _with_jobs(policy):
+    """An observation in which jobs wait, where there are such: all that the network computes counts."""
+    env = policy.make_env()
+    observation, _ = env.reset(seed=0)
+    while isinstance(observation, dict) and "jobs" in observation and not observation["jobs"].any():
+        observation = env.step(np.flatnonzero(observation["action_mask"])[-1])[0]  # time goes on
+    return observation
+
+
 @pytest.mark.parametrize("name", ["ResourcePool", "DiscreteVCC", "VCC"])
 def test_tensors_of_another_size_are_refused_and_never_stretched(name):
     """NumPy stretches axes of length 1: a bias of one number would give other logits without a word."""
     policy = greendc.load_policy(name)
     tensors = safetensors.numpy.load((pretrained_directory() / name / TENSORS_FILE).read_bytes())
     spaces = (policy.observation_space, policy.action_space)
-    observation, _ = policy.make_env().reset(seed=0)
+    observation = _with_jobs(policy)
     logits = policy.logits(observation)
     shapes = {key: tensor.shape for key, tensor in tensors.items()}
     refusals = []
