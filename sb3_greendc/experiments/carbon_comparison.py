@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -123,7 +124,7 @@ def learners_at_limits(
             "limit_share": share,
             "value": of_learner[VALUE].mean(),
             "carbon": kg,
-            "carbon_over_limit_percent": 100.0 * (kg / (float(share) * greedy_kg) - 1.0),
+            "carbon_over_limit_percent": 100.0 * (kg / (cast("float", share) * greedy_kg) - 1.0),
             "share_of_greedy": kg / of_test.loc[of_test["policy"] == greedy, CARBON].mean(),
             **written("over_rules", gain(of_test, [str(learner)], rules)),
         }

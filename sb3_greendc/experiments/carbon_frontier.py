@@ -321,7 +321,7 @@ def _at_limits(
         for share in LIMITS:
             kg = share * greedy
             plan = value_at(hull(planned[planned["policy"].isin(plans)]), kg)
-            found = {
+            found: dict[str, object] = {
                 "series": test,
                 "limit_share": share,
                 "limit_kg": kg,
