@@ -29,14 +29,14 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import reader_files as intact
 import reader_oracles as oracles
+import reader_oracles_jobs as job_oracles
 from reader_mutations import flip_bit, mutate, neutral, set_byte, truncate
 from reader_oracles import Files, Refuse, Unsure, Values
 
 SLOW = 5.0
 """Seconds of a processor that no small file may take."""
-
-_STAMPS = [f"2021-03-01 {hour:02}:00" for hour in range(6)]
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,6 @@ class Reader:
     read: Callable[[Path], Values]
     oracle: Callable[[Files], Values]
     packed: bool = False
-
-
-def _text(*lines: str) -> bytes:
-    return ("\n".join(lines) + "\n").encode()
 
 
 # --- what the readers return, as the oracles name it --------------------------------------------------------
@@ -254,201 +250,43 @@ def _parquet_oracle(files: Files) -> Values:
     return oracles.power_of([dict(zip(names, map(str, row), strict=True)) for row in rows])
 
 
-# --- intact files -------------------------------------------------------------------------------------------
-
-
-def _power_file() -> bytes:
-    rows = (f"{at},{i}.5,{791.806 - i:.3f},note" for i, at in enumerate(_STAMPS))
-    return _text("time,solar_kw,Wind (kW),remark", *rows)
-
-
-def _carbon_file() -> bytes:
-    rows = (f"{at},US,{343.98 + i:.2f},{39.5 - i},false" for i, at in enumerate(_STAMPS))
-    return _text("Datetime (UTC),Country,Carbon gCO2eq/kWh,Low Carbon Percentage,estimated", *rows)
-
-
-def _feed_file() -> bytes:
-    entries = (
-        f'{{"carbonIntensity": {343.98 + n:.2f}, "datetime": "2026-03-01T{10 + n}:00:00Z"}}' for n in range(5)
-    )
-    return _text('{"zone": "DE", "forecast": [', ",\n".join(entries), "]}")
-
-
-def _swf_file() -> bytes:
-    jobs = (
-        f"{n} {100 * n} {n} {60 * n} {2 * n} -1 -1 {2 * n} 7200 -1 1 {n} 2 -1 0 -1 -1 -1" for n in range(1, 7)
-    )
-    return _text("; Version: 2.2", "; MaxJobs: 6", "; MaxProcs: 128 (of 144)", *jobs)
-
-
-def _sacct_file() -> bytes:
-    day = "2024-03-01T"
-    return _text(
-        "JobID|User|Submit|Start|End|Elapsed|Timelimit|NCPUS|State",
-        f"101|ann|{day}10:00:00|{day}10:05:00|{day}11:05:00|01:00:00|1-02:03:04|4|COMPLETED",
-        f"101.batch||{day}10:05:00|{day}10:05:00|{day}11:05:00|01:00:00||4|COMPLETED",
-        f"102|bob|{day}09:00:00|{day}10:00:00|{day}10:30:00|30:00|UNLIMITED|8|CANCELLED by 1000",
-        f"104|ann|{day}10:11:00|{day}10:12:00|Unknown|05:00:00|Partition_Limit|1|RUNNING",
-        f"106|eve|{day}10:13:00|{day}10:13:00|2024-03-03T11:13:00|2-01:00:00|90|6|TIMEOUT",
-    )
-
-
-def _google_file() -> bytes:
-    rows = (
-        f"{600_000_000 + 1_800_000_000 * n},c-{n},{1_000_000_000 * (n + 1)},0.{n + 1}25,{40 * n}"
-        for n in range(6)
-    )
-    return _text("time,task_id,duration,cpu,priority", *rows)
-
-
-def _moer_file() -> bytes:
-    return _text("time,moer,f1,f2,f3", *(f"2021-03-01T{n:02}:00Z,0.{n}11,0.2,0.3,0.412" for n in range(6)))
-
-
-def _archive_file() -> bytes:
-    header = ",".join(["time", "moer", *(f"f{k}" for k in range(1, 37))])
-    values = ",".join(f"0.{k:03}" for k in range(36))
-    return _text(header, *(f"2021-03-01 00:{5 * n:02}:00+00:00,0.{n}1,{values}" for n in range(4)))
-
-
-def _epw_file() -> bytes:
-    header = ["LOCATION,Somewhere,TX,USA,TMY3,722700,33.6,-101.9,-6.0,1000.0", *["HEADER,1"] * 6]
-    rows = []
-    for hour in range(19, 25):
-        cells = {
-            0: "2021",
-            1: "6",
-            2: "20",
-            3: str(hour),
-            5: "?9?9",
-            6: "20.5",
-            9: "90000",
-            13: "123",
-            14: "200",
-        }
-        cells |= {15: "50", 21: f"{hour / 3:.1f}"}
-        rows.append(",".join(cells.get(i, "0") for i in range(35)))
-    return _text(*header, "DATA PERIODS,1,1,Data,Sunday, 6/20, 6/20", *rows)
-
-
-def _nsrdb_files() -> Files:
-    sun = [
-        "Source,Location ID,City,State,Country,Latitude,Longitude,Time Zone,Elevation,Local Time Zone",
-        "NSRDB,1,-,-,-,33.6,-101.9,-6,1000,-6",
-        "Year,Month,Day,Hour,Minute,GHI,DHI,DNI,Wind Speed,Temperature",
-        *(f"2021,6,20,{hour},30,{100 * hour},{10 * hour},{50 * hour},2.5,20.0" for hour in range(6)),
-    ]
-    wind = [
-        "1,city,TX,country,2012,33.6,-101.9,Not Available,1,6",
-        "WIND Toolkit data",
-        "Temperature,Pressure,Speed,Direction,Temperature,Pressure,Speed,Direction",
-        "C,atm,m/s,Degrees,C,atm,m/s,Degrees",
-        "80,80,80,80,100,100,100,100",
-        *(f"15.1,0.9,{hour}.25,180,14,0.89,{hour}.75,181" for hour in range(6)),
-    ]
-    return {"sun.csv": _text(*sun), "wind.srw": _text(*wind)}
-
-
-def _results_file() -> bytes:
-    rows = (f'"ppo, {n % 2}",0,VCC-2021-v1,{n},{n},{-5.25 * n},{5 + n},' for n in range(6))
-    return _text("policy,run,env_id,episode,seed,return,cost,undefined", *rows)
-
-
-def _plain_results_file() -> bytes:
-    return _results_file().replace(b'"', b"").replace(b"ppo, ", b"ppo")
-
-
-def _progress_file() -> bytes:
-    rows = (f"{100 * n},{-3.5 * n},{'' if n == 1 else 0.25},text{n}" for n in range(1, 7))
-    return _text("time/total_timesteps,rollout/ep_rew_mean,train/loss,note", *rows)
-
-
-def _yaml_file() -> bytes:
-    return _text(
-        "default: &default",
-        "  gamma: 0.985",
-        "  learning_rate: 3e-4",
-        "  net_arch: [64, 64]  # two layers",
-        "  normalize: true",
-        "VCC-2021:",
-        "  <<: *default",
-        "  n_steps: 96",
-        "  policy_kwargs: {activation: relu, ortho_init: false}",
-        '  note: "a, b"',
-        "  when: 2019-05-01",
-    )
-
-
-def _manifest_file() -> bytes:
-    fields = {"sha256": "00ff", "license": "CC BY", "attribution": "us", "source": "here", "units": "kg"}
-    entry = "".join(f'{key} = "{value}"\n' for key, value in (fields | {"time_zone": "UTC"}).items())
-    return "\n".join(f'[[trace]]\nfile = "moer/{name}.csv.gz"\n{entry}' for name in ("pge", "sce")).encode()
-
-
-def _parquet_file() -> bytes:
-    frame = pd.DataFrame(
-        {
-            "time": pd.date_range("2021-03-01", periods=6, freq="h"),
-            "solar_kw": np.arange(6) + 0.5,
-            "wind_kw": 791.806 - np.arange(6),
-        }
-    )
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
-
-
-def _dataset_file() -> bytes:
-    buffer = io.BytesIO()
-    n = 8
-    obs = np.linspace(0.0, 1.0, 3 * n, dtype=np.float32).reshape(n, 3)
-    np.savez_compressed(
-        buffer,
-        obs=obs,
-        next_obs=obs + 0.5,
-        actions=np.arange(n) % 3,
-        rewards=np.arange(n) / 7.0,
-        terminated=np.arange(n) == n - 1,
-        truncated=np.zeros(n, bool),
-    )
-    return buffer.getvalue()
-
-
 def readers() -> dict[str, Reader]:
     """Return every reader by its name."""
-    power, carbon = {"power.csv": _power_file()}, {"carbon.csv": _carbon_file()}
+    power, carbon = {"power.csv": intact.power_file()}, {"carbon.csv": intact.carbon_file()}
     return {
         "power": Reader(power, _power("power.csv"), oracles.power),
         "power-interpolate": Reader(
             power, _power("power.csv", "interpolate"), lambda files: oracles.power(files, "interpolate")
         ),
         "power-gz": Reader(
-            {"power.csv.gz": gzip.compress(_power_file(), mtime=0)},
+            {"power.csv.gz": gzip.compress(intact.power_file(), mtime=0)},
             _power("power.csv.gz"),
             _unpacked(oracles.power, "power.csv"),
             packed=True,
         ),
         "power-parquet": Reader(
-            {"power.parquet": _parquet_file()}, _power("power.parquet"), _parquet_oracle, packed=True
+            {"power.parquet": intact.parquet_file()}, _power("power.parquet"), _parquet_oracle, packed=True
         ),
         "carbon": Reader(carbon, _carbon("carbon.csv"), oracles.carbon),
         "carbon-interpolate": Reader(
             carbon, _carbon("carbon.csv", "interpolate"), lambda files: oracles.carbon(files, "interpolate")
         ),
-        "carbon-feed": Reader({"answer.json": _feed_file()}, _carbon("answer.json"), oracles.carbon_feed),
-        "moer": Reader({"moer.csv": _moer_file()}, _moer, oracles.moer),
-        "moer-archive": Reader({"SGIP.csv": _archive_file()}, _moer_archive, oracles.moer_archive),
-        "swf": Reader({"log.swf": _swf_file()}, _swf, oracles.swf),
-        "sacct": Reader({"jobs.txt": _sacct_file()}, _sacct, oracles.sacct),
-        "google": Reader({"day_0.csv": _google_file()}, _google, oracles.google),
-        "epw": Reader({"place.epw": _epw_file()}, _weather("place.epw"), oracles.epw),
-        "nsrdb": Reader(_nsrdb_files(), _weather("sun.csv", "wind.srw"), oracles.nsrdb),
-        "results": Reader({"results.csv": _plain_results_file()}, _results, oracles.results),
-        "results-quoted": Reader({"results.csv": _results_file()}, _results, oracles.results),
-        "progress": Reader({"progress.csv": _progress_file()}, _progress, oracles.progress),
-        "yaml": Reader({"hparams.yml": _yaml_file()}, _yaml, oracles.yaml_value),
-        "manifest": Reader({"MANIFEST.toml": _manifest_file()}, _manifest, _manifest_oracle),
-        "dataset": Reader({"data.npz": _dataset_file()}, _dataset, _dataset_oracle, packed=True),
+        "carbon-feed": Reader(
+            {"answer.json": intact.feed_file()}, _carbon("answer.json"), oracles.carbon_feed
+        ),
+        "moer": Reader({"moer.csv": intact.moer_file()}, _moer, oracles.moer),
+        "moer-archive": Reader({"SGIP.csv": intact.archive_file()}, _moer_archive, oracles.moer_archive),
+        "swf": Reader({"log.swf": intact.swf_file()}, _swf, job_oracles.swf),
+        "sacct": Reader({"jobs.txt": intact.sacct_file()}, _sacct, job_oracles.sacct),
+        "google": Reader({"day_0.csv": intact.google_file()}, _google, oracles.google),
+        "epw": Reader({"place.epw": intact.epw_file()}, _weather("place.epw"), oracles.epw),
+        "nsrdb": Reader(intact.nsrdb_files(), _weather("sun.csv", "wind.srw"), oracles.nsrdb),
+        "results": Reader({"results.csv": intact.plain_results_file()}, _results, oracles.results),
+        "results-quoted": Reader({"results.csv": intact.results_file()}, _results, oracles.results),
+        "progress": Reader({"progress.csv": intact.progress_file()}, _progress, oracles.progress),
+        "yaml": Reader({"hparams.yml": intact.yaml_file()}, _yaml, oracles.yaml_value),
+        "manifest": Reader({"MANIFEST.toml": intact.manifest_file()}, _manifest, _manifest_oracle),
+        "dataset": Reader({"data.npz": intact.dataset_file()}, _dataset, _dataset_oracle, packed=True),
     }
 
 

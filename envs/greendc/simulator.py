@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import abc
+from operator import index as as_index
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 from numpy.typing import NDArray
+
+from greendc.config import require
 
 Observation: TypeAlias = "NDArray[Any] | dict[str, NDArray[Any]]"
 """One observation, or a batch of them: an array, or a dict of arrays for a ``Dict`` space."""
@@ -35,6 +38,29 @@ class Simulator(abc.ABC):
     """``(num_envs,)``: whether the last step ended the episode because its time was up."""
     step_info: dict[str, NDArray[Any]]
     """``(num_envs, ...)`` arrays that ``info`` shows after each step; always has ``cost`` (float64)."""
+
+    _begun: NDArray[Any]
+    """``(num_envs,)``: not zero where an episode has begun, for families that use :meth:`in_episode`."""
+
+    def in_range(self, index: int) -> int:
+        """Return the index of an environment.
+
+        :raises ValueError: if there is no such environment
+        """
+        i = as_index(index)
+        require(0 <= i < self.num_envs, "index", index, f"an environment, from 0 to {self.num_envs - 1}")
+        return i
+
+    def in_episode(self, index: int) -> int:
+        """Return the index of an environment that has been reset.
+
+        :raises ValueError: if there is no such environment
+        :raises RuntimeError: if no episode has begun in it
+        """
+        i = self.in_range(index)
+        if not self._begun[i]:
+            raise RuntimeError(f"environment {i}: no episode has begun, call reset()")
+        return i
 
     @abc.abstractmethod
     def reset_env(self, index: int, rng: np.random.Generator, options: dict[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Trained models decide for a live resource pool; :mod:`greendc.live` asks for them by their paths."""
+"""Trained models decide for a live resource pool: the entry point ``trained`` of ``greendc.policies``."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class ClusterSimulator(Simulator):
         :raises ValueError: for an index that is out of range, an unknown option, or a row that is not between
             the configuration's ``first_job`` and ``last_job - episode_jobs``
         """
-        index = self._in_range(index)
+        index = self.in_range(index)
         self._begin(index, self._pick_start(rng, options or {}), self._pick_shift(rng), *self._arrays)
         self.report.truncated[index] = False
         self._begun[index] = True
@@ -256,23 +256,6 @@ class ClusterSimulator(Simulator):
                     "aligned and writable"
                 )
         return layout.Seen(out["jobs"], out["cluster"], out["capacity"], out["action_mask"])
-
-    def _in_range(self, index: int) -> int:
-        """Return the index of an environment."""
-        i = as_index(index)
-        require(0 <= i < self.num_envs, "index", index, f"an environment, from 0 to {self.num_envs - 1}")
-        return i
-
-    def in_episode(self, index: int) -> int:
-        """Return the index of an environment that has been reset.
-
-        :raises ValueError: if it is out of range
-        :raises RuntimeError: if no episode has begun in it
-        """
-        i = self._in_range(index)
-        if not self._begun[i]:
-            raise RuntimeError(f"environment {i}: no episode has begun, call reset()")
-        return i
 
     def observe(self, out: Observation, index: int | None = None) -> None:
         """Write present observations; see :class:`~greendc.simulator.Simulator`.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -22,9 +22,8 @@ from greendc.shipped.release import release_for, releases
 RULES = tuple(name for name in BASELINES.policies if name not in BASELINES.hindsight)
 """Heuristics and planners; those that search with the true future cannot advise anybody."""
 
-TRAINED = "sb3_greendc.evaluation.live"
-"""The module that loads trained models: asked for them alone, since it needs torch."""
-
+PLUGINS = "greendc.policies"
+"""Entry points; ``trained`` is the module that loads trained models, loaded for them alone."""
 
 _SEEN = {
     name: getattr(ResourcePoolConfig, name)
@@ -156,7 +155,14 @@ def pool_policy(name: str, options: Mapping[str, Any]) -> PoolPolicy:
 
 
 def _trained(source: str) -> Any:
+    """Return the module with ``TrainedPolicy`` and ``RolloutWithPrior``.
+
+    :raises ValueError: if it, or what it needs, is not installed
+    """
     try:
-        return importlib.import_module(TRAINED)
+        (module,) = (point.load() for point in entry_points(group=PLUGINS, name="trained"))
     except ModuleNotFoundError as error:
         raise ValueError(f"policy {source!r}: a trained model needs {error.name}, which is missing") from None
+    except ValueError:
+        raise ValueError(f"policy {source!r}: a trained model needs sb3-greendc to be installed") from None
+    return module

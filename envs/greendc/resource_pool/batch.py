@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from operator import index as as_index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -162,27 +161,11 @@ class PoolBatch(Simulator):
     def require_begun(self) -> None:
         """Raise a ``RuntimeError`` unless an episode has begun in every environment."""
         if not self._all_begun:
-            self._begun_number(int(np.argmin(self.episodes)))
+            self.in_episode(int(np.argmin(self.episodes)))
 
-    def _number(self, index: int) -> int:
-        """Return the number of an environment.
-
-        :raises ValueError: if there is no such environment
-        """
-        number = as_index(index)
-        require(0 <= number < self.num_envs, "index", index, f"an environment, in 0 .. {self.num_envs - 1}")
-        return number
-
-    def _begun_number(self, index: int) -> int:
-        """Return the number of an environment in which an episode has begun.
-
-        :raises ValueError: if there is no such environment
-        :raises RuntimeError: if no episode has begun in it
-        """
-        number = self._number(index)
-        if not self.episodes[number]:
-            raise RuntimeError(f"environment {number}: no episode has begun, call reset()")
-        return number
+    @property
+    def _begun(self) -> NDArray[np.int64]:  # type: ignore[override]
+        return self.episodes
 
     @property
     def state(self) -> PoolState:
@@ -191,7 +174,7 @@ class PoolBatch(Simulator):
 
     def alone(self: B, index: int) -> B:
         """Return a copy that holds environment ``index`` alone, as it is now; this one stays as it is."""
-        index = self._begun_number(index)
+        index = self.in_episode(index)
         rows = {name: array[index : index + 1].copy() for name, array in self._state._asdict().items()}
         rows["config"] = self._state.config.copy()
         copied = object.__new__(type(self))

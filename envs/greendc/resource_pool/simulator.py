@@ -71,7 +71,7 @@ class ResourcePoolSimulator(PoolBatch):
         :raises TypeError: for a generator or jobs of another type
         :raises ValueError: for another option, or a job that can never fit
         """
-        config, index = self.config, self._number(index)
+        config, index = self.config, self.in_range(index)
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: must be a numpy.random.Generator, not {type(rng).__name__}")
         options = options or {}
@@ -219,7 +219,7 @@ class ResourcePoolSimulator(PoolBatch):
             self.require_begun()
             first, last = 0, self.num_envs
         else:
-            first = self._begun_number(index)
+            first = self.in_episode(index)
             last = first + 1
         parts, outputs = self._outputs(out)
         self._observe(self._state, first, last, *outputs)
@@ -243,7 +243,7 @@ class ResourcePoolSimulator(PoolBatch):
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of environment ``index`` over its episode so far."""
-        index = self._begun_number(index)
+        index = self.in_episode(index)
         return episode_metrics(self.config, self._state.env[index], self._state.jobs[index])
 
     def reset_info(self, index: int) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class ResourcePoolSimulator(PoolBatch):
 
     def view(self, index: int = 0) -> PoolView:
         """Return a view of environment ``index`` as it is now, queue, jobs and cells."""
-        index = self._begun_number(index)
+        index = self.in_episode(index)
         return PoolView(self.config, self, index)
 
     def snapshot(self, index: int = 0, future: bool = False) -> PoolSnapshot:
@@ -263,7 +263,7 @@ class ResourcePoolSimulator(PoolBatch):
         :param future: tell what is to come, too, jobs and power; otherwise what is foreseen of power
         :raises RuntimeError: if the episode is over or not begun
         """
-        index = self._begun_number(index)
+        index = self.in_episode(index)
         if self._state.env["now"][index] >= self.config.episode_steps:
             raise RuntimeError(f"environment {index}: the episode is over, call reset()")
         return snapshot_of(self.config, self._state, index, future)
@@ -277,7 +277,7 @@ class ResourcePoolSimulator(PoolBatch):
         :param snapshot: of a simulator of the same configuration, or of a pool that it describes
         :raises SnapshotError: names the field that does not fit, or contradicts another; nothing is changed
         """
-        index = self._number(index)
+        index = self.in_range(index)
         if not isinstance(snapshot, PoolSnapshot):
             raise TypeError(f"snapshot: must be a PoolSnapshot, not {type(snapshot).__name__}")
         loaded, count = restored(self.config, self._state, snapshot), len(snapshot.jobs)
@@ -295,7 +295,7 @@ class ResourcePoolSimulator(PoolBatch):
         :return: ``(episode_steps + horizon, 5)``: sun and wind in kW (with no site: the level, and 0), carbon
             intensity in kg/kWh, the random walk of the forecast error, and the price of a kWh
         """
-        index = self._begun_number(index)
+        index = self.in_episode(index)
         return self._state.series[index].copy(), float(self._state.env["start_hour"][index])
 
     def place(self, index: int, job: int, now_only: bool = False) -> int:
@@ -310,7 +310,7 @@ class ResourcePoolSimulator(PoolBatch):
         :raises ValueError: if the job is not waiting
         :raises RuntimeError: if the episode is over or not begun
         """
-        index, job = self._begun_number(index), as_index(job)
+        index, job = self.in_episode(index), as_index(job)
         if self.truncated[index]:
             raise RuntimeError(f"environment {index}: the episode is over, call reset()")
         arrived = self._state.env["next_arrival"][index]

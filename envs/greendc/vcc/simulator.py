@@ -225,7 +225,7 @@ class VCCSimulator(Simulator):
         :raises ValueError: for an index that is out of range, an unknown option, or a month that the
             configuration does not have
         """
-        index = self._in_range(index)
+        index = self.in_range(index)
         month = self._pick_month(rng, options or {})
         self.world.days[index] = self._workload.draw_days(rng)
         for numbers in self._zeroed:
@@ -304,19 +304,6 @@ class VCCSimulator(Simulator):
             found = type(out).__name__
         raise ValueError(f"out is {found}: must be {self._shape} float32, C-contiguous, aligned and writable")
 
-    def _in_range(self, index: int) -> int:
-        """Return the index of an environment."""
-        i = as_index(index)
-        require(0 <= i < self.num_envs, "index", index, f"an environment, from 0 to {self.num_envs - 1}")
-        return i
-
-    def _in_episode(self, index: int) -> int:
-        """Return the index of an environment that has been reset."""
-        i = self._in_range(index)
-        if not self._begun[i]:
-            raise RuntimeError(f"environment {i}: no episode has begun, call reset()")
-        return i
-
     def _fractions(self, actions: object) -> NDArray[np.float64]:
         """Return the actions as fractions of C, ``(num_envs,)`` and contiguous."""
         levels = self.config.discrete_actions
@@ -345,7 +332,7 @@ class VCCSimulator(Simulator):
         :raises RuntimeError: if no episode has begun
         """
         out = self._writable(out)
-        for i in map(self._in_episode, range(self.num_envs) if index is None else (index,)):
+        for i in map(self.in_episode, range(self.num_envs) if index is None else (index,)):
             self._observe(i, *self._arrays, out)
 
     def reset_info(self, index: int) -> dict[str, Any]:
@@ -363,7 +350,7 @@ class VCCSimulator(Simulator):
         :raises ValueError: if the index is out of range
         :raises RuntimeError: if no episode has begun
         """
-        return int(self.state.cluster[self._in_episode(index)]["now"])
+        return int(self.state.cluster[self.in_episode(index)]["now"])
 
     def running_hour(self, index: int) -> int:
         """Return :meth:`hour` for the policy that decides on it.
@@ -377,7 +364,7 @@ class VCCSimulator(Simulator):
 
     def month(self, index: int) -> int:
         """Return the index, in ``months``, of the month of environment ``index``; raises as :meth:`hour`."""
-        return int(self.state.cluster[self._in_episode(index)]["month"])
+        return int(self.state.cluster[self.in_episode(index)]["month"])
 
     @property
     def observation_scale(self) -> NDArray[np.float64]:
@@ -386,7 +373,7 @@ class VCCSimulator(Simulator):
 
     def unfinished_jobs(self, index: int) -> UnfinishedJobs:
         """Return what the operator of environment ``index`` knows of its jobs."""
-        return unfinished_jobs(self.state, self._in_episode(index), self._workload.first_places[:-1])
+        return unfinished_jobs(self.state, self.in_episode(index), self._workload.first_places[:-1])
 
     def copy_env(self, source: VCCSimulator, index: int, rows: Sequence[int]) -> None:
         """Make environments of this simulator exact copies of environment ``index`` of another.
@@ -402,7 +389,7 @@ class VCCSimulator(Simulator):
             raise ValueError("copy_env: the simulators must have the same configuration")
         if not self._workload.same_jobs(source._workload):
             raise ValueError("copy_env: the simulators must have the same jobs, but their file has changed")
-        index, rows = source._in_episode(index), [self._in_range(row) for row in rows]
+        index, rows = source.in_episode(index), [self.in_range(row) for row in rows]
         copy_state(source.state, index, self.state, rows, self._workload.first_places[:-1])
         for row in rows:
             self.world.days[row] = source.world.days[index]
@@ -416,7 +403,7 @@ class VCCSimulator(Simulator):
 
     def episode_metrics(self, index: int) -> dict[str, float]:
         """Return the metrics of :func:`greendc.vcc.metrics.episode_metrics`; raises as :meth:`hour`."""
-        index = self._in_episode(index)
+        index = self.in_episode(index)
         delays = self.state.delays[index].copy()
         unfinished = self._count_unfinished(index, self.world, self.state, delays)
         return episode_metrics(

@@ -80,7 +80,7 @@ def test_an_environment_that_there_is_not(index: int) -> None:
         lambda: replay(simulator, index, np.array([0]), np.array([0])),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=rf"index={index}: must be an environment, in 0 \.\. 1"):
+        with pytest.raises(ValueError, match=f"index={index}: must be an environment, from 0 to 1"):
             call()
 
 

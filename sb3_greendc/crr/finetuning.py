@@ -1,0 +1,163 @@
+"""Going on from data in an environment: new transitions beside old ones, by the same loss."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.type_aliases import (
+    GymEnv,
+    MaybeCallback,
+    Schedule,
+    TrainFreq,
+    TrainFrequencyUnit,
+)
+
+from sb3_greendc.crr.config import CRRConfig
+from sb3_greendc.crr.data import TrainingData
+from sb3_greendc.crr.offline import OfflineAlgorithm
+from sb3_greendc.crr.online import FinetuneSettings, OnlineData, make_buffer
+from sb3_greendc.discrete_sac.collection import require_finite_step
+
+SelfFinetuned = TypeVar("SelfFinetuned", bound="FinetunedAlgorithm")
+
+NO_NORMALIZATION = "env: CRR takes no VecNormalize: its data hold observations and rewards as they are"
+ONE_STEP = TrainFreq(1, TrainFrequencyUnit.STEP)
+
+
+class FinetunedAlgorithm(OfflineAlgorithm):
+    """An offline algorithm that can go on learning from an environment.
+
+    A subclass draws its batches from ``_online`` while that is not ``None``, and has :meth:`_read_options`.
+    """
+
+    config: CRRConfig
+    scale: float | None
+    """Factor on rewards."""
+    _data: TrainingData | None
+    _online: OnlineData | None
+
+    def _read_options(self) -> None:
+        """Gather the options from the attributes into ``config``."""
+        raise NotImplementedError
+
+    def finetune(
+        self: SelfFinetuned,
+        env: GymEnv | None,
+        steps: int,
+        offline_fraction: float = 0.5,
+        callback: MaybeCallback = None,
+        log_interval: int = 10,
+        learning_starts: int = 1000,
+        gradient_steps: int = 1,
+        train_freq: int = 1,
+        tb_log_name: str = "CRR",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        learning_rate: float | Schedule | None = None,
+    ) -> SelfFinetuned:
+        """Go on learning from an environment, by the same loss, on batches of new and old data.
+
+        The policy acts by its own draws. It imitates its own good actions beside those of the data, which is
+        why it does not collapse as a policy gradient through an offline critic does; it also gains slowly.
+
+        :param env: environment with the model's spaces; ``None``: the model's own
+        :param steps: transitions, of all environments together
+        :param offline_fraction: share of a batch that comes from the data set; 0 needs none
+        :param callback: called at every step
+        :param log_interval: episodes between logs
+        :param learning_starts: transitions before the first update; should be as many as all environments
+            give in an episode, or the first batches know nothing but how episodes begin
+        :param gradient_steps: updates each time
+        :param train_freq: steps (of all environments together) between updates
+        :param tb_log_name: name of the run in TensorBoard
+        :param reset_num_timesteps: start counting from 0, with no transitions
+        :param progress_bar: show progress
+        :param learning_rate: from now on; default: the model's, whose schedule begins again, so that one that
+            ended at zero jumps back to its start
+        :raises ValueError: for other spaces, a learning rate that is not above 0, a fraction outside
+            [0, 1], or one above 0 without data
+        """
+        settings = FinetuneSettings(
+            steps, offline_fraction, learning_starts, gradient_steps, train_freq, log_interval, learning_rate
+        )
+        if env is not None:
+            env = self._wrap_env(env, self.verbose)
+            self.n_envs = env.num_envs
+            self.set_env(env)
+        self._begin_finetuning(settings, reset_num_timesteps)
+        assert self.env is not None
+        assert self._online is not None
+        total_timesteps, callback = self._setup_learn(
+            steps, callback, reset_num_timesteps, tb_log_name, progress_bar
+        )
+        callback.on_training_start(locals(), globals())
+        calls, episodes_logged = 0, self._episode_num
+        while self.num_timesteps < total_timesteps:
+            rollout = self.collect_rollouts(self.env, callback, ONE_STEP, self._online.buffer)
+            if not rollout.continue_training:
+                break
+            calls += 1
+            if self.num_timesteps >= learning_starts and calls % train_freq == 0:
+                self.train(gradient_steps)
+            if self._episode_num - episodes_logged >= log_interval:
+                episodes_logged = self._episode_num
+                self.dump_logs()
+        callback.on_training_end()
+        return self
+
+    def _begin_finetuning(self, settings: FinetuneSettings, anew: bool) -> None:
+        """Check that there is all that it takes, and make a place for transitions: all that are asked for.
+
+        :raises ValueError: if the environment, data, a critic or the reward scale is missing
+        """
+        if self.env is None:
+            raise ValueError("env: there is no environment to learn from: pass one")
+        if self._vec_normalize_env is not None:
+            raise ValueError(NO_NORMALIZATION)
+        self._read_options()
+        if not self.config.has_critic:
+            raise ValueError("weight_mode='bc': there is no critic, and so nothing to learn from rewards")
+        fraction = settings.offline_fraction
+        if fraction > 0.0 and self._data is None:
+            raise ValueError(
+                f"offline_fraction={fraction}: there are no data; call set_dataset(...) first, "
+                "or pass offline_fraction=0"
+            )
+        if self.scale is None:
+            raise ValueError("reward_scale='auto': there never were data to find it from; pass a number")
+        if settings.learning_rate is not None:
+            self.learning_rate = settings.learning_rate
+            self._setup_lr_schedule()
+        if self._online is not None and not anew:
+            self._online.offline_fraction = fraction
+            return
+        buffer = make_buffer(
+            settings.steps, self.observation_space, self.action_space, self.device, self.n_envs
+        )
+        self._online = OnlineData(buffer, fraction, self.scale, self.gamma)
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return draws of the policy, from the first step on, as the environment and the data have them."""
+        assert self._last_obs is not None
+        actions, _ = self.predict(self._last_obs, deterministic=False)
+        return actions, actions
+
+    def _store_transition(
+        self,
+        replay_buffer: ReplayBuffer,
+        buffer_action: NDArray[Any],
+        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
+        reward: NDArray[Any],
+        dones: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store a transition of every environment; see SB3.
+
+        :raises ValueError: if a reward or an observation is not finite
+        """
+        require_finite_step(new_obs, reward, infos)
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
