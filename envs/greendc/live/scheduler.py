@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -69,10 +70,12 @@ class Scheduler:
         """Return what is wrong with the settings for every kind of snapshot."""
         of_cluster, of_pool = self._refusals[Snapshot], self._refusals[PoolSnapshot]
         in_cluster = self.policy in cluster_scheduler.POLICIES
+        meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
+        if meant_cluster != meant_pool:  # a setting that only one kind has says which is meant
+            return str(of_cluster if meant_cluster else of_pool)
         if self.policy is None or (in_cluster and self.policy in RULES):
-            return (
-                str(of_cluster) if str(of_cluster) == str(of_pool) else f"{of_cluster}; of a pool: {of_pool}"
-            )
+            same = str(of_cluster) == str(of_pool)
+            return str(of_cluster) if same else f"{of_cluster}; of a pool: {of_pool}"
         return str(of_cluster if in_cluster else of_pool)
 
     @classmethod
@@ -128,3 +131,10 @@ class Scheduler:
         scheduler: Any = self._schedulers[kind]
         decision: Decision | PoolDecision = scheduler.decide(snapshot, now)
         return decision
+
+
+def _own(scheduler: type, settings: Mapping[str, Any]) -> bool:
+    """Tell whether there is a setting that schedulers of this kind have, and those of the other lack."""
+    others = {ClusterScheduler, PoolScheduler} - {scheduler}
+    names = [set(inspect.signature(one).parameters) for one in (scheduler, *others)]
+    return bool(set(settings) & (names[0] - names[1]))

@@ -49,6 +49,11 @@ def test_a_snapshot_of_a_pool_goes_through_the_same_command(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["policy"] == "deadline_never"
 
 
+def test_a_setting_of_one_kind_is_not_blamed_on_the_other(capsys):
+    assert main(["--env", "VCC-2019"]) == 2
+    assert capsys.readouterr().err.endswith("error: env='VCC-2019': must be a resource pool's id\n")
+
+
 def test_the_schemas_are_printed(capsys):
     assert main(["--schema"]) == 0
     schemas = json.loads(capsys.readouterr().out)
