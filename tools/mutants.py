@@ -8,7 +8,8 @@ these; ``--rest`` leaves out what the table has as killed with the same source a
 was cut off goes on, and a change costs only what it touches.
 
 A process is forked for each run from one that has imported the libraries already, so it needs a system that
-can fork. Compiled code is cached in the copy; a mutation of the simulators compiles into a folder of its own.
+can fork. Compiled code is kept beside the copy; a mutation of the simulators adds to a copy of what is kept,
+so that only what is made from the mutated file is compiled.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("sb3_greendc", "envs", "tests", "tools", "pyproject.toml")
-SIMULATORS = "envs/"
+CACHE = "compiled"
+"""Folder of a tree for the code that Numba makes from it."""
 LIBRARIES = (
     *("pytest", "hypothesis", "numba", "pandas", "scipy.stats", "matplotlib.pyplot", "gymnasium", "torch"),
     *("stable_baselines3", "sb3_contrib", "imitation.algorithms.bc", "optuna", "cloudpickle"),
@@ -148,7 +150,7 @@ def run_tests(tree: Path, tests: Sequence[str], cache: Path | None = None, limit
 
     :param tree: the root of the copy
     :param tests: arguments of pytest
-    :param cache: folder of compiled code; ``None``: beside the source
+    :param cache: folder of compiled code; ``None``: that of the tree
     :param limit: seconds
     """
     began = time.perf_counter()
@@ -158,7 +160,7 @@ def run_tests(tree: Path, tests: Sequence[str], cache: Path | None = None, limit
         if child == 0:
             status = 70
             try:
-                status = _run_pytest(tree, tests, cache, report)
+                status = _run_pytest(tree, tests, cache or tree / CACHE, report)
             finally:
                 os._exit(status)
         status = _wait(child, began + limit)
@@ -204,7 +206,7 @@ class _FirstFailure:
             self._write(f"{report.nodeid}: {str(report.longrepr).splitlines()[-1]}")
 
 
-def _run_pytest(tree: Path, tests: Sequence[str], cache: Path | None, report: Path) -> int:
+def _run_pytest(tree: Path, tests: Sequence[str], cache: Path, report: Path) -> int:
     os.setsid()
     output = os.open(report.with_name("output.txt"), os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
@@ -215,9 +217,8 @@ def _run_pytest(tree: Path, tests: Sequence[str], cache: Path | None, report: Pa
     sys.path[:] = [*paths, *libraries]
     os.environ.update(PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
     sys.dont_write_bytecode = True
-    if cache is not None:
-        os.environ["NUMBA_CACHE_DIR"] = str(cache)
-        importlib.import_module("numba").config.CACHE_DIR = str(cache)
+    os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    importlib.import_module("numba").config.CACHE_DIR = str(cache)
     arguments = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     return int(importlib.import_module("pytest").main(arguments, plugins=[_FirstFailure(report)]))
 
@@ -230,11 +231,13 @@ def try_mutation(mutation: Mutation, tree: Path) -> Outcome:
     """
     file = tree / mutation.path
     kept = file.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as folder:
+        cache = tree / CACHE
+        if mutation.path.startswith("envs/") and cache.is_dir():
+            cache = shutil.copytree(cache, Path(folder) / CACHE)
         try:
             mutation.apply(tree)
-            own = Path(cache) if mutation.path.startswith(SIMULATORS) else None
-            return run_tests(tree, mutation.tests, own)
+            return run_tests(tree, mutation.tests, cache)
         finally:
             file.write_text(kept, encoding="utf-8")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import numba
 
 from greendc.compile_notice import before_compiling
 from greendc.internal_code import NO_CODE, InternalFunction
+from greendc.source_stamp import source_stamp
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -63,18 +63,19 @@ def _warn_that_nothing_is_kept() -> None:
 
 
 def _stamped(dispatcher: Any) -> Any:
-    """Let the cached code of a function be used only while no file of the package has changed.
+    """Let the cached code of a function be used only while no file that it is made from has changed.
 
     Where there is none, users are told before it is compiled.
 
     Numba compares the function's own file alone, but what it compiles holds the functions and constants of
-    other files too: after an update of the package it would run old code on new layouts. Nor does it tell
+    other files too: after an update of one of them it would run old code on new layouts. Nor does it tell
     code with bounds checks (``NUMBA_BOUNDSCHECK=1``) from code without: each has files of its own.
     """
     cache = dispatcher._cache
+    source = Path(dispatcher.py_func.__code__.co_filename)
     checked = numba.config.BOUNDSCHECK  # type: ignore[attr-defined]
     name = cache._impl.filename_base + ("-checked" if checked else "")
-    cache._cache_file = type(cache._cache_file)(cache.cache_path, name, _source_stamp())
+    cache._cache_file = type(cache._cache_file)(cache.cache_path, name, source_stamp(source))
     load = cache.load_overload
 
     def load_or_tell(*arguments: Any) -> Any:
@@ -85,15 +86,6 @@ def _stamped(dispatcher: Any) -> Any:
 
     cache.load_overload = load_or_tell
     return dispatcher
-
-
-@functools.cache
-def _source_stamp() -> str:
-    """Return a checksum of every source file of the package."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def entry_point(function: Callable[..., object], *examples: object) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from greendc.compiled import inlined, internal
 CHILD = """
 import sys
 import greendc.compiled
-greendc.compiled._source_stamp = lambda: sys.argv[1]
+greendc.compiled.source_stamp = lambda source: sys.argv[1]
 import kernel_of_the_test
 print(kernel_of_the_test.value())
 """
