@@ -96,7 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--job-log",
-        help="SWF log for experiments on the HPC log (default: a model of one); for rlscheduler the folder "
+        help="SWF log for experiments on the HPC log, beside a model of one; for rlscheduler the folder "
         "of its traces (default: generated jobs alone)",
     )
     parser.add_argument(

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+MODELLED_LOG = "HPC log (modelled)"
+
+
 @dataclass(frozen=True)
 class Budget:
     """How much of an experiment is done.
@@ -37,8 +40,8 @@ class Budget:
     :param quick: small budgets: the right shape within minutes
     :param seeds: training seeds, in place of the budget's own number
     :param seeds_by_learner: the same for single learners, by name
-    :param job_log: a log in Standard Workload Format for experiments on "the HPC log"; by default a model
-        of such logs (Lublin and Feitelson), since the papers' log is no part of this package
+    :param job_log: a log in Standard Workload Format for experiments on "the HPC log", beside a model of such
+        logs (Lublin and Feitelson); the papers' log is no part of this package
     :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
@@ -62,14 +65,12 @@ class Budget:
         return "quick" if self.quick else "full"
 
     @property
-    def hpc_workload(self) -> str:
-        """The workload of experiments on the HPC log."""
-        return self.job_log or "hpc"
-
-    @property
-    def hpc_name(self) -> str:
-        """What figures call it."""
-        return Path(self.job_log).name if self.job_log else "modelled"
+    def logs(self) -> dict[str, str]:
+        """Workloads of experiments on the HPC log, by what figures call them."""
+        found = {MODELLED_LOG: "hpc"}
+        if self.job_log:
+            found[f"HPC log ({Path(self.job_log).name.partition('.')[0]})"] = self.job_log
+        return found
 
     @property
     def episodes(self) -> int:

@@ -7,6 +7,7 @@ the paper prints, and the learner is the one that it describes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -29,22 +30,22 @@ QUICK_LOADS = (0.2, 0.8, 1.2)
 FULL_SEEDS = 3
 
 
-def scenario(budget: Budget, load: float) -> Scenario:
-    """Return ten units on the log at a load; the cost is the environment's own: delayed jobs in each step."""
-    return Scenario("ResourcePool-10", {"offered_load": load, "workload": budget.hpc_workload})
+def scenario(workload: str, load: float) -> Scenario:
+    """Return ten units on a log at a load; the cost is the environment's own: delayed jobs in each step."""
+    return Scenario("ResourcePool-10", {"offered_load": load, "workload": workload})
 
 
 def items(budget: Budget, learners: Sequence[Learner]) -> list[Item]:
-    """Return at each load the heuristics, chance, and the runs of each learner."""
+    """Return on each log, at each load, the heuristics, chance, and the runs of each learner."""
     found: list[Item] = []
-    for load in budget.pick(QUICK_LOADS, LOADS):
-        at = scenario(budget, load)
+    for (series, workload), load in product(budget.logs.items(), budget.pick(QUICK_LOADS, LOADS)):
+        at = scenario(workload, load)
         tested = at.with_kwargs(episode_steps=STEPS)
         tasks: list[Task] = [Baselines(tested, all_variants(PAPERS, dispatches=("skip",)), budget.episodes)]
         tasks += controls(tested, dict(ON_TIME), budget.episodes)
         for learner in learners:
             tasks += budget.trainings(at, learner, full_seeds=FULL_SEEDS, test_steps=STEPS)
-        found += labelled(tasks, series=f"HPC log ({budget.hpc_name})", x=load)
+        found += labelled(tasks, series=series, x=load)
     return found
 
 

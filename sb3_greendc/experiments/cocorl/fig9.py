@@ -10,8 +10,8 @@ from sb3_greendc.experiments.sweep import Point
 
 
 def hpc_points(budget: Budget) -> list[Point]:
-    """Return the loads with the HPC log's jobs."""
-    return points(budget, budget.hpc_workload)
+    """Return the loads with the jobs of the logs."""
+    return [point for series, workload in budget.logs.items() for point in points(budget, series, workload)]
 
 
 EXPERIMENT = dataclasses.replace(SWEEP, points=hpc_points, rollouts=False).experiment(

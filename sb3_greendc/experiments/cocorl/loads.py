@@ -9,12 +9,14 @@ import pandas as pd
 from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.constrained import DELAY, pid_ppo
 from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
-from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
+from sb3_greendc.experiments.experiment import MODELLED_LOG, Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Learner
+
+SYNTHETIC = "synthetic"
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 
@@ -25,8 +27,10 @@ what ``hvf`` costs there. The paper has one limit for all loads, and so has its 
 LOG_LIMITS = {0.2: 0.8, 0.4: 7.0, 0.6: 40.0, 0.8: 145.0, 1.0: 400.0, 1.2: 770.0}
 """The same for jobs of the modelled log, which wait for longer."""
 
+KEPT = {SYNTHETIC: LIMITS, MODELLED_LOG: LOG_LIMITS}
+
 QUICK_LOG_KEEPERS = (0.6, 1.0)
-"""Loads at which the quick budget trains our learner on the log."""
+"""Loads at which the quick budget trains our learner on the modelled log."""
 
 QUICK_PRINTED, QUICK_LOG_PRINTED = (0.6, 0.8, 1.0), (0.2, 0.8, 1.2)
 """Loads at which the quick budget trains CoCoRL as printed."""
@@ -39,29 +43,30 @@ STEPS = 500
 """Steps of training and test episodes: a limit on the cost of an episode is a matter of its length."""
 
 
-def points(budget: Budget, workload: str = "synthetic") -> list[Point]:
+def points(budget: Budget, series: str = SYNTHETIC, workload: str = SYNTHETIC) -> list[Point]:
     """Return the loads on ten units with full power, each with the learners that keep its limit."""
-    log = workload == budget.hpc_workload
-    name = f"HPC log ({budget.hpc_name})" if log else workload
-    training_tasks = curricula.log(workload) if log else curricula.synthetic()
+    training_tasks = curricula.synthetic() if workload == SYNTHETIC else curricula.log(workload)
     return [
         Point(
-            name,
+            series,
             load,
             Scenario("ResourcePool-10", _settings(load, workload)),
-            _keepers(budget, load, log),
+            _keepers(budget, load, series),
             training_tasks,
-            _printed(budget, load, log),
+            _printed(budget, load, workload != SYNTHETIC),
         )
         for load in LOADS
     ]
 
 
-def _keepers(budget: Budget, load: float, log: bool) -> list[Learner]:
-    """Return the learners that keep a limit, in the quick budget that from a distilled policy alone."""
-    limit = (LOG_LIMITS if log else LIMITS)[load]
-    if budget.quick and log and load not in QUICK_LOG_KEEPERS:
+def _keepers(budget: Budget, load: float, series: str) -> list[Learner]:
+    """Return the learners that keep a limit, in the quick budget that from a distilled policy alone.
+
+    A user's log has none: what the heuristics cost there, which limits are made from, is not known.
+    """
+    if series not in KEPT or (budget.quick and series == MODELLED_LOG and load not in QUICK_LOG_KEEPERS):
         return []
+    limit = KEPT[series][load]
     return [distilled_pid_ppo(limit, budget.quick), *budget.pick([], [pid_ppo(limit)])]
 
 
@@ -74,7 +79,7 @@ def _printed(budget: Budget, load: float, log: bool) -> list[Learner]:
 
 
 def _settings(load: float, workload: str) -> dict[str, object]:
-    return {"offered_load": load, **DELAY, **({} if workload == "synthetic" else {"workload": workload})}
+    return {"offered_load": load, **DELAY, **({} if workload == SYNTHETIC else {"workload": workload})}
 
 
 SWEEP = Sweep(

@@ -16,17 +16,19 @@ GREEN = {"power": "trace", "site": {"grid": "off"}}
 
 def points(budget: Budget) -> list[Point]:
     """Return the pools, at an offered load of 1 (of a pool that always has power)."""
-    series = f"HPC log ({budget.hpc_name}), sun, wind and battery"
-    site = Scenario("ResourcePool", {"workload": budget.hpc_workload, **GREEN})
-    training_tasks = (site.with_kwargs(units=UNITS),)
+    sites = {
+        f"{name}, sun, wind and battery": Scenario("ResourcePool", {"workload": workload, **GREEN})
+        for name, workload in budget.logs.items()
+    }
     return [
         Point(
             series,
             size,
             site.with_kwargs(units=size),
-            training_tasks=training_tasks,
+            training_tasks=(site.with_kwargs(units=UNITS),),
             printed=printed.rare_at(budget, size, (10,)),
         )
+        for series, site in sites.items()
         for size in SIZES
     ]
 

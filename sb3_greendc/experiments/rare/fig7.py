@@ -14,20 +14,21 @@ from sb3_greendc.experiments.training import Learner
 HORIZONS = (36, 48, 60, 72)
 DEFAULT_HORIZON = 48
 GAMMA = 0.99
-QUICK_PRINTED = (("synthetic", 36), ("synthetic", 72))
+SYNTHETIC = "synthetic"
+QUICK_PRINTED = ((SYNTHETIC, 36), (SYNTHETIC, 72))
 
 
 def points(budget: Budget) -> list[Point]:
     """Return each horizon on ten units with full power, for synthetic jobs and the HPC log."""
-    return [_point(budget, hpc, horizon) for hpc in (False, True) for horizon in HORIZONS]
+    workloads = {SYNTHETIC: SYNTHETIC, **budget.logs}
+    return [_point(budget, *one, horizon) for one in workloads.items() for horizon in HORIZONS]
 
 
-def _point(budget: Budget, hpc: bool, horizon: int) -> Point:
+def _point(budget: Budget, series: str, workload: str, horizon: int) -> Point:
     """Return a point, whose teacher looks as far as the horizon: one that looks less far could not use it."""
-    series = f"HPC log ({budget.hpc_name})" if hpc else "synthetic"
-    workload = budget.hpc_workload if hpc else "synthetic"
     settings = {} if horizon == DEFAULT_HORIZON else {"horizon": horizon}
-    training_tasks = curricula.log(workload, **settings) if hpc else curricula.synthetic(**settings)
+    synthetic = workload == SYNTHETIC
+    training_tasks = curricula.synthetic(**settings) if synthetic else curricula.log(workload, **settings)
     scenario = Scenario("ResourcePool-10", {"workload": workload, "horizon": horizon})
     learner = printed.rare_at(budget, (series, horizon), QUICK_PRINTED)
     return Point(series, horizon, scenario, training_tasks=training_tasks, printed=learner, depth=horizon)

@@ -14,11 +14,8 @@ QUICK_PRINTED = (("synthetic", 15), ("synthetic", 35))
 
 def points(budget: Budget) -> list[Point]:
     """Return each ready pool on ten units with full power, for synthetic jobs and the HPC log."""
-    hpc = budget.hpc_workload
-    workloads = {
-        "synthetic": ("synthetic", curricula.synthetic()),
-        f"HPC log ({budget.hpc_name})": (hpc, curricula.log(hpc)),
-    }
+    workloads = {"synthetic": ("synthetic", curricula.synthetic())}
+    workloads |= {series: (log, curricula.log(log)) for series, log in budget.logs.items()}
     return [
         Point(
             series,

@@ -333,3 +333,39 @@ def test_single_learners_have_seeds_of_their_own():
     tasks = [item.task for item in load_experiment("rare-fig4").items(budget)]
     assert {task.distillation.seed for task in tasks if isinstance(task, Evaluation)} == set(range(5))
     assert {task.seed for task in tasks if isinstance(task, Training)} == {0, 1}
+
+
+LOG_FIGURES = (
+    "rare-fig5",
+    "rare-fig7",
+    "rare-fig8",
+    "cocorl-fig9",
+    "cocorl-fig10",
+    "cocorl-fig11",
+    "cocorl-fig12",
+)
+
+
+@pytest.mark.parametrize("name", LOG_FIGURES)
+def test_a_users_log_stands_beside_the_modelled_one(name):
+    def points(budget):
+        found = {}
+        for item in load_experiment(name).items(budget):
+            if "HPC log" in item.labels["series"]:
+                found.setdefault(item.labels["series"], set()).add(item.labels["x"])
+        return found
+
+    alone = points(Budget(quick=True))
+    both = points(Budget(quick=True, job_log="logs/mira.swf.gz"))
+    ((modelled, xs),) = alone.items()
+    assert both == {modelled: xs, modelled.replace("modelled", "mira"): xs}
+    assert "modelled" in modelled
+
+
+def test_on_a_users_log_no_limit_is_made_up_for_our_learner():
+    items = load_experiment("cocorl-fig9").items(Budget(quick=True, job_log="mira.swf.gz"))
+    trained = {
+        (item.labels["series"], item.task.learner.name) for item in items if isinstance(item.task, Training)
+    }
+    assert ("HPC log (modelled)", "PID-PPO, distilled start") in trained
+    assert {name for series, name in trained if "mira" in series} == {"CoCoRL as printed"}
