@@ -7,6 +7,25 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "tools")]
+
+DEFAULT_ROW = (
+    *("tests/tools", "tests/benchmarks", "tests/sb3_greendc/experiments"),
+    *("tests/greendc/energy", "tests/greendc/live", "tests/greendc/traces"),
+    *(f"tests/greendc/baselines/test_{name}" for name in ("divisible", "exact", "foresight", "heuristics_")),
+    *(f"tests/greendc/baselines/test_{name}" for name in ("pool_bounds", "ro", "vcc_", "work_conserving")),
+    *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties")),
+    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("journal_lock", "leases", "outages", "study")),
+)
+"""What touches neither Gymnasium nor Stable-Baselines3, or is for maintainers alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what need not run again on other versions of the dependencies."""
+    for item in items:
+        if item.path.relative_to(ROOT).as_posix().startswith(DEFAULT_ROW):
+            item.add_marker(pytest.mark.default_row)

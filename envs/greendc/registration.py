@@ -108,13 +108,11 @@ def resolve_env_id(env_id: str) -> str:
     """
     if env_id in gym.registry:
         return env_id
-    versions = [
-        (int(match[1]), known)
-        for known in gym.registry
-        if (match := re.fullmatch(re.escape(env_id) + r"-v(\d+)", known))
-    ]
-    if versions:
-        return max(versions)[1]
+    stem = f"{env_id}-v"
+    versions = [known[len(stem) :] for known in gym.registry if known.startswith(stem)]
+    numbers = [int(version) for version in versions if version.isdecimal()]
+    if numbers:
+        return f"{stem}{max(numbers)}"
     ours = [known for entry in FAMILIES for known in entry.presets]
     raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, [*ours, *gym.registry])}")
 

@@ -6,6 +6,8 @@ PyYAML follows YAML 1.1, which reads ``1e-3`` as a string, ``off`` as false, ``0
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -137,7 +139,13 @@ def load(path: Path) -> Any:
             text = file.read(MOST_CHARACTERS + 1)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: must be UTF-8 ({error.reason})") from error
-    return parse(text, str(path))
+    return copy.deepcopy(_parse_once(text, str(path)))
+
+
+@functools.lru_cache(maxsize=32)
+def _parse_once(text: str, source: str) -> Any:
+    """Parse a file that is asked for again and again, as a settings file is for each of many trainings."""
+    return parse(text, source)
 
 
 def line_of(path: Path, *keys: str) -> int | None:
