@@ -11,7 +11,7 @@ from typing import Any
 
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
 from greendc.live import Decision, PoolDecision, PoolSnapshot, Scheduler, Snapshot, read_snapshot
-from greendc.live.cluster_scheduler import POLICIES
+from greendc.live.cluster_policies import POLICIES
 from greendc.live.pool_policies import RULES
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.core import yaml
@@ -39,8 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_scheduler_options(
         parser,
-        f"of a pool: {', '.join(RULES)}, a shipped network (ResourcePool-10), or "
-        "the folder of a trained run; ",
+        f"of a pool: {', '.join(RULES)}, or a shipped network (ResourcePool-10); ",
     )
     pool = parser.add_argument_group("of pools")
     pool.add_argument("--env", metavar="ID", help="the pool, where the snapshot's configuration says nothing")
@@ -64,9 +63,9 @@ def add_scheduler_options(parser: argparse.ArgumentParser, others: str = "") -> 
     default = "wspt, of a pool deadline_never" if others else "wspt"
     parser.add_argument(
         "--policy",
-        metavar="NAME|FILE",
-        help=f"{', '.join(POLICIES)}; {others}or a JSON file with the scheduler's settings "
-        f"(default: {default})",
+        metavar="NAME|PATH",
+        help=f"{', '.join(POLICIES)}; {others}the folder of a trained run; or a JSON file with the "
+        f"scheduler's settings (default: {default})",
     )
     parser.add_argument("--backfill", choices=BACKFILLS, help="which jobs overtake one that cannot start")
     parser.add_argument("--admission", choices=ADMISSIONS, help="whether jobs must fit under the forecast")

@@ -1,4 +1,4 @@
-"""Trained models decide for a live resource pool: the entry point ``trained`` of ``greendc.policies``."""
+"""Trained models decide for a live pool or cluster: the entry point ``trained`` of ``greendc.policies``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 import greendc
 from greendc.baselines.resource_pool import Rollout
+from greendc.live.trained import OtherFamilyError
 from greendc.registration import family_of, resolve_env_id
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.shipped.release import CHOICE, release_for
-from greendc.simulator import Observation
+from greendc.simulator import Observation, Simulator
 from sb3_greendc.core.vec_env import SimulatorVecEnv
 from sb3_greendc.evaluation.policy_sources import ModelSource, takes_masks
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
@@ -28,30 +29,33 @@ SEEN = (*CHOICE, "observation", "image_dtype", "context_rows")
 
 
 class TrainedPolicy:
-    """A saved model of a resource pool.
+    """A saved model of a resource pool or a cluster.
 
     :param path: of its ``model.zip`` or of its run's folder
+    :param family: ``"resource_pool"`` or ``"cluster"``
     :raises ValueError: if there is none, it cannot be read, holds pickled code, has no record of its
         environment, is of another family, or remembers earlier steps, which no snapshot holds
     """
 
     remembers = False
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, family: str) -> None:
         self._source = ModelSource(path, 0, path)
-        saved = self._source.saved
-        if isinstance(saved.model, RecurrentPPO):
+        if isinstance(self._source.saved.model, RecurrentPPO):
             raise ValueError(f"policy {path}: remembers earlier steps, which a snapshot does not hold")
         env_id, given = _environment(path)
-        family = family_of(env_id)
-        if family is None or family.name != "resource_pool":
-            raise ValueError(f"policy {path}: must be for resource pools, not for {env_id}")
-        self.env_kwargs: Mapping[str, Any] = {**family.presets[resolve_env_id(env_id)], **given}
-        self.choice: Mapping[str, Any] = {
-            name: self.env_kwargs.get(name, getattr(ResourcePoolConfig, name)) for name in SEEN
-        }
+        found = family_of(env_id)
+        if found is None or found.name != family:
+            allowed = f"{family.replace('_', ' ')}s"
+            raise OtherFamilyError(f"policy {path}: must be for {allowed}, not for {env_id}")
+        self.env_kwargs: Mapping[str, Any] = {**found.presets[resolve_env_id(env_id)], **given}
 
-    def bind(self, simulator: ResourcePoolSimulator) -> Predictions:
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """Fields of a pool's configuration that say what the model chooses from, and sees."""
+        return {name: self.env_kwargs.get(name, getattr(ResourcePoolConfig, name)) for name in SEEN}
+
+    def bind(self, simulator: Simulator) -> Predictions:
         """Return what acts in a simulator of one environment, with masks and normalised as in training.
 
         :raises ValueError: if observations or actions are not the model's
@@ -68,7 +72,7 @@ class Predictions:
     :param simulator: of one environment
     """
 
-    def __init__(self, model: Any, env: VecEnv, simulator: ResourcePoolSimulator) -> None:
+    def __init__(self, model: Any, env: VecEnv, simulator: Simulator) -> None:
         self._model, self._env, self._simulator = model, env, simulator
         self._takes_masks = takes_masks(model)
 

@@ -228,8 +228,10 @@ def step_batch(actions: Ints, world: World, state: State, told: Report, out: See
 
 @compiled
 def observe_one(i: int, world: World, state: State, out: Seen) -> None:
-    """Write the present observation of environment ``i`` into its row of ``out``."""
-    observe(site_of(i, world, state), i, out)
+    """Write the observation of environment ``i`` as its state is now into its row of ``out``."""
+    site = site_of(i, world, state)
+    see(site)
+    observe(site, i, out)
 
 
 @compiled

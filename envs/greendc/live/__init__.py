@@ -2,7 +2,7 @@
 
 Nothing is kept between calls. :class:`Snapshot` and :class:`Decision` are plain records with a JSON form, of
 a resource pool :class:`PoolSnapshot` and :class:`PoolDecision`; :class:`Scheduler` turns one into the other
-with the heuristics and planners of :mod:`greendc.baselines`, of pools with trained networks, too.
+with the heuristics and planners of :mod:`greendc.baselines` and with trained networks.
 """
 
 from greendc.json_records import SnapshotError

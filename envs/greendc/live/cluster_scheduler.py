@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster import ClusterSimulator
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
-from greendc.cluster.rules import RULES
 from greendc.config import require, require_one_of
 from greendc.json_records import SnapshotError
+from greendc.live.cluster_policies import Choose, cluster_policy
 from greendc.live.decision import Decision, PassedOver
-from greendc.live.guards import require_fresh, require_options
-from greendc.live.restore import Restored, restore
+from greendc.live.guards import require_fresh
+from greendc.live.restore import Restored, View, restore
 from greendc.live.snapshot import Snapshot, WaitingJob
-
-POLICIES = (*RULES, "rollout")
 
 
 class ClusterScheduler:
@@ -30,11 +26,16 @@ class ClusterScheduler:
     :class:`~greendc.cluster.ClusterConfig`). What that does not model, such as partitions, dependencies or
     memory, must be left out of the snapshot, or be its running jobs.
 
-    :param policy: a rule of :data:`greendc.cluster.rules.RULES`, or ``"rollout"``
-        (:class:`~greendc.baselines.cluster.GuardedRollout`)
-    :param backfill: which jobs overtake one that cannot start: ``"none"``, ``"easy"`` or ``"conservative"``
-    :param admission: a job may start if it fits ``"now"``, or under the ``"forecast"`` until its limit
-    :param horizon_hours: how far plans look into the forecast, which must reach as far
+    A network sees that half of an episode's jobs have yet to arrive, since a live queue does not end, and
+    the time of day that the snapshot's ``time`` says, else that of ``now``.
+
+    :param policy: a rule of :data:`greendc.cluster.rules.RULES`, ``"rollout"``
+        (:class:`~greendc.baselines.cluster.GuardedRollout`), or the folder of a trained run
+    :param backfill: which jobs overtake one that cannot start: ``"none"``, ``"easy"`` or ``"conservative"``;
+        default: ``"easy"``, for a trained run that of its training, as for the next two
+    :param admission: a job may start if it fits ``"now"``, or under the ``"forecast"`` until its limit;
+        default: ``"now"``
+    :param horizon_hours: how far plans look into the forecast, which must reach as far; default: 24
     :param oldest_first_hours: jobs that have waited longer come first, the oldest of them before all others;
         ``None``: the policy alone decides
     :param stale_seconds: a snapshot with a ``time`` that is older is refused
@@ -46,23 +47,27 @@ class ClusterScheduler:
         self,
         policy: str = "wspt",
         *,
-        backfill: str = "easy",
-        admission: str = "now",
-        horizon_hours: int = 24,
+        backfill: str | None = None,
+        admission: str | None = None,
+        horizon_hours: int | None = None,
         oldest_first_hours: float | None = None,
         stale_seconds: float = 300.0,
         **options: Any,
     ) -> None:
-        require_one_of("policy", policy, POLICIES)
-        require_one_of("backfill", backfill, BACKFILLS)
-        require_one_of("admission", admission, ADMISSIONS)
-        require(1 <= horizon_hours <= 8784, "horizon_hours", horizon_hours, "from 1 to 8784")
+        if backfill is not None:
+            require_one_of("backfill", backfill, BACKFILLS)
+        if admission is not None:
+            require_one_of("admission", admission, ADMISSIONS)
+        if horizon_hours is not None:
+            require(1 <= horizon_hours <= 8784, "horizon_hours", horizon_hours, "from 1 to 8784")
         if oldest_first_hours is not None:
             require(oldest_first_hours >= 0, "oldest_first_hours", oldest_first_hours, "0 or more, or None")
         require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
-        require_options(policy, options, _policy_options(policy))
-        self.policy, self.options = policy, options
-        self.backfill, self.admission, self.horizon_hours = backfill, admission, horizon_hours
+        self.policy, self._policy = policy, cluster_policy(policy, options)
+        usual = self._policy.settings
+        self.backfill = usual["backfill"] if backfill is None else backfill
+        self.admission = usual["admission"] if admission is None else admission
+        self.horizon_hours: int = usual["horizon_hours"] if horizon_hours is None else horizon_hours
         self.oldest_first_hours, self.stale_seconds = oldest_first_hours, stale_seconds
 
     def decide(self, snapshot: Snapshot, now: datetime | None = None) -> Decision:
@@ -83,8 +88,7 @@ class ClusterScheduler:
         fitting = [job for job in snapshot.waiting if job.processors <= snapshot.processors]
         decided = _Outcome([], None)
         if fitting and snapshot.used < snapshot.capacity:
-            restored = restore(snapshot, fitting, self.backfill, self.admission, self.horizon_hours)
-            decided = self._play(restored, snapshot)
+            decided = self._play(self._restored(snapshot, fitting, now))
         started = set(decided.start)
         left = [job for job in snapshot.waiting if job.id not in started]
         reason = self._reasons(snapshot, decided)
@@ -98,7 +102,15 @@ class ClusterScheduler:
             policy=self.policy,
         )
 
-    def _play(self, restored: Restored, snapshot: Snapshot) -> _Outcome:
+    def _restored(self, snapshot: Snapshot, fitting: list[WaitingJob], now: datetime | None) -> Restored:
+        """Return a simulator that stands where the cluster stands, as the policy knows clusters."""
+        view = None
+        if self._policy.visible_jobs is not None:
+            when = (now or datetime.now(timezone.utc)) if snapshot.time is None else snapshot.taken_at()
+            view = View(self._policy.visible_jobs, when.hour * 3600 + when.minute * 60 + when.second)
+        return restore(snapshot, fitting, self.backfill, self.admission, self.horizon_hours, view)
+
+    def _play(self, restored: Restored) -> _Outcome:
         """Take decisions in the simulator for as long as its clock stands still."""
         simulator = restored.simulator
         cluster, jobs = simulator.state.cluster[0], simulator.state.jobs[0]
@@ -117,12 +129,12 @@ class ClusterScheduler:
         held = None if head is None or head in new else restored.ids[head]
         return _Outcome([restored.ids[k] for k in new], held)
 
-    def _chooser(self, simulator: ClusterSimulator) -> Callable[[], int | None]:
+    def _chooser(self, simulator: ClusterSimulator) -> Choose:
         """Return what names the job to take next."""
-        if self.policy == "rollout":
-            planner = GuardedRollout(simulator, **self.options)
-            return lambda: planner.decide(0)
-        return lambda: simulator.first(0, self.policy, **self.options)
+        try:
+            return self._policy.bind(simulator)
+        except ValueError as error:
+            raise SnapshotError(f"policy={self.policy!r} does not fit the cluster: {error}") from None
 
     def _overdue(self, simulator: ClusterSimulator) -> int | None:
         """Return the oldest job that has waited too long."""
@@ -165,13 +177,6 @@ class _Outcome(NamedTuple):
     start: list[str]
     held: str | None
     """The job that is next and cannot start."""
-
-
-def _policy_options(policy: str) -> list[str]:
-    """Return the names of a policy's options."""
-    call = GuardedRollout.__init__ if policy == "rollout" else ClusterSimulator.first
-    own = ("self", "simulator", "index", "rule")
-    return [name for name in inspect.signature(call).parameters if name not in own]
 
 
 def _valid_seconds(snapshot: Snapshot, started: set[str]) -> int | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -14,6 +12,7 @@ from greendc.baselines.registry import make_policy
 from greendc.baselines.resource_pool import BASELINES
 from greendc.config import nearest, require_kinds
 from greendc.live.guards import require_options
+from greendc.live.trained import names_a_run, trained_models
 from greendc.registration import family_of, resolve_env_id
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.shipped.policy import ShippedPolicy, load_policy
@@ -21,9 +20,6 @@ from greendc.shipped.release import release_for, releases
 
 RULES = tuple(name for name in BASELINES.policies if name not in BASELINES.hindsight)
 """Heuristics and planners; those that search with the true future cannot advise anybody."""
-
-PLUGINS = "greendc.policies"
-"""Entry points; ``trained`` is the module that loads trained models, loaded for them alone."""
 
 _SEEN = {
     name: getattr(ResourcePoolConfig, name)
@@ -134,11 +130,11 @@ def pool_policy(name: str, options: Mapping[str, Any]) -> PoolPolicy:
         prior = options.get("prior")
         if name == "rollout" and isinstance(prior, str):
             NamedRule(name, {key: value for key, value in options.items() if key != "prior"})
-            loaded: PoolPolicy = _trained(prior).RolloutWithPrior(options)
+            loaded: PoolPolicy = trained_models(prior).RolloutWithPrior(options)
             return loaded
         return NamedRule(name, options)
-    if name.endswith(".zip") or "/" in name or "\\" in name or Path(name).exists():
-        loaded = _trained(name).TrainedPolicy(name)
+    if names_a_run(name):
+        loaded = trained_models(name).TrainedPolicy(name, "resource_pool")
     else:
         try:
             loaded = ShippedNetwork(name)
@@ -152,17 +148,3 @@ def pool_policy(name: str, options: Mapping[str, Any]) -> PoolPolicy:
             raise ValueError(f"policy={name!r}: must be {allowed}{hint}") from None
     require_options(name, options, ())
     return loaded
-
-
-def _trained(source: str) -> Any:
-    """Return the module with ``TrainedPolicy`` and ``RolloutWithPrior``.
-
-    :raises ValueError: if it, or what it needs, is not installed
-    """
-    try:
-        (module,) = (point.load() for point in entry_points(group=PLUGINS, name="trained"))
-    except ModuleNotFoundError as error:
-        raise ValueError(f"policy {source!r}: a trained model needs {error.name}, which is missing") from None
-    except ValueError:
-        raise ValueError(f"policy {source!r}: a trained model needs sb3-greendc to be installed") from None
-    return module

@@ -22,12 +22,21 @@ class Restored(NamedTuple):
     """Of each job of the episode; empty for finished ones."""
 
 
+class View(NamedTuple):
+    """What a network sees of a cluster that no snapshot says."""
+
+    jobs: int
+    """That it sees waiting, at most."""
+    second_of_day: int
+
+
 def restore(
     snapshot: Snapshot,
     waiting: Sequence[WaitingJob],
     backfill: str = "easy",
     admission: str = "now",
     horizon_hours: int = 24,
+    view: View | None = None,
 ) -> Restored:
     """Return a simulator in the state of the snapshot, with these jobs waiting.
 
@@ -38,6 +47,7 @@ def restore(
     :param waiting: jobs that fit the cluster, the waiting ones or some of them
     :param backfill: as in :class:`~greendc.cluster.ClusterConfig`, like ``admission``
     :param horizon_hours: how far plans look into the forecast
+    :param view: for observations: then as many jobs as there are have yet to arrive, in a hundred years
     """
     rows: list[RunningJob | WaitingJob | FinishedJob] = [
         *(job for job in snapshot.finished if job.processors <= snapshot.processors),
@@ -45,27 +55,32 @@ def restore(
         *waiting,
     ]
     now = 1 + max((_submitted_ago(job) for job in rows), default=0)
+    if view is not None:
+        now += (view.second_of_day - now) % layout.DAY
     submit = np.array([now - _submitted_ago(job) for job in rows], np.int64)
     order = np.argsort(submit, kind="stable")
     rows, submit = [rows[k] for k in order], submit[order]
     request = np.array([job.limit_seconds for job in rows], np.int64)
     run = np.array([_run(job) for job in rows], np.int64)
+    to_come = 0 if view is None else len(rows)
     users = {
         name: code for code, name in enumerate(sorted({job.user for job in rows if job.user is not None}))
     }
     jobs = ClusterJobs(
-        submit=submit,
-        run=run,
-        request=request,
-        processors=np.array([job.processors for job in rows], np.int64),
+        submit=_and(submit, to_come, now + FOREVER_DAYS * layout.DAY),
+        run=_and(run, to_come, 1),
+        request=_and(request, to_come, 1),
+        processors=_and([job.processors for job in rows], to_come, 1),
         machine=snapshot.processors,
-        user=np.array([layout.NOBODY if job.user is None else users[job.user] for job in rows], np.int64),
+        user=_and(
+            [layout.NOBODY if job.user is None else users[job.user] for job in rows], to_come, layout.NOBODY
+        ),
     )
     config = ClusterConfig(
         backfill=backfill,
         workload=jobs,
-        episode_jobs=len(rows),
-        visible_jobs=1,
+        episode_jobs=len(jobs),
+        visible_jobs=1 if view is None else view.jobs,
         power_start="log",
         forecast_hours=horizon_hours,
         limit_days=FOREVER_DAYS,
@@ -76,6 +91,11 @@ def restore(
     simulator.reset_env(0, np.random.default_rng(0))
     _write(simulator, snapshot, rows, now)
     return Restored(simulator, ["" if isinstance(job, FinishedJob) else job.id for job in rows])
+
+
+def _and(values: Sequence[int] | Ints, count: int, value: int) -> Ints:
+    """Return values with another one ``count`` times after them."""
+    return np.concatenate([np.asarray(values, np.int64), np.full(count, value, np.int64)])
 
 
 def _submitted_ago(job: RunningJob | WaitingJob | FinishedJob) -> int:
@@ -105,7 +125,7 @@ def _power(snapshot: Snapshot, now: int, horizon_hours: int, admission: str) -> 
 def _write(simulator: ClusterSimulator, snapshot: Snapshot, rows: Sequence[Any], now: int) -> None:
     """Overwrite the state of an episode that has just begun."""
     state, log = simulator.state, simulator.world.log
-    cluster, jobs = state.cluster[0], state.jobs[0]
+    cluster, jobs = state.cluster[0], state.jobs[0, : len(rows)]
     running = np.array([isinstance(job, RunningJob) for job in rows], np.bool_)
     waiting = np.array([isinstance(job, WaitingJob) for job in rows], np.bool_)
     done = ~running & ~waiting

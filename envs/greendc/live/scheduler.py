@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, overload
 
 from greendc import json_records
-from greendc.live import cluster_scheduler
+from greendc.live.cluster_policies import POLICIES
 from greendc.live.cluster_scheduler import ClusterScheduler
 from greendc.live.decision import Decision, PoolDecision
 from greendc.live.pool_policies import RULES
 from greendc.live.pool_scheduler import PoolScheduler
 from greendc.live.snapshot import Snapshot
+from greendc.live.trained import OtherFamilyError
 from greendc.resource_pool.snapshot import PoolSnapshot
 
 _POOL_FIELDS = ("jobs", "power")
@@ -53,7 +54,7 @@ class Scheduler:
         self._refusals: dict[type, ValueError] = {}
         self._try(Snapshot, ClusterScheduler, given)
         if self._schedulers and policy is not None and policy not in RULES:
-            allowed = f"one of {', '.join(RULES)}, a shipped network, or the folder of a trained run"
+            allowed = f"one of {', '.join(RULES)}, a shipped network, or a run that was trained in one"
             self._refusals[PoolSnapshot] = ValueError(f"policy={policy!r}: must be {allowed}")
         else:
             self._try(PoolSnapshot, PoolScheduler, given)
@@ -69,7 +70,9 @@ class Scheduler:
     def _refusal(self) -> str:
         """Return what is wrong with the settings for every kind of snapshot."""
         of_cluster, of_pool = self._refusals[Snapshot], self._refusals[PoolSnapshot]
-        in_cluster = self.policy in cluster_scheduler.POLICIES
+        if isinstance(of_pool, OtherFamilyError) and not isinstance(of_cluster, OtherFamilyError):
+            return str(of_cluster)
+        in_cluster = self.policy in POLICIES
         meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
         if meant_cluster != meant_pool:  # a setting that only one kind has says which is meant
             return str(of_cluster if meant_cluster else of_pool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 import greendc
+from greendc.cluster.columns import ARRIVING, COS_DAY, SIN_DAY
 from greendc.live import PoolSnapshot, Scheduler, SnapshotError
+from greendc.live.restore import View, restore, snapshot_of
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.cli.decide import main
 from sb3_greendc.core.vec_env import make_vec_env
@@ -146,3 +149,93 @@ def test_runs_that_cannot_decide_are_named(masked: Path, tmp_path: Path) -> None
         ValueError, match="recurrent: remembers earlier steps, which a snapshot does not hold"
     ):
         Scheduler.load(tmp_path / "recurrent")
+
+
+CLUSTER = {"workload_jobs": 300, "episode_jobs": 60, "visible_jobs": 12, "backfill": "easy"}
+
+
+@pytest.fixture(scope="module")
+def of_cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was trained on a cluster."""
+    env = make_vec_env("Cluster", 1, **CLUSTER)
+    model = decided(MaskablePPO("MultiInputPolicy", env, n_steps=8, batch_size=8, seed=0))
+    folder = tmp_path_factory.mktemp("cluster")
+    save_model(model, folder, {"algorithm": "maskable_ppo", "env_id": "Cluster", "env_kwargs": CLUSTER})
+    return folder
+
+
+def test_a_trained_run_decides_for_a_cluster_as_it_acts(of_cluster: Path) -> None:
+    """In all that it sees but the share of the episode to come, which no queue has, and the time of day."""
+    from sb3_greendc.runs.models import load_model
+
+    model: Any = load_model(of_cluster).model
+    scheduler = Scheduler.load(of_cluster)
+    started = 0
+    for seed in range(3):
+        simulator: Any = greendc.make_simulator("Cluster", **CLUSTER)
+        simulator.reset_env(0, np.random.default_rng(seed))
+        out = simulator.empty_observations()
+        for _ in range(12):
+            cluster = simulator.state.cluster[0]
+            if cluster["over"] or cluster["arrived"] == CLUSTER["episode_jobs"]:
+                break
+            now, before = int(cluster["now"]), simulator.state.jobs["start"][0].copy()
+            clock = datetime(2026, 3, 1, tzinfo=timezone.utc) + timedelta(seconds=now % 86_400)
+            snapshot = snapshot_of(simulator, horizon_hours=48)
+            decision = scheduler.decide(snapshot, clock)
+            while simulator.state.cluster[0]["now"] == now and not simulator.state.cluster[0]["over"]:
+                simulator.observe(out)
+                out["cluster"][0, ARRIVING] = 0.5
+                masks = out["action_mask"].astype(bool)
+                action = int(model.predict(out, action_masks=masks, deterministic=True)[0][0])
+                simulator.step(np.array([action]), out)
+            after = simulator.state.jobs["start"][0]
+            fresh = np.flatnonzero((after == now) & (before != now))
+            assert sorted(decision.start) == sorted(map(str, fresh))
+            started += len(fresh)
+    assert started > 5
+
+
+def test_what_a_restored_cluster_shows_is_what_the_cluster_showed() -> None:
+    visible, waiting = 4, []
+    simulator: Any = greendc.make_simulator("Cluster", **{**CLUSTER, "visible_jobs": visible})
+    simulator.reset_env(0, np.random.default_rng(5))
+    for arrived in range(10, 60, 5):
+        while simulator.state.cluster[0]["arrived"] < arrived:
+            simulator.take(0, simulator.first(0, "saf"))
+        snapshot = snapshot_of(simulator)
+        restored = restore(snapshot, snapshot.waiting, "easy", view=View(visible, 0)).simulator
+        theirs, ours = simulator.empty_observations(), restored.empty_observations()
+        simulator.observe(theirs)
+        restored.observe(ours)
+        unknown = [ARRIVING, SIN_DAY, COS_DAY]
+        assert ours["cluster"][0, unknown].tolist() == [0.5, 0.0, 1.0]
+        ours["cluster"][0, unknown] = theirs["cluster"][0, unknown]
+        for part in theirs:
+            np.testing.assert_array_equal(ours[part], theirs[part], err_msg=part)
+        waiting.append(len(snapshot.waiting))
+    assert max(waiting) > visible
+
+
+def test_runs_of_the_other_family_are_named(of_cluster: Path, masked: Path, tmp_path: Path) -> None:
+    cluster: Any = greendc.make_simulator("Cluster", **CLUSTER)
+    cluster.reset_env(0, np.random.default_rng(5))
+    with pytest.raises(
+        ValueError, match=r"the snapshot is of a cluster: policy .* must be for clusters, not"
+    ):
+        Scheduler.load(masked).decide(snapshot_of(cluster))
+    pool: Any = greendc.make_simulator("ResourcePool-10", **KWARGS)
+    pool.reset_env(0, np.random.default_rng(3))
+    with pytest.raises(
+        ValueError, match=r"the snapshot is of a resource pool: policy=.* a run that was train"
+    ):
+        Scheduler.load(of_cluster).decide(pool.snapshot())
+    frozen = {**CLUSTER, "profile": "rlscheduler"}
+    model = MaskablePPO("MultiInputPolicy", make_vec_env("Cluster", 1, **frozen), n_steps=8, batch_size=8)
+    save_model(
+        model,
+        tmp_path / "frozen",
+        {"algorithm": "maskable_ppo", "env_id": "Cluster-v0", "env_kwargs": frozen},
+    )
+    with pytest.raises(ValueError, match="was trained in profile='rlscheduler', where no action waits"):
+        Scheduler.load(tmp_path / "frozen")
