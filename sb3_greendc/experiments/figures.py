@@ -169,6 +169,7 @@ def curves(
     levels: Mapping[str, float] | None = None,
     by: str = "policy",
     legend: bool = True,
+    among: Sequence[str] = (),
 ) -> None:
     """Draw learning curves: the mean over seeds and episodes at each checkpoint, with its interval.
 
@@ -179,9 +180,11 @@ def curves(
     :param levels: horizontal lines: policies that do not learn
     :param by: the column whose values are the curves
     :param legend: whether the panel gets its own
+    :param among: the curves of all panels, so that one has the same color in each; default: the panel's own
     """
-    names = [str(name) for name in rows[by].unique()]
-    for name in names:
+    own = [str(name) for name in rows[by].unique()]
+    names = list(among or own)
+    for name in own:
         of_name = rows[rows[by].astype(str) == name]
         found = []
         for _, at in of_name.groupby("trained_decisions"):

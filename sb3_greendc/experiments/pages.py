@@ -292,15 +292,13 @@ def _levels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def margins(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a comparison that pages show: the best of each kind, and printed margins."""
+    """Return the rows that pages show: over the papers' best, over the best of all, and printed ones."""
     if "margin_percent" not in comparison or "form" not in comparison:
-        return short(comparison)
+        return _by_rival(comparison) if {"ours", "theirs"} <= set(comparison) else short(comparison)
     printed = comparison["printed_low"].notna() if "printed_low" in comparison else comparison["form"].isna()
-    kinds = comparison["against"].str.startswith("best of the papers'") | comparison["against"].isin(
-        ("best heuristic", BEST_OF_ALL, UNIFORM_MASKED)
-    )
+    kinds = comparison["against"].isin((BEST_OF_PAPER, BEST_OF_ALL))
     shown = comparison[(kinds | printed) & (comparison["learner"] != UNIFORM_VALID)]
-    # Where no planner is better, the best non-learning baseline is the best heuristic, one row above.
+    # The best of the papers' may be the rival of a printed margin, one row above.
     same = ["series", "x", "learner", "form"]
     again = (shown[same] == shown[same].shift()).all(axis=1) & ~printed[shown.index]
     shown = shown[~again]
@@ -317,6 +315,19 @@ def margins(comparison: pd.DataFrame) -> pd.DataFrame:
             "bound, %": [number(row.get("bound_percent")) for _, row in shown.iterrows()],
         }
     )
+
+
+def _by_rival(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Return what each learner costs, and its margin over each rival in a column."""
+    points = comparison.assign(
+        learner=[_named(row) for _, row in comparison.iterrows()],
+        cost=comparison["ours"].map(number),
+        margin=[interval(row) for _, row in comparison.iterrows()],
+        against="over " + comparison["against"] + ", %",
+    )
+    index = ["series", "x", "learner", "cost"]
+    table = points.pivot_table(index=index, columns="against", values="margin", aggfunc="first", sort=False)
+    return table.reset_index().fillna("")
 
 
 def _named(row: pd.Series) -> str:

@@ -99,10 +99,11 @@ def along(trained: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves_figure(results: Results, metric: str) -> Figure:
-    """Draw a metric over training: for each series the first steps, and all of them."""
+    """Draw a metric over training: for each series the first steps and all of them, to one scale."""
     rows = results.table()
     rows = rows[rows["train_seed"].notna()]
     names = [str(name) for name in rows["series"].unique()]
+    known = [str(name) for name in rows["curve"].unique()]
     longer = rows["trained_decisions"].max() > SHOWN_DECISIONS
     parts = (f"first {SHOWN_DECISIONS // 1000} k steps", "all steps") if longer else ("",)
     figure, axes = panels([f"{name}{', ' if part else ''}{part}" for name in names for part in parts])
@@ -110,11 +111,12 @@ def curves_figure(results: Results, metric: str) -> Figure:
         of_name = rows[rows["series"] == names[k // len(parts)]]
         if k % len(parts) == 0:
             of_name = of_name[of_name["trained_decisions"] <= SHOWN_DECISIONS]
-        curves(of_name, metric, "trained_decisions", panel, by="curve", legend=False)
+        curves(of_name, metric, "trained_decisions", panel, by="curve", legend=False, among=known)
         panel.set_ylabel(TITLES[metric])
         panel.locator_params(axis="x", nbins=5)
         panel.set_xlim(left=0)
-    share_height(axes)
+    for k in range(0, len(axes), len(parts)):
+        share_height(axes[k : k + len(parts)])
     outer_legend(figure, axes[0])
     return figure
 
