@@ -51,7 +51,7 @@ bounds: venv
 	NUMBA_BOUNDSCHECK=1 GREENDC_FUZZ_CALLS=$(or $(CALLS),10000) GREENDC_FUZZ_SEED=$(or $(SEED),0) $(BIN)/python \
 	  -m pytest -s -k random_calls $(foreach family,pool vcc cluster,tests/greendc/*/test_$(family)_calls.py)
 
-# Named mutations of the source, each of which some test must notice (up to an hour). Those that runs/mutants has
+# Named mutations of the source, each of which some test must notice (half an hour). Those that runs/mutants has
 # as killed, with the same source and tests, are left out: a run that was cut off goes on.
 mutants: venv
 	$(BIN)/python tools/mutants.py --rest --out runs/mutants

@@ -15,6 +15,11 @@ from greendc.live.trained import names_a_run, trained_models
 
 POLICIES = (*RULES, "rollout")
 
+_OWN = ("self", "simulator", "index", "rule")
+"""Parameters of what a policy calls that are no options of it."""
+_SEEN = ("profile", "backfill", "admission", "forecast_hours", "visible_jobs")
+"""Fields of a cluster's configuration that a trained run decides by."""
+
 Choose = Callable[[], int | None]
 """Names the job to take next in a simulator of one cluster; ``None``: let time go on."""
 
@@ -62,10 +67,6 @@ class NamedRule:
         return lambda: simulator.first(0, self._name, **self._options)
 
 
-_OWN = ("self", "simulator", "index", "rule")
-"""Parameters that are no options."""
-
-
 class TrainedNetwork:
     """A trained run.
 
@@ -103,9 +104,6 @@ class TrainedNetwork:
             return int(visible[action if action < cluster["visible"] else 0])
 
         return choose
-
-
-_SEEN = ("profile", "backfill", "admission", "forecast_hours", "visible_jobs")
 
 
 def cluster_policy(name: str, options: Mapping[str, Any]) -> ClusterPolicy:
