@@ -18,7 +18,7 @@ from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.runs.models import RUN_FILE, load_model
 
 NAME = "distilled policy"
-SEARCHED = f"{NAME}, searching"
+SEARCHED = "guided rollouts"
 
 
 @dataclass(frozen=True)
