@@ -23,7 +23,7 @@ _RECORDS: dict[str, Any] = {
     "pool_snapshot": PoolSnapshot,
     "pool_decision": PoolDecision,
 }
-_OF_POOLS = ("env", "work_conserving")
+_OF_DECIDE = ("env", "work_conserving")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -41,13 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
         parser,
         f"of a pool: {', '.join(RULES)}, or a shipped network (ResourcePool-10); ",
     )
-    pool = parser.add_argument_group("of pools")
-    pool.add_argument("--env", metavar="ID", help="the pool, where the snapshot's configuration says nothing")
-    pool.add_argument(
+    parser.add_argument(
         "--work-conserving",
         action=argparse.BooleanOptionalAction,
-        help="start a job rather than leave an empty pool idle (default: do)",
+        help="start a job rather than leave an empty pool or cluster idle (default: do)",
     )
+    pool = parser.add_argument_group("of pools")
+    pool.add_argument("--env", metavar="ID", help="the pool, where the snapshot's configuration says nothing")
     parser.add_argument(
         "--schema", action="store_true", help="print the JSON Schemas of snapshots and decisions, and stop"
     )
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
             return 0
         settings = scheduler_settings(options)
-        settings |= {name: value for name in _OF_POOLS if (value := getattr(options, name)) is not None}
+        settings |= {name: value for name in _OF_DECIDE if (value := getattr(options, name)) is not None}
         print(load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json())
     return 0
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from greendc.cluster import ClusterSimulator
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
-from greendc.config import require, require_one_of
+from greendc.config import require, require_kinds, require_one_of
 from greendc.json_records import SnapshotError
 from greendc.live.cluster_policies import Choose, cluster_policy
 from greendc.live.decision import Decision, PassedOver
@@ -38,6 +38,8 @@ class ClusterScheduler:
     :param horizon_hours: how far plans look into the forecast, which must reach as far; default: 24
     :param oldest_first_hours: jobs that have waited longer come first, the oldest of them before all others;
         ``None``: the policy alone decides
+    :param work_conserving: where nothing runs and the policy waits, the first job by WSPT that fits starts;
+        off, the policy alone decides
     :param stale_seconds: a snapshot with a ``time`` that is older is refused
     :param options: of the policy: ``fitting`` and ``predicted`` of rules, those of ``GuardedRollout``
     :raises ValueError: for a wrong setting; names it
@@ -51,6 +53,7 @@ class ClusterScheduler:
         admission: str | None = None,
         horizon_hours: int | None = None,
         oldest_first_hours: float | None = None,
+        work_conserving: bool = True,
         stale_seconds: float = 300.0,
         **options: Any,
     ) -> None:
@@ -62,6 +65,7 @@ class ClusterScheduler:
             require(1 <= horizon_hours <= 8784, "horizon_hours", horizon_hours, "from 1 to 8784")
         if oldest_first_hours is not None:
             require(oldest_first_hours >= 0, "oldest_first_hours", oldest_first_hours, "0 or more, or None")
+        require_kinds({"work_conserving": "bool"}, {"work_conserving": work_conserving})
         require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
         self.policy, self._policy = policy, cluster_policy(policy, options)
         usual = self._policy.settings
@@ -69,6 +73,7 @@ class ClusterScheduler:
         self.admission = usual["admission"] if admission is None else admission
         self.horizon_hours: int = usual["horizon_hours"] if horizon_hours is None else horizon_hours
         self.oldest_first_hours, self.stale_seconds = oldest_first_hours, stale_seconds
+        self.work_conserving = work_conserving
 
     def decide(self, snapshot: Snapshot, now: datetime | None = None) -> Decision:
         """Return which jobs should start now, and why the others wait.
@@ -120,6 +125,8 @@ class ClusterScheduler:
         while not cluster["over"] and cluster["now"] == now and cluster["waiting"] > 0:
             overdue = self._overdue(simulator)
             job = choose() if overdue is None else overdue
+            if job is None and self.work_conserving and cluster["running"] == 0:
+                job = simulator.first(0, "wspt", fitting=True)
             if job is None:
                 break
             head = job

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import greendc
 from greendc.cluster.columns import ARRIVING, COS_DAY, SIN_DAY
-from greendc.live import PoolSnapshot, Scheduler, SnapshotError
+from greendc.live import PoolSnapshot, RunningJob, Scheduler, Snapshot, SnapshotError, WaitingJob
 from greendc.live.restore import View, restore, snapshot_of
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.cli.decide import main
@@ -169,7 +169,7 @@ def test_a_trained_run_decides_for_a_cluster_as_it_acts(of_cluster: Path) -> Non
     from sb3_greendc.runs.models import load_model
 
     model: Any = load_model(of_cluster).model
-    scheduler = Scheduler.load(of_cluster)
+    scheduler = Scheduler.load(of_cluster, work_conserving=False)
     started = 0
     for seed in range(3):
         simulator: Any = greendc.make_simulator("Cluster", **CLUSTER)
@@ -239,3 +239,17 @@ def test_runs_of_the_other_family_are_named(of_cluster: Path, masked: Path, tmp_
     )
     with pytest.raises(ValueError, match="was trained in profile='rlscheduler', where no action waits"):
         Scheduler.load(tmp_path / "frozen")
+
+
+def test_a_policy_that_waits_leaves_no_cluster_idle(tmp_path: Path) -> None:
+    model = MaskablePPO("MultiInputPolicy", make_vec_env("Cluster", 1, **CLUSTER), n_steps=8, batch_size=8)
+    bias: Any = model.policy.action_net.bias
+    bias.data[-1] = 1e6
+    run = {"algorithm": "maskable_ppo", "env_id": "Cluster-v0", "env_kwargs": CLUSTER}
+    save_model(model, tmp_path / "waits", run)
+    jobs = (WaitingJob("long", 4, 7200, 60), WaitingJob("short", 4, 600, 60), WaitingJob("large", 16, 60, 60))
+    idle = Snapshot(processors=16, capacity=8, waiting=jobs)
+    assert Scheduler.load(tmp_path / "waits").decide(idle).start == ("short",)
+    assert Scheduler.load(tmp_path / "waits", work_conserving=False).decide(idle).start == ()
+    busy = Snapshot(processors=16, capacity=8, waiting=jobs, running=(RunningJob("a", 2, 600, 0),))
+    assert Scheduler.load(tmp_path / "waits").decide(busy).start == ()
