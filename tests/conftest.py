@@ -17,9 +17,10 @@ DEFAULT_ROW = (
     *("tests/tools", "tests/benchmarks", "tests/sb3_greendc/experiments"),
     *("tests/greendc/energy", "tests/greendc/live", "tests/greendc/traces"),
     *(f"tests/greendc/baselines/test_{name}" for name in ("divisible", "exact", "foresight", "heuristics_")),
-    *(f"tests/greendc/baselines/test_{name}" for name in ("pool_bounds", "ro", "vcc_", "work_conserving")),
+    *(f"tests/greendc/baselines/test_{name}.py" for name in ("pool_bounds", "rolling_plan", "rollout")),
+    *(f"tests/greendc/baselines/test_{name}" for name in ("vcc_bound", "vcc_planning", "work_conserving")),
     *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties")),
-    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("journal_lock", "leases", "outages", "study")),
+    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("journal_lock", "leases", "outages")),
 )
 """What touches neither Gymnasium nor Stable-Baselines3, or is for maintainers alone."""
 

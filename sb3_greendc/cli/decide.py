@@ -69,7 +69,12 @@ def add_scheduler_options(parser: argparse.ArgumentParser, others: str = "") -> 
     )
     parser.add_argument("--backfill", choices=BACKFILLS, help="which jobs overtake one that cannot start")
     parser.add_argument("--admission", choices=ADMISSIONS, help="whether jobs must fit under the forecast")
-    parser.add_argument("--horizon-hours", type=int, metavar="H", help="how far plans look (default: 24)")
+    parser.add_argument(
+        "--horizon-hours",
+        type=int,
+        metavar="H",
+        help="how far plans look (default: 24, or as in the training of a run)",
+    )
     parser.add_argument(
         "--oldest-first-hours", type=float, metavar="H", help="jobs that have waited longer come first"
     )

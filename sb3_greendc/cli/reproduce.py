@@ -14,6 +14,7 @@ import pandas as pd
 from rich.console import Console
 
 from greendc.traces.defects import DefectsError
+from greendc.traces.job_logs import read_log
 from sb3_greendc.cli.common import (
     INTERRUPTED,
     BadInput,
@@ -29,6 +30,7 @@ from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
+from sb3_greendc.experiments.claims import LOG_SERIES
 from sb3_greendc.experiments.distilled import Evaluation
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment
 from sb3_greendc.experiments.pages import PRINTED, margins
@@ -157,6 +159,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if budget.google is not None and not Path(budget.google).is_dir():
             raise ValueError(f"--google {budget.google}: no such folder")
         items = [item for experiment in experiments for item in experiment.items(budget)]
+        if budget.job_log is not None and any(
+            str(item.labels.get("series", "")).startswith(LOG_SERIES) for item in items
+        ):
+            read_log(budget.job_log)
         check_learners(by_learner, items)
     store = Store(options.out / TASKS)
     said = ", ".join(experiment.name for experiment in experiments)

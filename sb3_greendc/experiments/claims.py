@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from sb3_greendc.experiments.tasks import SYNTHETIC
+
 BEST_OF_PAPER = "best of the papers'"
 ANY = ""
 """A claim's rival when it is about a level, not about a margin."""
@@ -84,7 +86,7 @@ def _statement(source: str, experiments: tuple[str, ...], says: str) -> Claim:
 
 LOG = "another log"
 """The paper's log is ANL Intrepid's, which is not at hand."""
-LOG_SERIES, SYNTHETIC = "HPC log", "synthetic"
+LOG_SERIES = "HPC log"
 _FIG4, _FIG5, _FIG6 = ("rare-fig4",), ("rare-fig5",), ("rare-fig6",)
 _FIG7, _FIG8 = ("rare-fig7",), ("rare-fig8",)
 _SMALL, _LARGE, _FROM_50 = (10, 20, 50), (100, 300), (50, 100, 300)

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
+from sb3_greendc.experiments.claims import LOG_SERIES
 from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-MODELLED_LOG = "HPC log (modelled)"
+MODELLED_LOG = f"{LOG_SERIES} (modelled)"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Budget:
         """Workloads of experiments on the HPC log, by what figures call them."""
         found = {MODELLED_LOG: "hpc"}
         if self.job_log:
-            found[f"HPC log ({Path(self.job_log).name.partition('.')[0]})"] = self.job_log
+            found[f"{LOG_SERIES} ({Path(self.job_log).name.partition('.')[0]})"] = self.job_log
         return found
 
     @property

@@ -22,6 +22,9 @@ import pandas as pd
 
 import greendc
 
+SYNTHETIC = "synthetic"
+"""The workload of generated jobs, and what figures call it."""
+
 Files = Mapping[str, bytes]
 """Contents of a finished task's files, by name."""
 
@@ -62,7 +65,7 @@ class Scenario:
     @property
     def has_long_queues(self) -> bool:
         """Whether hundreds of jobs wait at times, as on logs and where more arrives than the pool can do."""
-        return bool(self.settings.get("workload", "synthetic") != "synthetic")
+        return bool(self.settings.get("workload", SYNTHETIC) != SYNTHETIC)
 
     @property
     def may_suspend(self) -> bool:

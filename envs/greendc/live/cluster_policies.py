@@ -75,7 +75,6 @@ class TrainedNetwork:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
         self._policy = trained_models(path).TrainedPolicy(path, "cluster")
         config = {name: getattr(ClusterConfig, name) for name in _SEEN} | dict(self._policy.env_kwargs)
         if config["profile"] == "rlscheduler":

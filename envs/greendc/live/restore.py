@@ -67,12 +67,12 @@ def restore(
         name: code for code, name in enumerate(sorted({job.user for job in rows if job.user is not None}))
     }
     jobs = ClusterJobs(
-        submit=_and(submit, to_come, now + FOREVER_DAYS * layout.DAY),
-        run=_and(run, to_come, 1),
-        request=_and(request, to_come, 1),
-        processors=_and([job.processors for job in rows], to_come, 1),
+        submit=_with_more(submit, to_come, now + FOREVER_DAYS * layout.DAY),
+        run=_with_more(run, to_come, 1),
+        request=_with_more(request, to_come, 1),
+        processors=_with_more([job.processors for job in rows], to_come, 1),
         machine=snapshot.processors,
-        user=_and(
+        user=_with_more(
             [layout.NOBODY if job.user is None else users[job.user] for job in rows], to_come, layout.NOBODY
         ),
     )
@@ -93,7 +93,7 @@ def restore(
     return Restored(simulator, ["" if isinstance(job, FinishedJob) else job.id for job in rows])
 
 
-def _and(values: Sequence[int] | Ints, count: int, value: int) -> Ints:
+def _with_more(values: Sequence[int] | Ints, count: int, value: int) -> Ints:
     """Return values with another one ``count`` times after them."""
     return np.concatenate([np.asarray(values, np.int64), np.full(count, value, np.int64)])
 

@@ -13,10 +13,8 @@ from sb3_greendc.experiments.experiment import MODELLED_LOG, Analysis, Budget, E
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Scenario
+from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
-
-SYNTHETIC = "synthetic"
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 

@@ -6,7 +6,7 @@ from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import DISCRETE_SAC, pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Scenario
+from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
 
 SIZES = (10, 20, 50, 100, 300)
@@ -19,7 +19,7 @@ def points(budget: Budget) -> list[Point]:
     """Return the pools, at an offered load of 1."""
     return [
         Point(
-            "synthetic",
+            SYNTHETIC,
             size,
             Scenario(f"ResourcePool-{size}"),
             training_tasks=curricula.of_size(size),

@@ -8,13 +8,12 @@ from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Scenario
+from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
 
 HORIZONS = (36, 48, 60, 72)
 DEFAULT_HORIZON = 48
 GAMMA = 0.99
-SYNTHETIC = "synthetic"
 QUICK_PRINTED = ((SYNTHETIC, 36), (SYNTHETIC, 72))
 
 

@@ -6,15 +6,15 @@ from sb3_greendc.experiments import curricula, printed
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import Scenario
+from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 
 READY_POOLS = (5, 10, 15, 25, 35)
-QUICK_PRINTED = (("synthetic", 15), ("synthetic", 35))
+QUICK_PRINTED = ((SYNTHETIC, 15), (SYNTHETIC, 35))
 
 
 def points(budget: Budget) -> list[Point]:
     """Return each ready pool on ten units with full power, for synthetic jobs and the HPC log."""
-    workloads = {"synthetic": ("synthetic", curricula.synthetic())}
+    workloads = {SYNTHETIC: (SYNTHETIC, curricula.synthetic())}
     workloads |= {series: (log, curricula.log(log)) for series, log in budget.logs.items()}
     return [
         Point(

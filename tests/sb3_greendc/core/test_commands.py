@@ -7,7 +7,7 @@ import pytest
 from sb3_greendc.core.commands import how_to_start, started_as
 
 CALLS = [
-    ("/home/x/venv/bin/greendc", "greendc {}", ["greendc"]),
+    ("/opt/venv/bin/greendc", "greendc {}", ["greendc"]),
     ("scripts/train.py", "python scripts/{}.py", ["python", "scripts/train.py"]),
     (
         "../a clone/scripts/tune.py",

@@ -97,8 +97,12 @@ def test_processes_give_the_same(run, tmp_path):
     assert sorted(computed(tmp_path)) == [1, 2, 3]
 
 
-def test_unknown_names_and_files_are_one_line(capsys):
+def test_unknown_names_and_files_are_one_line(capsys, tmp_path):
+    log = tmp_path / "bad.swf"
+    log.write_text("x y\n")
     for arguments, said in (
+        (["cocorl-fig10", "--quick", "--job-log", str(log)], "bad.swf, line 1: a job has 18 fields"),
+        (["cocorl-fig10", "--quick", "--job-log", str(tmp_path)], f"{tmp_path}: "),
         (["rare-fig44"], "rare-fig4"),
         (["rare-fig5", "--job-log", "nowhere.swf"], "nowhere.swf: no such file"),
         (["rare-fig3", "--weather", "nowhere.csv"], "--weather nowhere.csv: no such file"),
