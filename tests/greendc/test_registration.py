@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import greendc
-from greendc.registration import family_of, register_variant
+from greendc.registration import family_of, register_variant, resolve_env_id
 
 MINE = "MyPool-v0"
 
@@ -55,3 +55,8 @@ def test_what_cannot_be_registered_is_refused_and_leaves_nothing(
     with pytest.raises(error, match=says):
         register_variant(env_id, base, **kwargs)
     assert set(gym.registry) == before
+
+
+def test_an_id_without_a_version_is_the_latest():
+    assert resolve_env_id("VCC-2019") == "VCC-2019-v1"
+    assert resolve_env_id("VCC-2019-v0") == "VCC-2019-v0"

@@ -108,3 +108,12 @@ def test_options_are_read_by_the_same_rules(tmp_path: Path) -> None:
     (tmp_path / "latin.yml").write_bytes("a: \xe9".encode("latin-1"))
     with pytest.raises(ValueError, match=r"latin\.yml: must be UTF-8"):
         yaml.load(tmp_path / "latin.yml")
+
+
+def test_what_a_file_holds_may_be_changed_and_is_read_as_it_is(tmp_path):
+    path = tmp_path / "settings.yml"
+    path.write_text("default: {gamma: 0.9}\n")
+    yaml.load(path)["default"]["gamma"] = 0.5
+    assert yaml.load(path) == {"default": {"gamma": 0.9}}
+    path.write_text("default: {gamma: 0.8}\n")
+    assert yaml.load(path) == {"default": {"gamma": 0.8}}

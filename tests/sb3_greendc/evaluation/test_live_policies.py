@@ -15,7 +15,15 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import greendc
 from greendc.cluster.columns import ARRIVING, COS_DAY, SIN_DAY
-from greendc.live import PoolSnapshot, RunningJob, Scheduler, Snapshot, SnapshotError, WaitingJob
+from greendc.live import (
+    ClusterScheduler,
+    PoolSnapshot,
+    RunningJob,
+    Scheduler,
+    Snapshot,
+    SnapshotError,
+    WaitingJob,
+)
 from greendc.live.restore import View, restore, snapshot_of
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.cli.decide import main
@@ -253,3 +261,14 @@ def test_a_policy_that_waits_leaves_no_cluster_idle(tmp_path: Path) -> None:
     assert Scheduler.load(tmp_path / "waits", work_conserving=False).decide(idle).start == ()
     busy = Snapshot(processors=16, capacity=8, waiting=jobs, running=(RunningJob("a", 2, 600, 0),))
     assert Scheduler.load(tmp_path / "waits").decide(busy).start == ()
+
+
+def test_a_run_decides_under_the_rules_of_its_training_unless_told_otherwise(tmp_path: Path) -> None:
+    kwargs = {**CLUSTER, "backfill": "conservative", "forecast_hours": 6}
+    model = MaskablePPO("MultiInputPolicy", make_vec_env("Cluster", 1, **kwargs), n_steps=8, batch_size=8)
+    run = {"algorithm": "maskable_ppo", "env_id": "Cluster-v0", "env_kwargs": kwargs}
+    save_model(model, tmp_path / "run", run)
+    scheduler = ClusterScheduler(str(tmp_path / "run"))
+    assert (scheduler.backfill, scheduler.admission, scheduler.horizon_hours) == ("conservative", "now", 6)
+    told = ClusterScheduler(str(tmp_path / "run"), backfill="none", horizon_hours=2)
+    assert (told.backfill, told.horizon_hours) == ("none", 2)
