@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="training seeds, in place of the budget's own number; of single learners: 'distilled policy=10'",
     )
     parser.add_argument(
+        "--problems",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="of learners, learners-offline and learners-limits: these problems alone",
+    )
+    parser.add_argument(
         "--job-log",
         help="SWF log for experiments on the HPC log, beside a model of one; for rlscheduler the folder "
         "of its traces (default: generated jobs alone)",
@@ -148,6 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             google=options.google,
             seeds_by_learner=by_learner,
             rollouts=options.rollouts,
+            problems=tuple(dict.fromkeys(options.problems)),
         )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
@@ -158,6 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise ValueError(f"--weather {path}: no such file")
         if budget.google is not None and not Path(budget.google).is_dir():
             raise ValueError(f"--google {budget.google}: no such folder")
+        if budget.problems:
+            experiments = with_problems(budget, experiments)
         items = [item for experiment in experiments for item in experiment.items(budget)]
         if budget.job_log is not None and any(
             str(item.labels.get("series", "")).startswith(LOG_SERIES) for item in items
@@ -202,6 +213,27 @@ def check_learners(names: Collection[str], items: Sequence[Item]) -> None:
     for name in names:
         if not any(item.task.title.startswith(f"{name} ") for item in items):
             raise ValueError(f"--seeds {name}=...: no learner of this name in these experiments")
+
+
+def with_problems(budget: Budget, experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Return the experiments that have one of the problems that are asked for.
+
+    :raises ValueError: for a problem that none of them has
+    """
+    there = {_problem(item) for experiment in experiments for item in experiment.items(budget)}
+    for name in budget.problems:
+        if name not in there:
+            whole = replace(budget, problems=())
+            known = {_problem(item): None for experiment in experiments for item in experiment.items(whole)}
+            raise ValueError(f"--problems {name}: these experiments have {', '.join(known)}")
+    return [
+        one for one in experiments if any(_problem(item) in budget.problems for item in one.items(budget))
+    ]
+
+
+def _problem(item: Item) -> str:
+    """Return the problem of a task: what stands before the name of its data."""
+    return str(item.labels.get("series")).partition(",")[0]
 
 
 def _my_site(options: argparse.Namespace) -> int:

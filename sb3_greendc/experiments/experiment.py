@@ -46,6 +46,7 @@ class Budget:
     :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
+    :param problems: names of problems, in place of all that ``learners`` and its kin have
     """
 
     quick: bool = False
@@ -55,6 +56,7 @@ class Budget:
     google: str | None = None
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
     rollouts: bool = False
+    problems: tuple[str, ...] = ()
 
     def pick(self, quick: T, full: T) -> T:
         """Return one of two values, by the budget."""

@@ -135,6 +135,7 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
         "seeds": budget.seeds,
         "seeds_by_learner": dict(budget.seeds_by_learner),
         "rollouts": budget.rollouts,
+        "problems": list(budget.problems),
         "job_log": budget.job_log is not None,
         "weather": bool(budget.weather),
         "google": bool(budget.google),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -18,15 +18,32 @@ EPISODES = 20
 """Test episodes, the same for all."""
 
 
-def playable() -> list[Problem]:
-    """Return the problems that can be played here."""
-    return [problem for problem in PROBLEMS if problem.missing() is None]
+def asked_for(names: Iterable[str], budget: Budget) -> list[Problem]:
+    """Return those of some problems that the budget asks for and that can be played here.
+
+    :param names: problems of an experiment in this budget
+    :param budget: with the names of the problems that are wanted, or none for all
+    :raises ValueError: for one that is wanted and needs a package that is not there
+    """
+    found = []
+    for problem in _named(names, budget):
+        reason = problem.missing()
+        if reason is None:
+            found.append(problem)
+        elif budget.problems:
+            raise ValueError(f"--problems {reason}")
+    return found
 
 
-def left_out(names: Container[str]) -> list[str]:
-    """Return a sentence for each of some problems that cannot be played here."""
-    missing = [problem.missing() for problem in PROBLEMS if problem.name in names]
+def left_out(names: Iterable[str], budget: Budget) -> list[str]:
+    """Return a sentence for each of some problems that are asked for and cannot be played here."""
+    missing = [problem.missing() for problem in _named(names, budget)]
     return [f"Left out: {reason}." for reason in missing if reason is not None]
+
+
+def _named(names: Iterable[str], budget: Budget) -> list[Problem]:
+    wanted = {*names} & {*budget.problems} if budget.problems else {*names}
+    return [problem for problem in PROBLEMS if problem.name in wanted]
 
 
 def run(

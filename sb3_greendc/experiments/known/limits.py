@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.known.common import EPISODES, left_out, playable, run
+from sb3_greendc.experiments.known.common import EPISODES, asked_for, left_out, run
 from sb3_greendc.experiments.known.players import RANDOM
 from sb3_greendc.experiments.known.problems import CARTPOLE_COST, GRID, LAVA, LIMITS, Problem
 from sb3_greendc.experiments.known.tasks import Played, tested_in
@@ -29,8 +29,7 @@ def items(budget: Budget) -> list[Item]:
     names = budget.pick(QUICK, tuple(LIMITS))
     return [
         item
-        for problem in playable()
-        if problem.name in names
+        for problem in asked_for(names, budget)
         for item in labelled(tasks(problem, budget), series=problem.name)
     ]
 
@@ -66,9 +65,8 @@ def said(gains: dict[str, float]) -> str:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return reward and cost of every trial."""
-    return Analysis(
-        {"results": under_limits(results.table())}, {}, left_out(budget.pick(QUICK, tuple(LIMITS)))
-    )
+    notes = left_out(budget.pick(QUICK, tuple(LIMITS)), budget)
+    return Analysis({"results": under_limits(results.table())}, {}, notes)
 
 
 def under_limits(rows: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.known.common import EPISODES, at_the_end, left_out, playable
+from sb3_greendc.experiments.known.common import EPISODES, asked_for, at_the_end, left_out
 from sb3_greendc.experiments.known.players import RANDOM
 from sb3_greendc.experiments.known.problems import CARTPOLE, JOB_SHOP, Problem
 from sb3_greendc.experiments.known.tasks import OnData, Played, tested_in
@@ -25,8 +25,8 @@ def items(budget: Budget) -> list[Item]:
     """Return both learners on every kind of data, of CartPole alone in the quick budget."""
     return [
         item
-        for problem in budget.pick([CARTPOLE], playable())
-        for data, sources in DATA.get(problem.name, {}).items()
+        for problem in asked_for(budget.pick((CARTPOLE.name,), tuple(DATA)), budget)
+        for data, sources in DATA[problem.name].items()
         for item in labelled(tasks(problem, data, sources, budget), series=f"{problem.name}, {data} data")
     ]
 
@@ -49,7 +49,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     quality = results.table("data").groupby("series", sort=False)["data_return"].mean()
     table = at_the_end(results.table())
     table.insert(3, "return of the data", table["series"].map(quality))
-    return Analysis({"results": table}, {}, left_out(budget.pick([CARTPOLE.name], DATA)))
+    return Analysis({"results": table}, {}, left_out(budget.pick((CARTPOLE.name,), tuple(DATA)), budget))
 
 
 EXPERIMENT = Experiment("learners-offline", "CRR and cloning on data of known quality", items, analyze)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, panels
-from sb3_greendc.experiments.known.common import EPISODES, at_the_end, left_out, playable, run
+from sb3_greendc.experiments.known.common import EPISODES, asked_for, at_the_end, left_out, run
 from sb3_greendc.experiments.known.players import RANDOM
 from sb3_greendc.experiments.known.problems import (
     ACROBOT,
@@ -59,8 +59,7 @@ def items(budget: Budget) -> list[Item]:
     learners = budget.pick(QUICK, FULL)
     return [
         item
-        for problem in playable()
-        if problem.name in learners
+        for problem in asked_for(learners, budget)
         for item in labelled(tasks(problem, learners[problem.name], budget), series=problem.name)
     ]
 
@@ -85,7 +84,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     published = references(rows["series"].unique())
     table = pd.concat([at_the_end(rows), published], ignore_index=True)
     figure = draw(rows[rows["trained_decisions"].notna()])
-    return Analysis({"results": table}, {"figure": figure}, left_out(budget.pick(QUICK, FULL)))
+    return Analysis({"results": table}, {"figure": figure}, left_out(budget.pick(QUICK, FULL), budget))
 
 
 def references(names: Container[str]) -> pd.DataFrame:

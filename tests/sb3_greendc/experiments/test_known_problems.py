@@ -70,15 +70,19 @@ def test_every_learner_has_settings_for_its_problem(name: str, learners: dict[st
 
 
 def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = replace(CARTPOLE, package="no_such_package")
+    absent = replace(CARTPOLE, name="absent", package="no_such_package")
     assert 'pip install "sb3-greendc[learners]"' in str(absent.missing())
     assert "no_such_package" in str(absent.missing())
     elsewhere = replace(CARTPOLE, example=("no_such_file.py", "Env"))
     assert "examples/no_such_file.py" in str(elsewhere.missing())
     assert CARTPOLE.missing() is None
     monkeypatch.setattr(common, "PROBLEMS", (CARTPOLE, absent))
-    assert common.playable() == [CARTPOLE]
-    assert common.left_out([CARTPOLE.name]) == [f"Left out: {absent.missing()}."]
+    both, alone = [CARTPOLE.name, "absent"], Budget(problems=("absent",))
+    assert common.asked_for(both, Budget()) == [CARTPOLE]
+    assert common.left_out(both, Budget()) == [f"Left out: {absent.missing()}."]
+    assert common.left_out([CARTPOLE.name], Budget()) == common.left_out([CARTPOLE.name], alone) == []
+    with pytest.raises(ValueError, match="--problems absent: the package no_such_package is not installed"):
+        common.asked_for(both, alone)
 
 
 def test_on_the_grid_the_wet_way_is_shorter_and_costs_five() -> None:

@@ -9,6 +9,8 @@ from experiment_cases import toy_experiment
 
 from sb3_greendc.cli import reproduce
 from sb3_greendc.experiments import pages
+from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.registry import load_experiment
 
 
 @pytest.fixture
@@ -90,6 +92,23 @@ def test_the_command_of_a_page_repeats_the_seeds():
     said = pages._command(record)
     assert said == "python scripts/reproduce.py rare-fig4 --quick --seeds 2 'distilled policy=10'"
     assert pages._command({**record, "rollouts": True}) == f"{said} --rollouts"
+    assert pages._command({**record, "problems": ["CartPole", "job shop 10 × 5"]}) == (
+        f"{said} --problems CartPole 'job shop 10 × 5'"
+    )
+
+
+def test_problems_are_chosen_by_name(capsys):
+    both = [load_experiment(name) for name in ("learners", "learners-offline")]
+    wanted = Budget(quick=True, problems=("CartPole",))
+    assert reproduce.with_problems(wanted, both) == both
+    series = {item.labels["series"] for one in both for item in one.items(wanted)}
+    assert {name.partition(",")[0] for name in series} == {"CartPole"}
+    limits = load_experiment("learners-limits")
+    wanted = Budget(quick=True, problems=("grid with a cost",))
+    assert reproduce.with_problems(wanted, [*both, limits]) == [limits]
+    with pytest.raises(SystemExit):
+        reproduce.main(["learners-offline", "--quick", "--problems", "CatPole"])
+    assert "--problems CatPole: these experiments have CartPole" in capsys.readouterr().err
 
 
 def test_processes_give_the_same(run, tmp_path):
