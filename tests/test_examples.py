@@ -74,8 +74,11 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         [rf"data: [\d,]+ transitions, mean return {NUMBER}", rf"CRR: .* {NUMBER}", rf"cloning: .* {NUMBER}"],
     ),
     "beside_d3rlpy": (
-        {"transitions": 600, "updates": 4, "tests": 1},
-        [rf"mixed +{learner} +{NUMBER}" for learner in ("CRR", "cloning", "DiscreteCQL", "DiscreteBCQ")],
+        {"problems": ["CartPole"], "transitions": 600, "updates": 4, "tests": 1},
+        [
+            rf"CartPole +mixed +{learner} +{NUMBER}"
+            for learner in ("CRR", "cloning", "DiscreteCQL", "DiscreteBCQ")
+        ],
     ),
     "job_shop": (
         {"timesteps": 200},

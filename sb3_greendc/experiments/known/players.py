@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sb3_greendc.core.masking import ACTION_MASK
@@ -16,25 +17,30 @@ RANDOM = "random"
 
 @dataclass
 class Uniform:
-    """Each valid action with the same probability.
+    """Each valid action with the same probability, or each of a ``Box`` with the same density.
 
-    :param n_actions: number of actions
+    :param action_space: ``Discrete`` or ``Box``
     :param seed: of the generator
     """
 
-    n_actions: int
+    action_space: spaces.Space[Any]
     seed: int = 0
     rng: np.random.Generator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
 
-    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[np.int64], None]:
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[Any], None]:
         """Return a valid action for each observation of a batch."""
+        space = self.action_space
+        if isinstance(space, spaces.Box):
+            drawn = self.rng.uniform(space.low, space.high, (len(observation), *space.shape))
+            return drawn.astype(space.dtype), None
+        assert isinstance(space, spaces.Discrete)
         if isinstance(observation, Mapping):
             masks = np.asarray(observation[ACTION_MASK])
         else:
-            masks = np.ones((len(observation), self.n_actions))
+            masks = np.ones((len(observation), space.n))
         return (self.rng.random(masks.shape) * masks).argmax(axis=1), None
 
 
@@ -79,11 +85,11 @@ PLAYERS: dict[str, Controller | Dispatching] = {
 """By name. Of CartPole's, the good one reaches 500, the weak one about 120; chance about 20."""
 
 
-def player(name: str, n_actions: int, seed: int = 0) -> Controller | Dispatching | Uniform:
+def player(name: str, action_space: spaces.Space[Any], seed: int = 0) -> Controller | Dispatching | Uniform:
     """Return what plays under a name.
 
     :param name: :data:`RANDOM`, or one of :data:`PLAYERS`
-    :param n_actions: of the environment
+    :param action_space: of the environment
     :param seed: of chance
     """
-    return Uniform(n_actions, seed) if name == RANDOM else PLAYERS[name]
+    return Uniform(action_space, seed) if name == RANDOM else PLAYERS[name]

@@ -142,6 +142,8 @@ JOB_SHOP_LARGE = Problem(
     full_steps=2_000_000,
     published=(Published("L2D, gap in %", 26.0, 0, _L2D),),
 )
+PENDULUM = Problem("Pendulum", ("Pendulum-v1",))
+HALF_CHEETAH = Problem("HalfCheetah", ("HalfCheetah-v5", "HalfCheetah-v4"), package="mujoco")
 GRID = Problem(
     "grid with a cost",
     ("GridWithCost-v0",),
@@ -195,6 +197,8 @@ PROBLEMS = (
     *MINATAR,
     JOB_SHOP,
     JOB_SHOP_LARGE,
+    PENDULUM,
+    HALF_CHEETAH,
     GRID,
     CARTPOLE_COST,
     LAVA,

@@ -5,24 +5,27 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 import pandas as pd
+from gymnasium import spaces
 
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.collection import collect
+from sb3_greendc.experiments.distillation import unpacked
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.known.players import player
 from sb3_greendc.experiments.known.problems import Problem, register
 from sb3_greendc.experiments.offline import RECORDING_SEED
-from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
-from sb3_greendc.experiments.training import Training
+from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
+from sb3_greendc.experiments.training import Learner, Training
 from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, policy_for, zoo_file
+from sb3_greendc.runs.models import load_model
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,18 @@ class Played(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         register()
-        rows = play(player(self.policy, n_actions(self.scenario)), self.scenario, self.episodes)
+        rows = play(player(self.policy, action_space(self.scenario)), self.scenario, self.episodes)
         return Outcome({"episodes": pd.DataFrame(rows).assign(policy=self.policy)})
+
+
+SAC = Learner("SAC", "sac", {"learning_rate": 1e-3, "learning_starts": 100}, speed=100.0)
+"""What makes data of problems with ``Box`` actions: settings of RL Baselines3 Zoo for Pendulum."""
+
+SAC_STEPS = {
+    "Pendulum": {"SAC, early": 2_500, "SAC, late": 10_000},
+    "HalfCheetah": {"SAC, early": 20_000, "SAC, late": 100_000},
+}
+"""After how many steps it plays, by problem and name of the player."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,7 @@ class OnData(Task):
     :param seed: number of the run: another one has other data, too
     :param episodes: test episodes
     :param options: in place of those of ``zoo_hparams/crr.yml``
+    :param files: of the players that are trained; without them these are trained here
     """
 
     name: str
@@ -116,11 +130,32 @@ class OnData(Task):
     seed: int
     episodes: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Files, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         return f"{self.name} {self.problem.name} {self.data} seed {self.seed}"
+
+    @property
+    def trained(self) -> dict[str, KnownTraining]:
+        """The trainings of those of the sources that are trained, by name."""
+        steps = SAC_STEPS.get(self.problem.name, {})
+        scenario = acting(self.problem)
+        return {
+            name: KnownTraining(scenario, SAC, steps[name], self.seed, self.episodes)
+            for name in self.sources
+            if name in steps
+        }
+
+    @property
+    def needs(self) -> tuple[Task, ...]:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return tuple(self.trained.values())
+
+    def given(self, *files: Files) -> OnData:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return replace(self, files=files)
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -135,8 +170,10 @@ class OnData(Task):
         """Return the data."""
         register()
         scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
-        actors = {name: player(name, n_actions(scenario), first) for name in self.sources}
-        kwargs = scenario.env_kwargs
+        files = self.files or tuple(task.compute().files for task in self.needs)
+        models = {name: _loaded(given) for name, given in zip(self.trained, files, strict=True)}
+        space, kwargs = action_space(scenario), scenario.env_kwargs
+        actors = {name: models.get(name) or player(name, space, first) for name in self.sources}
         return collect(actors, scenario.env_id, self.transitions, first, env_kwargs=kwargs, n_envs=4)
 
     def compute(self) -> Outcome:
@@ -169,7 +206,12 @@ def tested_in(problem: Problem) -> Scenario:
     return acting(problem).with_kwargs(**problem.test_kwargs)
 
 
-def n_actions(scenario: Scenario) -> int:
-    """Return the number of a problem's actions."""
-    space: Any = gym.make(scenario.env_id, **scenario.env_kwargs).action_space
-    return int(space.n)
+def action_space(scenario: Scenario) -> spaces.Space[Any]:
+    """Return the space of a problem's actions."""
+    return gym.make(scenario.env_id, **scenario.env_kwargs).action_space
+
+
+def _loaded(files: Files) -> Any:
+    """Return the model of a training."""
+    with unpacked(files) as folder:
+        return load_model(folder).model

@@ -10,10 +10,12 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from gymnasium.spaces import Box, Discrete
 from rich.console import Console
 from stable_baselines3.common.env_checker import check_env
 
 from sb3_greendc.discrete_sac import DiscreteSAC
+from sb3_greendc.experiments.distillation import unpacked
 from sb3_greendc.experiments.experiment import Budget, Experiment
 from sb3_greendc.experiments.known import common, limits, offline, online, problems
 from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, Uniform, player
@@ -26,6 +28,7 @@ from sb3_greendc.experiments.known.problems import (
     LANDER_POSITION,
     LAVA,
     LIMITS,
+    PENDULUM,
     PROBLEMS,
     Problem,
 )
@@ -33,6 +36,7 @@ from sb3_greendc.experiments.known.tasks import KnownTraining, OnData, construct
 from sb3_greendc.experiments.runner import run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
+from sb3_greendc.runs.models import load_model
 
 NAMES = [problem.name for problem in PROBLEMS]
 
@@ -197,11 +201,16 @@ def test_the_rewards_of_a_job_shop_are_the_makespan_and_the_gap_is_to_the_best_k
 
 def test_chance_chooses_valid_actions_equally_often() -> None:
     masks = np.tile([1, 0, 1, 1], (9000, 1))
-    actions, _ = Uniform(4).predict({"action_mask": masks})
+    actions, _ = Uniform(Discrete(4)).predict({"action_mask": masks})
     assert np.bincount(actions, minlength=4) / 9000 == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3], abs=0.02)
-    actions, _ = Uniform(3).predict(np.zeros((9000, 4)))
+    actions, _ = Uniform(Discrete(3)).predict(np.zeros((9000, 4)))
     assert np.bincount(actions) / 9000 == pytest.approx([1 / 3] * 3, abs=0.02)
-    assert player(RANDOM, 3, seed=1) == Uniform(3, seed=1)
+    assert player(RANDOM, Discrete(3), seed=1) == Uniform(Discrete(3), seed=1)
+    box = Box(np.array([-2.0, 0.0]), np.array([2.0, 1.0]))
+    actions, _ = Uniform(box).predict(np.zeros((9000, 4)))
+    assert actions.dtype == np.float32
+    assert actions.min(axis=0) == pytest.approx([-2, 0], abs=0.01)
+    assert actions.mean(axis=0) == pytest.approx([0, 0.5], abs=0.05)
 
 
 def test_rules_of_job_shops_choose_among_unfinished_jobs() -> None:
@@ -218,6 +227,23 @@ def test_controllers_are_of_the_quality_that_their_data_are_called_by() -> None:
         data = task.record()
         found[name] = data.rewards.sum() / (data.episode_id.max() + 1)
     assert found[RANDOM] < 30 < 80 < found["weak controller"] < 200 < 450 < found["good controller"]
+
+
+def test_data_of_a_trained_player_are_its_actions() -> None:
+    task = OnData("", PENDULUM, "", (RANDOM, "SAC, early"), 400, 0, 3, 1)
+    (training,) = task.needs
+    assert (training.learner.algorithm, training.decisions, training.seed) == ("sac", 2_500, 3)
+    early = replace(training, decisions=150, episodes=1)
+    data = task.given(early.compute().files).record()
+    assert data.sources == (RANDOM, "SAC, early")
+    assert np.bincount(data.source_id).tolist() == [200, 200]
+    with unpacked(early.compute().files) as folder:
+        model = load_model(folder).model
+    of_model = data.source_id == 1
+    expected, _ = model.predict(data.observations[of_model], deterministic=True)
+    np.testing.assert_allclose(data.actions[of_model], expected, atol=1e-5)
+    assert task.key == task.given(early.compute().files).key
+    assert task.key != replace(task, sources=(RANDOM, "SAC, late")).key
 
 
 # ------------------------------------------------------------------ settings
