@@ -23,6 +23,7 @@ from sb3_greendc.experiments.episodes import HEURISTICS
 from sb3_greendc.experiments.planners import (
     distilled,
     divisible,
+    effort,
     figure,
     forecasts,
     foresight,
@@ -79,6 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     distilled.add_argument("--models", type=Path, required=True, help="folder of the networks")
 
+    timed = add("effort", "value against the time of a decision, by number of futures", _effort)
+    timed.add_argument("--load", type=float, default=1.0, help="offered load (default: %(default)s)")
+    timed.add_argument("--futures", type=whole_number, nargs="+", default=list(effort.FUTURES))
+    timed.add_argument("--episodes", type=whole_number, default=256, help="held-out")
+    timed.add_argument("--figure", type=Path, metavar="PNG", help="draw it, too")
+
     informed = add("foresight", "what knowing the arrivals of the next steps is worth", _foresight)
     informed.add_argument("--loads", type=float, nargs="+", default=list(foresight.LOADS))
     informed.add_argument(
@@ -98,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
-    for study in (by_load, exact, large, divided, distilled, informed, curves):
+    for study in (by_load, exact, large, divided, distilled, timed, informed, curves):
         study.add_argument("--out", type=Path, required=True, metavar="CSV")
 
     drawn = add("figure", "draw what `loads`, `optimum` and `divisible` wrote", _figure)
@@ -141,6 +148,8 @@ def _check(options: argparse.Namespace) -> None:
     for load in getattr(options, "loads", ()):
         if not load >= 0:
             raise ValueError(f"--loads {load}: must be 0 or more")
+    if options.study == "effort" and not options.load >= 0:
+        raise ValueError(f"--load {options.load}: must be 0 or more")
     for known_arrivals in getattr(options, "known_arrivals", ()):
         if known_arrivals < 0:
             raise ValueError(f"--known-arrivals {known_arrivals}: must be 0 or more steps")
@@ -177,6 +186,13 @@ def _distill(options: argparse.Namespace) -> str:
     print(trained.to_string(index=False, float_format="%.3g"), flush=True)
     table = distilled.study(options.models, options.futures, options.episodes)
     return _keep(table, options.out, distilled.describe)
+
+
+def _effort(options: argparse.Namespace) -> str:
+    table = effort.study(options.load, sorted(set(options.futures)), options.episodes)
+    if options.figure is not None:
+        save_figure(effort.draw(table), options.figure)
+    return _keep(table, options.out, effort.describe)
 
 
 def _foresight(options: argparse.Namespace) -> str:

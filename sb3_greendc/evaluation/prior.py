@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch as th
+from gymnasium import spaces
 from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
+from greendc.shipped.network import JobSetNetwork
 from greendc.shipped.release import release_for
 from greendc.simulator import Observation, Simulator
 from sb3_greendc.bc.distill import LOGIT_SCALE, resize
@@ -27,23 +29,51 @@ class NetworkPrior:
 
     :param model: as :func:`~sb3_greendc.bc.distill` trains it
     :param logit_scale: how far apart its logits are, for actions that differ by a mean job value
+    :param alone: what gives the model's logits for one observation faster, see :func:`in_numpy`
     """
 
-    def __init__(self, model: PPO | MaskablePPO, logit_scale: float = LOGIT_SCALE) -> None:
+    def __init__(
+        self,
+        model: PPO | MaskablePPO,
+        logit_scale: float = LOGIT_SCALE,
+        alone: JobSetNetwork | None = None,
+    ) -> None:
         require(logit_scale > 0, "logit_scale", logit_scale, "above 0")
-        self.model, self.logit_scale = model, logit_scale
+        self.model, self.logit_scale, self._alone = model, logit_scale, alone
 
     def __call__(self, observations: Observation) -> NDArray[np.float64]:
         """Return the values ``(n, n_actions)``; only their differences within a row mean anything.
 
         :param observations: a batch
         """
+        if self._alone is not None and isinstance(observations, dict) and len(observations["jobs"]) == 1:
+            one = self._alone({key: value[0] for key, value in observations.items()})
+            return one[None].astype(np.float64) / self.logit_scale
         policy: Any = self.model.policy
         tensors, _ = policy.obs_to_tensor(observations)
         with th.no_grad():
             logits = action_logits(policy, tensors)
         values: NDArray[np.float64] = logits.cpu().numpy().astype(np.float64) / self.logit_scale
         return values
+
+
+def in_numpy(model: PPO | MaskablePPO) -> JobSetNetwork | None:
+    """Return a model's network in NumPy, which takes a sixth of the time for one observation.
+
+    :param model: whose weights stay as they are
+    :return: ``None`` for another network than those that NumPy can do
+    """
+    space = model.observation_space
+    if not isinstance(space, spaces.Dict):
+        return None
+    try:
+        network = JobSetNetwork({k: v.cpu().numpy() for k, v in model.policy.state_dict().items()}, space)
+    except (KeyError, ValueError):
+        return None
+    space.seed(0)
+    sample = space.sample()
+    ours = NetworkPrior(model, 1.0)({key: value[None] for key, value in sample.items()})[0]
+    return network if np.allclose(network(sample), ours, atol=0.02) else None
 
 
 def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
@@ -82,7 +112,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
             raise ValueError(
                 f"prior={source!r}: was trained with {option}={trained!r}; the environment has {here!r}"
             )
-    spaces = simulator.observation_space, simulator.action_space
-    if not same_kind(model.observation_space, spaces[0]) or model.action_space != spaces[1]:
-        model = resize(model, *spaces)
-    return NetworkPrior(model, scale)
+    wanted = simulator.observation_space, simulator.action_space
+    if not same_kind(model.observation_space, wanted[0]) or model.action_space != wanted[1]:
+        model = resize(model, *wanted)
+    return NetworkPrior(model, scale, in_numpy(model))

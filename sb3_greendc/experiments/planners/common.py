@@ -49,8 +49,8 @@ def share_of(earned: pd.Series, bound: pd.Series) -> Interval:
 
 
 def decision_time(source: PolicySource, scenario: dict[str, Any], decisions: int = 60) -> float:
-    """Return the processor time in ms that a policy takes for a decision in which it has a choice."""
-    env = source.prepare_env(make_vec_env(ENV_ID, 1, **scenario, **STUDENT))
+    """Return the processor time in ms that a policy takes for a decision, asked alone."""
+    env = source.prepare_env(make_vec_env(ENV_ID, 1, **scenario))
     policy: Any = source.policy_for(env)
     masked = takes_masks(policy)
     env.seed(10_000)

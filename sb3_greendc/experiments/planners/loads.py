@@ -66,7 +66,7 @@ def _of_load(
     results = pd.concat([results, best], ignore_index=True)
     table = estimates(results, RATIO, REFERENCE)
     table.insert(0, "load", load)
-    times = {one.name: decision_time(one, scenario) for one in acting}
+    times = {one.name: decision_time(one, {**scenario, **STUDENT}) for one in acting}
     table["share"] = table["policy"].map(results.groupby("policy")[SHARE].mean())
     table["milliseconds"] = table["policy"].map(times)
     return table

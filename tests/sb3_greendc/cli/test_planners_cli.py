@@ -13,7 +13,7 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.planners import distilled, forecasts
+from sb3_greendc.experiments.planners import distilled, effort, forecasts
 from sb3_greendc.experiments.planners.common import STUDENT, estimates
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
@@ -97,6 +97,33 @@ def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
     assert of_students["mean"].between(0.1, 1.0).all()
 
 
+def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(effort, "BOUNDED", 2)
+    picture = tmp_path / "effort.png"
+    some = ("--futures", 16, 4, "--episodes", 3, "--figure", picture)
+    table = run("effort", tmp_path / "effort.csv", *some)
+    assert picture.stat().st_size > 10_000
+    by_kind = table.groupby("kind")
+    assert by_kind.size().to_dict() == {
+        "bound (lp)": 1,
+        "chance": 1,
+        "guided rollouts": 2,
+        "network": 1,
+        "network, NumPy": 1,
+        "rollouts": 2,
+        "rules": len(effort.RULES),
+    }
+    assert table["mean"].max() == table.loc[table["kind"] == "bound (lp)", "mean"].item()
+    rolled = by_kind.get_group("rollouts").set_index("futures")
+    assert 0 < rolled.loc[4, "milliseconds"] < rolled.loc[16, "milliseconds"]
+    network = by_kind.get_group("network").iloc[0]
+    alone = evaluate(
+        ["pretrained"], "ResourcePool-10", 3, 60_000, env_kwargs={"offered_load": 1.0, **effort.CHOICE}
+    )
+    assert network["mean"] == pytest.approx(alone["total_job_value_ratio"].mean(), abs=1e-5)
+    assert "| rules | `deadline_never` |" in capsys.readouterr().out
+
+
 def test_a_large_pool(tmp_path):
     table = run("large", tmp_path / "large.csv", "--episodes", 1, "--steps", 60)
     assert table["seconds"].between(0, 60).all()
@@ -163,6 +190,7 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
         (["loads", "--policies", "sjff"], "sjff"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),
+        (["effort", "--load", "-1"], "--load -1"),
         (
             ["figure", "--values", "missing.csv", "--parts", "missing.csv", "--divisible", "x.csv"],
             "missing.csv",

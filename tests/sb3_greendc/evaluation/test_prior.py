@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sb3_contrib import MaskablePPO
 
 from greendc.baselines import make_policy
 from greendc.shipped.release import release_for
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation import prior
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.evaluation.prior import NetworkPrior, read_prior
+from sb3_greendc.evaluation.prior import NetworkPrior, in_numpy, read_prior
 from sb3_greendc.runs.pretrained import load_pretrained
 
 PROBLEM = {"mask": "now_on_time", "skip_forced": True, "offered_load": 1.0, "episode_steps": 60}
@@ -95,3 +97,27 @@ def test_a_scale_of_zero_is_refused(path):
     env = make_vec_env("ResourcePool-10", 1, **PROBLEM)
     with pytest.raises(ValueError, match="logit_scale"):
         NetworkPrior(read_prior(path, env.simulator).model, 0.0)
+
+
+@pytest.mark.parametrize("name", ["ResourcePool", "ResourcePoolHPC", "ResourcePoolHorizon72"])
+def test_one_observation_gets_the_values_that_a_batch_gets(name):
+    release = release_for(name)
+    env = make_vec_env(release.env_id, 8, **release.env_kwargs)
+    env.seed(3)
+    observations, prior = env.reset(), read_prior(f"pretrained:{name}", env.simulator)
+    assert in_numpy(prior.model) is not None
+    together, masks = prior(observations), observations["action_mask"].astype(bool)
+    alone = np.concatenate(
+        [prior({key: value[[k]] for key, value in observations.items()}) for k in range(8)]
+    )
+    np.testing.assert_allclose(centered(alone, masks), centered(together, masks), atol=1e-5)
+    assert (alone != together).any()  # another way to the same numbers
+
+
+def test_another_network_is_left_to_torch(monkeypatch):
+    plain = MaskablePPO("MultiInputPolicy", make_vec_env("ResourcePool-10", 1), n_steps=4, batch_size=4)
+    assert in_numpy(plain) is None
+    model = load_pretrained("ResourcePool")
+    assert in_numpy(model) is not None
+    monkeypatch.setattr(prior, "JobSetNetwork", lambda *_: lambda observation: np.zeros(12))
+    assert in_numpy(model) is None

@@ -1,0 +1,178 @@
+"""Value against the time of a decision: rules, a network, and rollouts over more and more futures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from greendc.shipped.policy import load_policy
+from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
+from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, styled
+from sb3_greendc.evaluation.policy_sources import policy_sources
+from sb3_greendc.experiments.planners.common import (
+    ENV_ID,
+    RATIO,
+    REFERENCE,
+    STUDENT,
+    decision_time,
+    estimates,
+    interval,
+    markdown,
+)
+from sb3_greendc.experiments.planners.loads import BOUND
+from sb3_greendc.experiments.rollouts import strong
+
+FIRST_SEED = 60_000
+"""Of the episodes: nothing was chosen or trained on those that follow."""
+FUTURES = (8, 32, 128, 512)
+RULES = ("fcfs", "sjf", "hvf", REFERENCE, f"{REFERENCE}:dispatch=easy,scope=queue")
+LEARNED = "pretrained"
+CHANCE = "random"
+CHOICE: dict[str, Any] = {**STUDENT, "lookahead": 24}
+"""What learned policies and rollouts choose from, and see; rules have the environment's ordinary mask."""
+BOUNDED = 32
+"""Episodes whose linear programme is solved."""
+COLORS = {
+    "chance": PALETTE[8],
+    "rules": PALETTE[1],
+    "network": PALETTE[2],
+    "network, NumPy": PALETTE[2],
+    "rollouts": PALETTE[0],
+    "guided rollouts": PALETTE[3],
+}
+"""Of each kind of policy."""
+
+
+def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
+    """Return a row for each policy, and one for the bound.
+
+    Columns: ``kind`` (of :data:`COLORS`, or the bound), ``policy``, ``futures``, ``mean`` (value of jobs on
+    time over that of all jobs), ``low``, ``high``, ``gain`` (per cent over ``deadline_never`` on the same
+    episodes), ``gain_low``, ``gain_high``, ``milliseconds`` of a decision asked alone.
+
+    :param load: offered load
+    :param futures: numbers of sampled futures of rollouts
+    :param episodes: of each policy, seeded from :data:`FIRST_SEED` on
+    """
+    ordinary = {"offered_load": load}
+    rolled = [strong(number).spec for number in futures]
+    guided = [f"{spec},prior={LEARNED}" for spec in rolled]
+    kinds = {CHANCE: "chance", LEARNED: "network", BOUND: BOUND}
+    kinds |= dict.fromkeys(RULES, "rules") | dict.fromkeys(rolled, "rollouts")
+    kinds |= dict.fromkeys(guided, "guided rollouts")
+    parts: list[pd.DataFrame] = []
+    times: dict[str, float] = {}
+    for named, scenario in (
+        (list(RULES), ordinary),
+        ([CHANCE, LEARNED, *rolled, *guided], {**ordinary, **CHOICE}),
+    ):
+        parts.append(evaluate(named, ENV_ID, episodes, FIRST_SEED, env_kwargs=scenario))
+        times |= {one.name: decision_time(one, scenario) for one in policy_sources(named, ENV_ID)}
+    table = estimates(pd.concat(parts, ignore_index=True), RATIO, REFERENCE)
+    table["milliseconds"] = table["policy"].map(times)
+    table.insert(0, "kind", table["policy"].map(kinds))
+    table.insert(
+        2, "futures", table["policy"].map(dict(zip(rolled + guided, [*futures, *futures], strict=True)))
+    )
+    alone = table[table["policy"] == LEARNED].assign(kind="network, NumPy", milliseconds=numpy_time(load))
+    bound = pd.DataFrame([{"kind": BOUND, "policy": BOUND, "mean": _bound(parts[0], ordinary)}])
+    return pd.concat([table, alone, bound], ignore_index=True)
+
+
+def _bound(results: pd.DataFrame, scenario: dict[str, Any]) -> float:
+    """Return the mean of the linear programme's bounds on the first episodes, as a share of the value."""
+    first = results[(results["policy"] == REFERENCE) & (results["episode"] < BOUNDED)]
+    bounded = add_share_of_bound(first, "lp", scenario)
+    return float((bounded[RATIO] / bounded[SHARE]).mean())
+
+
+def numpy_time(load: float, decisions: int = 300) -> float:
+    """Return the processor time in ms of a decision of the network without torch."""
+    policy = load_policy(ENV_ID)
+    env = gym.make(ENV_ID, **{**policy.env_kwargs, "offered_load": load})
+    observation, _ = env.reset(seed=10_000)
+    taken = []
+    for _ in range(decisions):
+        began = time.process_time()
+        action, _ = policy.predict(observation)
+        taken.append(time.process_time() - began)
+        observation, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            observation, _ = env.reset()
+    return 1000.0 * float(np.mean(taken[1:]))
+
+
+def describe(table: pd.DataFrame) -> str:
+    """Return the Markdown of :func:`study`."""
+    rows = [
+        [
+            row["kind"],
+            f"`{row['policy']}`",
+            interval(row) if row["kind"] != BOUND else f"{row['mean']:.3f}",
+            "" if row["kind"] == BOUND else interval(row, "gain", "gain_low", "gain_high", "+.1f"),
+            "" if row["kind"] == BOUND else f"{row['milliseconds']:.2g}",
+        ]
+        for _, row in table.iterrows()
+    ]
+    return markdown(["", "policy", "share of value", f"% over {REFERENCE}", "ms a decision"], rows)
+
+
+@styled
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw value against milliseconds: all policies under the bound, and the best of them anew by their gain.
+
+    :param table: what :func:`study` returns
+    """
+    figure = Figure(figsize=(TEXT_WIDTH, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    bound = float(table.loc[table["kind"] == BOUND, "mean"].iloc[0])
+    left.axhline(bound, color="0.25", linestyle="--", lw=1.0)
+    left.annotate(
+        "no policy is above (bound)", (0.03, bound), xycoords=("axes fraction", "data"), **_above("0.25")
+    )
+    for kind, color in COLORS.items():
+        rows = table[table["kind"] == kind]
+        _draw(left, rows, "mean", color)
+        if kind not in ("rules", "chance"):
+            _draw(right, rows, "gain", color)
+        for _, row in rows.iterrows():
+            if kind in ("rules", "chance"):
+                said = row["policy"].replace(":dispatch=easy,scope=queue", ", backfilled")
+                left.annotate(said, (row["milliseconds"], row["mean"]), **_beside(color))
+            elif kind in ("network", "network, NumPy"):
+                right.annotate(kind, (row["milliseconds"], row["gain"]), **_beside(color))
+            else:
+                right.annotate(f"{row['futures']:.0f}", (row["milliseconds"], row["gain"]), **_above(color))
+        if "rollouts" in kind:
+            left.annotate(kind, (rows["milliseconds"].iloc[-1], rows["mean"].iloc[-1]), **_above(color))
+    left.set_ylabel("value on time / value of all jobs")
+    right.set_ylabel(f"% over {REFERENCE}; numbers are futures")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xlabel("ms a decision, asked alone, one core")
+    return figure
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, column: str, color: str) -> None:
+    low, high = (f"{column}_low", f"{column}_high") if column != "mean" else ("low", "high")
+    spread = [rows[column] - rows[low], rows[high] - rows[column]]
+    line = "-" if len(rows) > 1 and rows["futures"].notna().all() else ""
+    axes.errorbar(
+        rows["milliseconds"], rows[column], spread, color=color, ls=line, marker="o", ms=4, elinewidth=0.8
+    )
+
+
+def _above(color: str) -> dict[str, Any]:
+    return {"xytext": (0, 5), "textcoords": "offset points", "fontsize": "x-small", "color": color}
+
+
+def _beside(color: str) -> dict[str, Any]:
+    return {**_above(color), "xytext": (5, -3)}
