@@ -16,7 +16,7 @@ TIME_ADVANCED = "time_advanced"
 
 
 class DiscountByTime(BaseCallback):
-    """Let PPO, A2C, PIDLagrangianPPO and their kin discount by the time that passes, not by decisions.
+    """Let PPO, A2C, PIDLagrangianPPO, DiscreteSAC discount by the time that passes, not by decisions.
 
     On the resource pool time passes on ``no_op`` alone, and with ``skip_forced`` several steps at once. An
     agent that discounts by decisions can put off costs by deciding often: where jobs may be suspended it
@@ -26,17 +26,24 @@ class DiscountByTime(BaseCallback):
 
     The advantages and returns of each rollout are computed again when it ends, from what the algorithm's own
     buffer holds. The value with which the algorithm extends an episode that a time limit cut is discounted
-    by one step, whatever the last decision took.
+    by one step, whatever the last decision took. DiscreteSAC's replay buffers keep the time of each decision,
+    and discount targets by it.
 
     Hyperparameter files say ``callback: DiscountByTime``; in code it is passed to ``learn``.
     """
 
     def _init_callback(self) -> None:
+        replay = getattr(self.model, "replay_buffer", None)
+        self._of_rollouts = replay is None
+        by_time = getattr(replay, "discount_by_time", None)
+        if by_time is not None:
+            by_time()
+            return
         buffer = getattr(self.model, "rollout_buffer", None)
         if not isinstance(buffer, RolloutBuffer | DictRolloutBuffer):
             raise ValueError(
                 f"DiscountByTime: {type(self.model).__name__} must be an on-policy algorithm, such as PPO, "
-                "A2C, MaskablePPO or PIDLagrangianPPO"
+                "A2C, MaskablePPO or PIDLagrangianPPO, or DiscreteSAC with its own replay buffer"
             )
         if not buffer.gamma > 0.0:
             raise ValueError(f"DiscountByTime: gamma={buffer.gamma}: must be above 0")
@@ -51,10 +58,13 @@ class DiscountByTime(BaseCallback):
         self._steps: list[NDArray[np.float32]] = []
 
     def _on_step(self) -> bool:
-        self._steps.append(steps_of(self.locals["infos"]))
+        if self._of_rollouts:
+            self._steps.append(steps_of(self.locals["infos"]))
         return True
 
     def _on_rollout_end(self) -> None:
+        if not self._of_rollouts:
+            return
         buffer = self.buffer
         steps = np.stack(self._steps)
         # The value after the last decision, 0 where that ended the episode: the buffer keeps it nowhere else.

@@ -2,7 +2,9 @@
 
 SB3's ``NStepReplayBuffer`` knows plain observations only. These two share one rule: a return collects at
 most ``n_steps`` rewards and stops at the end of an episode, terminated or truncated, and at the newest
-transition of its environment. With ``n_steps=1`` they are SB3's buffers, sampled with fewer copies.
+transition of its environment. With ``n_steps=1`` they are SB3's buffers, sampled with fewer copies. With
+``by_time`` they discount by the time that passes, as
+:class:`~sb3_greendc.core.discounting.DiscountByTime` asks them to.
 
 An n-step target leaves out the entropy of the steps between, which is small for n ≤ 3.
 """
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.vec_env import VecNormalize
 
+from sb3_greendc.core.discounting import steps_of
+
 POLICY_ENTROPY = "policy_entropy"
 """Key of ``info`` under which the entropy of the collecting policy reaches a buffer that stores it."""
 
@@ -29,7 +33,7 @@ class NStepSamples(NamedTuple):
     :param next_observations: after the last of the collected steps
     :param dones: ``(B, 1)``, 1 where the episode terminated within them (truncation does not count)
     :param rewards: ``(B, 1)``, discounted sums
-    :param discounts: ``(B, 1)``, γ to the number of collected steps
+    :param discounts: ``(B, 1)``, γ to the number of collected steps, or of the time steps that they took
     :param old_entropies: ``(B, 1)``, entropy of the policy that collected the first step, if stored
     """
 
@@ -46,7 +50,13 @@ class _NStepSampling(ReplayBuffer):
     """What the two buffers share."""
 
     def __init__(
-        self, *args: Any, n_steps: int = 1, gamma: float = 0.99, store_entropy: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        store_entropy: bool = False,
+        by_time: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         if n_steps < 1:
@@ -58,6 +68,22 @@ class _NStepSampling(ReplayBuffer):
         self.entropies = (
             np.zeros((self.buffer_size, self.n_envs), dtype=np.float32) if store_entropy else None
         )
+        self.time_steps: NDArray[np.float32] | None = None
+        if by_time:
+            self.discount_by_time()
+
+    def discount_by_time(self) -> None:
+        """Discount by the time that passes: each step by γ to the time steps that its decision took.
+
+        :raises ValueError: if there are transitions of which that is not known
+        """
+        if self.time_steps is None:
+            if self.size() > 0:
+                raise ValueError(
+                    "DiscountByTime: the replay buffer holds transitions without the time that they took: "
+                    "begin with an empty one"
+                )
+            self.time_steps = np.zeros((self.buffer_size, self.n_envs), dtype=np.float32)
 
     def add(
         self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
@@ -65,6 +91,8 @@ class _NStepSampling(ReplayBuffer):
         """Store one transition of every environment; see SB3."""
         if self.entropies is not None:
             self.entropies[self.pos] = [info[POLICY_ENTROPY] for info in infos]
+        if self.time_steps is not None:
+            self.time_steps[self.pos] = steps_of(infos)
         super().add(obs, next_obs, action, reward, done, infos)
 
     def end_trajectories(self) -> None:
@@ -102,15 +130,22 @@ class _NStepSampling(ReplayBuffer):
         newest = (self.pos - 1) % self.buffer_size
         last = first
         returns = self._reward(last, env_inds, env)
-        discounts = np.full(len(first), self.gamma, dtype=np.float32)
+        discounts = self._discounts(first, env_inds)
         for _ in range(self.n_steps - 1):
             goes_on = (self.dones[last, env_inds] == 0) & (last != newest)
             last = np.where(goes_on, (last + 1) % self.buffer_size, last)
             returns = returns + np.where(
                 goes_on, discounts * self._reward(last, env_inds, env), np.float32(0)
             )
-            discounts = np.where(goes_on, discounts * np.float32(self.gamma), discounts)
+            discounts = np.where(goes_on, discounts * self._discounts(last, env_inds), discounts)
         return last, returns, discounts
+
+    def _discounts(self, inds: NDArray[Any], env_inds: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the discount of what follows on some stored steps."""
+        if self.time_steps is None:
+            return np.full(len(inds), self.gamma, dtype=np.float32)
+        found: NDArray[np.float32] = np.float32(self.gamma) ** self.time_steps[inds, env_inds]
+        return found
 
     def _reward(
         self, inds: NDArray[Any], env_inds: NDArray[Any], env: VecNormalize | None
@@ -132,6 +167,7 @@ class FlatNStepReplayBuffer(_NStepSampling):
     :param n_steps: greatest number of rewards in a return
     :param gamma: discount
     :param store_entropy: keep the entropy that ``infos[i]["policy_entropy"]`` holds, for the entropy penalty
+    :param by_time: discount by the time that passes, which ``infos[i]["time_advanced"]`` holds
     :param kwargs: as for SB3's ``ReplayBuffer``
     """
 
@@ -146,6 +182,7 @@ class DictNStepReplayBuffer(_NStepSampling, DictReplayBuffer):  # type: ignore[m
     :param n_steps: greatest number of rewards in a return
     :param gamma: discount
     :param store_entropy: keep the entropy that ``infos[i]["policy_entropy"]`` holds, for the entropy penalty
+    :param by_time: discount by the time that passes, which ``infos[i]["time_advanced"]`` holds
     :param kwargs: as for SB3's ``DictReplayBuffer``
     """
 
@@ -176,7 +213,8 @@ def natural_scale(buffer: ReplayBuffer, gamma: float, env: VecNormalize | None =
     oldest = buffer.pos if buffer.full else 0
     order = (oldest + np.arange(size)) % buffer.buffer_size
     rewards = buffer._normalize_reward(buffer.rewards[order], env).astype(np.float64)
-    goes_on = gamma * (1.0 - buffer.dones[order])
+    steps = getattr(buffer, "time_steps", None)
+    goes_on = gamma ** (1.0 if steps is None else steps[order]) * (1.0 - buffer.dones[order])
     returns = rewards.copy()
     for i in range(size - 2, -1, -1):
         returns[i] += goes_on[i] * returns[i + 1]

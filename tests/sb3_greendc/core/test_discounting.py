@@ -10,7 +10,7 @@ from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sb3_greendc import PIDLagrangianPPO, RecurrentPIDLagrangianPPO
+from sb3_greendc import DiscreteSAC, PIDLagrangianPPO, RecurrentPIDLagrangianPPO
 from sb3_greendc.cli.train import main as train
 from sb3_greendc.core.discounting import DiscountByTime, advantages_by_time, steps_of
 from sb3_greendc.core.vec_env import make_vec_env
@@ -152,9 +152,7 @@ def test_it_is_a_setting_of_hyperparameter_files() -> None:
             load_hyperparameters("a2c", f"{POOL}-v0", {"callback": wrong})
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "name"), [("dqn", "DQN"), ("discrete_sac", "DiscreteSAC"), ("a2c", "gamma")]
-)
+@pytest.mark.parametrize(("algorithm", "name"), [("dqn", "DQN"), ("a2c", "gamma")])
 def test_what_it_does_not_fit_is_said_before_training(algorithm: str, name: str) -> None:
     more = {"gamma": 0.0} if name == "gamma" else {}
     chosen = load_hyperparameters(algorithm, f"{POOL}-v0", {"callback": "DiscountByTime", **more})
@@ -170,7 +168,29 @@ def test_environments_must_say_how_much_time_passes() -> None:
         steps_of([{"time_advanced": 1}, {}])
 
 
-def test_it_belongs_to_algorithms_that_collect_rollouts() -> None:
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_discrete_sac_discounts_its_targets_by_time(n_steps: int) -> None:
+    env = make_vec_env(POOL, 2, seed=0)
+    more: dict[str, Any] = {"learning_starts": 30, "batch_size": 16, "n_steps": n_steps}
+    model = DiscreteSAC("MultiInputPolicy", env, gamma=0.5, buffer_size=200, seed=0, **more)
+    model.learn(80, callback=DiscountByTime())
+    assert model.replay_buffer is not None
+    steps = model.replay_buffer.time_steps[: model.replay_buffer.size()]
+    assert set(np.unique(steps)) == {0.0, 1.0}
+    drawn = model._sample_batch(400).discounts.numpy()
+    assert set(np.unique(drawn)) <= set(0.5 ** np.arange(n_steps + 1))
+    assert len(np.unique(drawn)) > 1
+    model.learn(20, callback=DiscountByTime(), reset_num_timesteps=False)  # goes on by time
+
+
+def test_a_buffer_without_the_time_of_its_transitions_is_refused() -> None:
+    model = DiscreteSAC("MultiInputPolicy", make_vec_env(POOL, 1, seed=0), buffer_size=100, learning_starts=5)
+    model.learn(10)
+    with pytest.raises(ValueError, match="DiscountByTime: the replay buffer holds transitions without"):
+        model.learn(10, callback=DiscountByTime(), reset_num_timesteps=False)
+
+
+def test_it_belongs_to_algorithms_that_know_the_time() -> None:
     model = DQN("MultiInputPolicy", make_vec_env(POOL, 1, seed=0), buffer_size=10)
     with pytest.raises(ValueError, match="DQN must be an on-policy algorithm, such as PPO"):
         model.learn(10, callback=DiscountByTime())

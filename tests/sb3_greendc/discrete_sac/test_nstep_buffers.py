@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
+from sb3_greendc.core.discounting import TIME_ADVANCED
 from sb3_greendc.discrete_sac import DictNStepReplayBuffer, FlatNStepReplayBuffer
 from sb3_greendc.discrete_sac.buffers import POLICY_ENTROPY, natural_scale
 
@@ -35,7 +36,7 @@ def filled(cls, n_added, n_steps, seed=0, **kwargs):
     timeouts = dones & (generator.random((n_added, N_ENVS)) < 0.5)
     for t in range(n_added):
         infos = [
-            {"TimeLimit.truncated": bool(cut), POLICY_ENTROPY: float(10 * e + t)}
+            {"TimeLimit.truncated": bool(cut), POLICY_ENTROPY: float(10 * e + t), TIME_ADVANCED: taken(t, e)}
             for e, cut in enumerate(timeouts[t])
         ]
         obs, next_obs = observation(t, is_dict), observation(t + 1, is_dict)
@@ -43,14 +44,19 @@ def filled(cls, n_added, n_steps, seed=0, **kwargs):
     return buffer, rewards, dones, timeouts
 
 
-def by_hand(t, e, n_steps, rewards, dones, timeouts):
+def taken(t, e):
+    """Time steps that decision t took in environment e."""
+    return (t + e) % 3
+
+
+def by_hand(t, e, n_steps, rewards, dones, timeouts, steps=lambda *_: 1):
     """Return reward, discount, terminal flag and last step of the n-step transition that starts at t."""
     total, discount = 0.0, 1.0
     for k in range(n_steps):
         if t + k == len(rewards):
             return total, discount, 0.0, t + k - 1
         total += discount * rewards[t + k, e]
-        discount *= GAMMA
+        discount *= GAMMA ** steps(t + k, e)
         if dones[t + k, e]:
             return total, discount, float(not timeouts[t + k, e]), t + k
     return total, discount, 0.0, t + n_steps - 1
@@ -59,9 +65,12 @@ def by_hand(t, e, n_steps, rewards, dones, timeouts):
 @pytest.mark.parametrize("cls", [DictNStepReplayBuffer, FlatNStepReplayBuffer])
 @pytest.mark.parametrize("n_steps", [1, 3, 5])
 @pytest.mark.parametrize("n_added", [9, SIZE, SIZE + 7])
-def test_every_transition_is_what_it_should_be(cls, n_steps, n_added):
+@pytest.mark.parametrize("by_time", [False, True])
+def test_every_transition_is_what_it_should_be(cls, n_steps, n_added, by_time):
     is_dict = cls is DictNStepReplayBuffer
-    buffer, rewards, dones, timeouts = filled(cls, n_added, n_steps, store_entropy=True)
+    more = {"store_entropy": True, "by_time": by_time}
+    buffer, rewards, dones, timeouts = filled(cls, n_added, n_steps, **more)
+    steps = taken if by_time else lambda *_: 1
     starts = []
     for _ in range(3):
         samples = buffer.sample(200)
@@ -69,7 +78,7 @@ def test_every_transition_is_what_it_should_be(cls, n_steps, n_added):
         next_obs = samples.next_observations["x"] if is_dict else samples.next_observations
         for row in range(200):
             e, t = divmod(int(obs[row]), 100)
-            reward, discount, done, last = by_hand(t, e, n_steps, rewards, dones, timeouts)
+            reward, discount, done, last = by_hand(t, e, n_steps, rewards, dones, timeouts, steps)
             starts.append((t, e))
             assert samples.rewards[row].item() == pytest.approx(reward, abs=1e-5)
             assert samples.discounts[row].item() == pytest.approx(discount, abs=1e-6)
@@ -145,6 +154,19 @@ def test_natural_scale_is_one_over_the_spread_of_the_returns(cls, n_added):
     ]
     assert np.std(returns) > 1.05 * np.abs(rewards).max()
     assert natural_scale(buffer, GAMMA) == pytest.approx(1 / np.std(returns))
+
+
+def test_the_spread_of_returns_is_by_time_where_discounts_are():
+    found = []
+    for by_time in (False, True):
+        buffer, rewards, dones, timeouts = filled(FlatNStepReplayBuffer, 12, 1, by_time=by_time)
+        buffer.rewards *= 0.1
+        buffer.rewards += 1.0
+        steps, arrays = taken if by_time else lambda *_: 1, (0.1 * rewards + 1, dones, timeouts)
+        returns = [by_hand(t, e, SIZE, *arrays, steps)[0] for t in range(12) for e in range(N_ENVS)]
+        found.append(natural_scale(buffer, GAMMA))
+        assert found[-1] == pytest.approx(1 / np.std(returns))
+    assert found[0] != found[1]
 
 
 def test_rare_rewards_count_by_their_own_size():
