@@ -73,6 +73,13 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         {"episodes": 2, "updates": 20, "tests": 1},
         [rf"data: [\d,]+ transitions, mean return {NUMBER}", rf"CRR: .* {NUMBER}", rf"cloning: .* {NUMBER}"],
     ),
+    "safety_goal": (
+        {"timesteps": 2_000, "episodes": 1, "n_envs": 10},
+        [
+            rf"{who} +reward +{NUMBER}, cost +{NUMBER}"
+            for who in ("PIDLagrangianPPO", "PPO, no limit", "chance")
+        ],
+    ),
     "beside_d3rlpy": (
         {"problems": ["CartPole"], "transitions": 600, "updates": 4, "tests": 1},
         [
@@ -117,6 +124,7 @@ NEEDS = {
     "minari_dataset": "minari",
     "crr_from_minari": "minari",
     "beside_d3rlpy": "d3rlpy",
+    "safety_goal": "safety_gymnasium",
     "job_shop": "job_shop_lib",
     "limits_lava_and_fuel": "minigrid",
 }

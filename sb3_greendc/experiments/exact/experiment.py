@@ -42,9 +42,6 @@ TEACHER_FUTURES = 32
 
 FULL_SEEDS = 5
 
-LEARN_IN = ("A",)
-"""Pools of the learners by trial and error, which take longest, in the quick budget."""
-
 LEFT_OUT = ("random", RANDOM_RULES, CLAIRVOYANT, DIVISIBLE)
 """Of the figure, whose scale they would spoil."""
 
@@ -86,7 +83,7 @@ def _tasks(pool: str, budget: Budget) -> list[Task]:
         tasks.append(Judged(learned, pool, f"guided, {TEACHER_FUTURES} futures", episodes, guided))
         exact = Distillation(pool, EXACT, labels, epochs, seed)
         tasks.append(Judged(exact, pool, "distilled, exact values", episodes))
-    for learner in learners(pool) if pool in budget.pick(LEARN_IN, tuple(POOLS)) else ():
+    for learner in learners(pool):
         decisions = budget.pick(learner.quick_decisions, learner.decisions)
         for seed in budget.seeds_of(learner.name, full=FULL_SEEDS):
             run = Training(POOLS[pool].scenario(), learner, decisions, seed, episodes=16)

@@ -31,7 +31,15 @@ def learners(pool: str) -> tuple[Learner, ...]:
         "target_kl": 0.05,
         "ent_coef": 0.01,
     }
-    sac = {**DISCRETE_SAC.hyperparameters, "gamma": GAMMA}
+    sac = {
+        **DISCRETE_SAC.hyperparameters,
+        "callback": "DiscountByTime",
+        "gamma": GAMMA,
+        "gradient_steps": 8,
+        "learning_starts": 1000,
+        "tau": 0.01,
+        "target_entropy_ratio": 0.6,
+    }
     sac["policy_kwargs"] = {"features_extractor": "job_set", **network(pool)}
     view = {**VIEW, "shaping_gamma": GAMMA}
     return (
