@@ -26,11 +26,13 @@ from sb3_greendc.experiments.carbon_comparison import (
 )
 from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent
 from sb3_greendc.experiments.carbon_learners import (
+    AT_LIMIT,
     GREEDY_KG,
     PID,
     PID_SCRATCH,
     SCALARISED,
     DecisionTimes,
+    StudentAtLimit,
     StudentPlay,
     named,
     pid_from_plan,
@@ -47,8 +49,8 @@ ENV_ID = "ResourcePoolCarbon-10-v0"
 CHOOSING, HELD_OUT, SHIFTED = "2019, for choosing", "2019, held out", "2021"
 YEARS = {"2019": "PGE-2019", "2021": "PGE-2021"}
 GREEDY, PLAN, CHANCE = "grid_on", "power_plan", "random_actions"
-LEARNERS = {PID: "*", PID_SCRATCH: "P", SCALARISED: "X"}
-"""Markers of those that are trained under a limit, or a price."""
+LEARNERS = {AT_LIMIT: "D", PID: "*", PID_SCRATCH: "P", SCALARISED: "X"}
+"""Markers of those that are under a limit, or a price."""
 LIMITS = (0.45, 0.60, 0.75)
 """Carbon limits, as shares of what the greedy schedule, every unit on, emits in 2019."""
 SHOWN_FORECAST = "oracle"
@@ -96,7 +98,7 @@ ASKED_PRICES = (0.05, 0.08, 0.12, 0.18, 0.25, 0.3)
 COMPARED_AT = 0.60
 """Limit at which learners without the plan are trained, too."""
 FULL_SEEDS = 3
-_PLAN_SECONDS = 12.0  # of an episode
+_PLAN_SECONDS = 5.0  # of an episode
 
 
 @dataclass(frozen=True)
@@ -146,36 +148,32 @@ class Envelope(Task):
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules, plans, learners, chance and bounds in both years; of the first, half the episodes choose.
-
-    Plans take their time: in the quick form they play the first few of the episodes.
-    """
-    held_out, planned_episodes = budget.pick(20, 24), budget.pick(4, 24)
+    """Return rules, plans, learners, chance and bounds in both years; of the first, half the episodes choose."""
+    episodes = budget.pick(20, 24)
     prices = budget.pick(QUICK_PRICES, PRICES)
     found: list[Item] = []
     for year, carbon in YEARS.items():
         scenario = Scenario(ENV_ID, {"carbon": carbon})
         halves = 2 if year == "2019" else 1
-        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), halves * held_out)
+        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), halves * episodes)
         planned: list[Task] = [
-            Plans(scenario, (Variant(PLAN, {"kg_price": price}),), halves * planned_episodes)
-            for price in prices
+            Plans(scenario, (Variant(PLAN, {"kg_price": price}),), halves * episodes) for price in prices
         ]
         if year == "2021":
             planned += [
-                Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), planned_episodes)
+                Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), episodes)
                 for kind in OUTLOOKS
                 if kind != SHOWN_FORECAST
                 for price in budget.pick(OTHER_FORECAST_PRICES[:1], OTHER_FORECAST_PRICES)
             ]
-        bounds = Envelope(scenario, BOUND_PRICES, halves * planned_episodes)
+        bounds = Envelope(scenario, BOUND_PRICES, halves * episodes)
         students = [
-            StudentPlay(student(budget, seed), ASKED_PRICES, scenario, halves * held_out)
+            StudentPlay(student(budget, seed), ASKED_PRICES, scenario, halves * episodes)
             for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
         ]
         found += labelled([rules, *planned, bounds, *students], year=year)
     found.append(Item(DecisionTimes(student(budget, 0), COMPARED_PRICE, budget.pick(200, 1000))))
-    return found + trainings(budget, 2 * held_out)
+    return found + trainings(budget, 2 * episodes)
 
 
 COMPARED_PRICE = 0.12
@@ -192,11 +190,16 @@ def trainings(budget: Budget, episodes: int) -> list[Item]:
     """Return the runs of learners under limits: trained in 2019, judged in both years."""
     years = {f"year {year}": Scenario(ENV_ID, {"carbon": carbon}) for year, carbon in YEARS.items()}
     training_year = years["year 2019"]
+    limited = [
+        Item(StudentAtLimit(student(budget, seed), share, GREEDY, years, episodes), {"limit_share": share})
+        for share in LIMITS
+        for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
+    ]
     learners: list[tuple[Learner, float]] = [
         (pid_from_plan(student(budget, 0), share), share) for share in LIMITS
     ]
     learners += [(make(COMPARED_AT), COMPARED_AT) for make in (pid_from_scratch, scalarised)]
-    return [
+    return limited + [
         Item(
             Training(
                 training_year,

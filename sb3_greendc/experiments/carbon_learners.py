@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -82,6 +84,54 @@ class StudentPlay(_OfStudent):
             for row in play(at_price(model, price), self.scenario, self.episodes)
         ]
         return Outcome({"episodes": pd.DataFrame(rows)})
+
+
+@dataclass(frozen=True)
+class StudentAtLimit(_OfStudent):
+    """Judge the distilled plan at the price of carbon at which it keeps a limit in training episodes.
+
+    :param share: limit, as a share of what ``greedy`` emits
+    :param greedy: name of that rule
+    :param tests: what it is judged on, by name
+    :param episodes: test episodes
+    """
+
+    share: float
+    greedy: str
+    tests: Mapping[str, Scenario]
+    episodes: int
+
+    @property
+    def title(self) -> str:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return f"{named(AT_LIMIT, self.share)} seed {self.student.seed}"
+
+    def seconds(self) -> float:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        return 5.0 + 0.15 * (PRICING_EPISODES * len(PRICING) + self.episodes * len(self.tests))
+
+    def compute(self) -> Outcome:
+        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
+        model = self.model()
+        price = self._price(model)
+        head = {"policy": named(AT_LIMIT, self.share), "train_seed": self.student.seed, "kg_price": price}
+        rows = [
+            {**head, "test": name, **row}
+            for name, scenario in self.tests.items()
+            for row in play(at_price(model, price), scenario, self.episodes)
+        ]
+        return Outcome({"episodes": pd.DataFrame(rows)})
+
+    def _price(self, model: Any) -> float:
+        """Return the price, between those of :data:`PRICING` by linear interpolation."""
+        greedy = self._emitted(self.greedy)
+        shares = [self._emitted(at_price(model, price)) / greedy for price in PRICING]
+        return float(np.interp(-self.share, -np.minimum.accumulate(shares), PRICING))
+
+    def _emitted(self, policy: Policy) -> float:
+        """Return the carbon of a policy in the training episodes."""
+        rows = play(policy, self.student.scenario, PRICING_EPISODES, first_seed=PRICING_SEED)
+        return float(sum(row["carbon_kg"] + row["settled_carbon_kg"] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -162,8 +212,15 @@ GREEDY_KG = 10_700.0
 """What the greedy schedule, every unit on, emits in an episode of 2019 (mean of the training seeds 20,000 to
 20,039, ± 700); limits in training are shares of it."""
 KG_OF_COST = 100.0
-START_PRICES = {0.45: 0.2, 0.60: 0.1, 0.75: 0.05}
-"""Price of carbon of the distilled plan that training under each limit starts from."""
+PRICING_SEED, PRICING_EPISODES = 20_000, 40
+"""The episodes of the training year in which :data:`GREEDY_KG` was measured, and prices are chosen."""
+PRICING = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+"""Values of a kg that are tried for a limit."""
+START_PRICES = {0.45: 0.27, 0.60: 0.19, 0.75: 0.05}
+"""Price of carbon at which the distilled plan of seed 0 keeps each limit in them: training starts there."""
+REWARD_PRICE = 0.1
+"""Of a kg in the reward of the learner that has no limit."""
+AT_LIMIT = "distilled plan at a limit"
 PID = "PID-PPO, distilled start"
 PID_SCRATCH = "PID-PPO, from scratch"
 SCALARISED = "MaskablePPO, carbon in the reward"
@@ -191,6 +248,10 @@ _BUDGET: dict[str, Any] = {
 }
 
 
+SHARPNESS = 3.0
+"""Draws from the distilled plan earn 6 % less than its most likely actions, at as much carbon."""
+
+
 def named(learner: str, share: float) -> str:
     """Return what a learner is called under a limit."""
     return f"{learner}, {100 * share:.0f} %"
@@ -213,6 +274,7 @@ def pid_from_plan(student: PlanStudent, share: float) -> CarbonLearner:
         epochs=student.epochs,
         rounds=student.rounds,
         kg_price=START_PRICES[share],
+        sharpness=SHARPNESS,
     )
 
 
@@ -223,8 +285,8 @@ def pid_from_scratch(share: float) -> Learner:
 
 
 def scalarised(share: float) -> Learner:
-    """Return MaskablePPO that pays the price of carbon at which the plan keeps near a limit."""
-    reward = {"on_time": 1.0, "carbon": START_PRICES[share]}
+    """Return MaskablePPO that pays the price of carbon at which the plan keeps near the limit of 60 %."""
+    reward = {"on_time": 1.0, "carbon": REWARD_PRICE}
     return Learner(
         named(SCALARISED, share),
         "maskable_ppo",

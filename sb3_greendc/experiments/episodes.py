@@ -88,19 +88,23 @@ class Baselines(Task):
             yield {**head, **row}
 
 
-def play(policy: Policy, scenario: Scenario, episodes: int, draws: bool = False) -> Iterator[dict[str, Any]]:
+def play(
+    policy: Policy, scenario: Scenario, episodes: int, draws: bool = False, first_seed: int | None = None
+) -> Iterator[dict[str, Any]]:
     """Play an experiment's test episodes, and return each one's metrics.
 
     :param policy: what plays
     :param scenario: what is played
     :param episodes: number of episodes
     :param draws: draw actions instead of taking the most likely ones
+    :param first_seed: of other episodes than those of tests, to choose by them
     """
+    seed = TEST_SEED if first_seed is None else first_seed
     env_id = greendc.resolve_env_id(scenario.env_id)
     (actor,) = policy_sources({"policy": policy}, env_id)
     for first in range(0, episodes, _BATCH):
         count = min(_BATCH, episodes - first)
-        batch = Batch(actor, env_id, first, count, TEST_SEED + first, scenario.env_kwargs, not draws)
+        batch = Batch(actor, env_id, first, count, seed + first, scenario.env_kwargs, not draws)
         for k, result in enumerate(run_batch(batch).episodes, first):
             yield {"episode": k, **result}
 

@@ -12,7 +12,7 @@ import torch as th
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.collection import collect
-from sb3_greendc.experiments import carbon_distillation
+from sb3_greendc.experiments import carbon_distillation, carbon_learners
 from sb3_greendc.experiments import carbon_frontier as frontier
 from sb3_greendc.experiments.carbon_distillation import (
     DATA_FILE,
@@ -27,6 +27,7 @@ from sb3_greendc.experiments.carbon_distillation import (
 from sb3_greendc.experiments.carbon_learners import (
     GREEDY_KG,
     DecisionTimes,
+    StudentAtLimit,
     StudentPlay,
     pid_from_plan,
     pid_from_scratch,
@@ -127,6 +128,38 @@ def probabilities(model, observations, masks):
     return model.policy.get_distribution(tensors, masks).distribution.probs.detach().numpy()
 
 
+def test_a_limit_is_kept_by_a_price_that_training_episodes_choose(rounds, monkeypatch):
+    monkeypatch.setattr(carbon_learners, "PRICING_EPISODES", 3)
+    emitted = {0.0: 9.0, 0.05: 8.0, 0.1: 8.4, 0.15: 6.0, 0.2: 4.0, 0.25: 3.0, 0.3: 2.0}
+    seen = []
+
+    def play(policy, scenario, episodes, first_seed=None):
+        seen.append((scenario, episodes, first_seed))
+        kg = 10.0 if policy == "grid_on" else emitted[policy]
+        return [{"carbon_kg": kg - 1.0, "settled_carbon_kg": 1.0, "episode": k} for k in range(episodes)]
+
+    monkeypatch.setattr(carbon_learners, "play", play)
+    monkeypatch.setattr(carbon_learners, "at_price", lambda model, price: round(price, 3))
+    found = {}
+    for share in (0.95, 0.7, 0.5, 0.1):
+        task = StudentAtLimit(TINY, share, "grid_on", {}, 3)
+        found[share] = task.given(rounds[2])._price(None)
+    # A price at which more is emitted than at a lower one counts as that: 0.1 as 0.05.
+    assert found == pytest.approx({0.95: 0.0, 0.7: 0.125, 0.5: 0.175, 0.1: 0.3})
+    assert all(one == (SHORT, 3, carbon_learners.PRICING_SEED) for one in seen)
+
+
+def test_the_network_at_a_limit_is_judged_in_every_year(rounds, monkeypatch):
+    monkeypatch.setattr(carbon_learners, "PRICING_EPISODES", 2)
+    later = Scenario(SHORT.env_id, {**SHORT.env_kwargs, "carbon": "PGE-2021"})
+    task = StudentAtLimit(TINY, 0.6, "grid_on", {"year 2019": SHORT, "year 2021": later}, 3)
+    episodes = task.given(rounds[2]).compute().tables["episodes"]
+    assert episodes["policy"].unique().tolist() == ["distilled plan at a limit, 60 %"]
+    assert episodes.groupby("test").size().to_dict() == {"year 2019": 3, "year 2021": 3}
+    assert episodes["kg_price"].nunique() == 1
+    assert episodes["kg_price"].between(0.0, 0.3).all()
+
+
 def test_the_network_is_judged_and_timed(rounds):
     play = StudentPlay(TINY, (0.05, 0.1), SHORT, 3).given(rounds[2])
     episodes = play.compute().tables["episodes"]
@@ -163,7 +196,8 @@ def test_training_under_a_limit_starts_from_the_network_of_its_seed(rounds):
     network = at_price(loaded(rounds[2]), learner.kg_price)
     tensors, _ = trained.policy.obs_to_tensor(observations)
     started = trained.policy.get_distribution(tensors).distribution.probs.detach().numpy()
-    assert started == pytest.approx(probabilities(network, observations, masks), abs=1e-5)
+    sharpened = probabilities(network, observations, masks) ** learner.sharpness
+    assert started == pytest.approx(sharpened / sharpened.sum(axis=1, keepdims=True), abs=1e-5)
 
 
 def test_the_plan_is_asked_with_the_price_that_the_data_are_named_after(rounds, monkeypatch):
