@@ -82,7 +82,7 @@ class PlanLabels(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 3.0 + 0.01 * self.decisions * len(self.prices)
+        return 3.0 + 0.005 * self.decisions * len(self.prices)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""

@@ -148,7 +148,7 @@ class Envelope(Task):
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules, plans, learners, chance and bounds in both years; of the first, half the episodes choose."""
+    """Return rules, plans, learners, chance and bounds in both years; half the episodes of 2019 choose."""
     episodes = budget.pick(20, 24)
     prices = budget.pick(QUICK_PRICES, PRICES)
     found: list[Item] = []

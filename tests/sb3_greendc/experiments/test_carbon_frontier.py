@@ -138,7 +138,7 @@ def test_chance_and_bounds_stand_in_the_comparison() -> None:
     names = {variant.name for task in tasks for variant in getattr(task, "variants", ())}
     assert {"random_actions", "power_plan", "grid_on", "carbon_threshold"} <= names
     assert sum(isinstance(task, frontier.Envelope) for task in tasks) == 2
-    assert sum(task.seconds() for task in tasks) < 30 * 60  # minutes on one core
+    assert sum(task.seconds() for task in tasks) < 35 * 60  # on one core: plans alone take 15 minutes
 
 
 def test_an_envelope_is_above_what_is_played() -> None:
