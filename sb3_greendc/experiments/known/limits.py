@@ -35,7 +35,10 @@ def items(budget: Budget) -> list[Item]:
 
 
 def tasks(problem: Problem, budget: Budget) -> list[Task]:
-    """Return PPO under a limit and PPO with fixed penalties, as many trials of each, and chance."""
+    """Return PPO under a limit and PPO with fixed penalties, as many trials of each, and chance.
+
+    The recurrent form has one trial, its defaults: it takes five times as long.
+    """
     limit = LIMITS[problem.name]
     trials = [
         Learner(
@@ -47,6 +50,15 @@ def tasks(problem: Problem, budget: Budget) -> list[Task]:
         )
         for gains in GAINS
     ]
+    trials.append(
+        Learner(
+            "RecurrentPIDLagrangianPPO defaults",
+            "recurrent_pid_ppo",
+            {"cost_limit": limit},
+            deterministic=False,
+            speed=400.0,
+        )
+    )
     trials += [
         Learner(f"PPO penalty {one}", "ppo", {}, {"penalty": one}, deterministic=False, speed=2_500.0)
         for one in PENALTIES
