@@ -49,6 +49,8 @@ ENV_ID = "ResourcePoolCarbon-10-v0"
 CHOOSING, HELD_OUT, SHIFTED = "2019, for choosing", "2019, held out", "2021"
 YEARS = {"2019": "PGE-2019", "2021": "PGE-2021"}
 GREEDY, PLAN, CHANCE = "grid_on", "power_plan", "random_actions"
+HALVES = {"jobs": "the plan decides on jobs alone", "power": "the plan decides on power alone"}
+"""Halves of the decisions, in whose other one the rule ``carbon_threshold`` decides."""
 LEARNERS = {AT_LIMIT: "D", PID: "*", PID_SCRATCH: "P", SCALARISED: "X"}
 """Markers of those that are under a limit, or a price."""
 LIMITS = (0.45, 0.60, 0.75)
@@ -160,6 +162,12 @@ def items(budget: Budget) -> list[Item]:
             Plans(scenario, (Variant(PLAN, {"kg_price": price}),), halves * episodes) for price in prices
         ]
         if year == "2021":
+            split_plans = [
+                Variant("power_halves", {**_half(half), "kg_price": price})
+                for price in prices
+                for half in HALVES
+            ]
+            planned += [Plans(scenario, (one,), episodes) for one in split_plans]
             planned += [
                 Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), episodes)
                 for kind in OUTLOOKS
@@ -174,6 +182,11 @@ def items(budget: Budget) -> list[Item]:
         found += labelled([rules, *planned, bounds, *students], year=year)
     found.append(Item(DecisionTimes(student(budget, 0), COMPARED_PRICE, budget.pick(200, 1000))))
     return found + trainings(budget, 2 * episodes)
+
+
+def _half(half: str) -> dict[str, str]:
+    """Return who decides where the plan has one half."""
+    return {one: PLAN if one == half else "carbon_threshold" for one in HALVES}
 
 
 COMPARED_PRICE = 0.12
@@ -234,6 +247,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     chosen = _chosen(means)
     greedy = float(means.loc[(means["test"] == CHOOSING) & (means["baseline"] == GREEDY), CARBON].iloc[0])
     learners = pd.DataFrame(learners_at_limits(rows, chosen, GREEDY, GREEDY_KG))
+    halves = pd.DataFrame(_halves_at_limits(rows, chosen, greedy))
     frontier = pd.DataFrame(_at_limits(rows, chosen, bounds, greedy))
     for share, learner in ((share, named(PID, share)) for share in LIMITS if len(learners)):
         for row in learners[learners["learner"] == learner].to_dict("records"):
@@ -253,7 +267,8 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "Weather is generated after that of Texas, emissions are California's: no real correlation.",
     ]
     table = means.rename(columns={"test": "series"})
-    tables = {"comparison": frontier, "results": table, **({"learners": learners} if len(learners) else {})}
+    tables = {"comparison": frontier, "results": table}
+    tables |= {name: found for name, found in (("learners", learners), ("halves", halves)) if len(found)}
     worth = _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates()))
     return Analysis(tables, {"figure": _figure(means, bounds, worth)}, notes)
 
@@ -340,6 +355,25 @@ def _at_limits(
             found["bound"] = min(bound + price * kg for price, bound in lines) / worth[test]
             found["chance"] = float(means.loc[means["baseline"] == CHANCE, VALUE].iloc[0])
             yield found
+
+
+def _halves_at_limits(
+    rows: pd.DataFrame, chosen: Sequence[str], greedy: float
+) -> Iterator[dict[str, object]]:
+    """Yield what the plan has over rules at each limit, in both halves of the decisions and in one."""
+    halves = rows[rows["baseline"] == "power_halves"]
+    if halves.empty:
+        return
+    of_test = rows[rows["test"] == halves["test"].iloc[0]]
+    plans = list(_shown_plan(_means_of(of_test))["policy"])
+    sides = {"the plan decides on both": plans}
+    for half, said in HALVES.items():
+        marked = "/".join(_half(half).values())
+        sides[said] = [str(policy) for policy in halves["policy"].unique() if marked in policy]
+    for share in LIMITS:
+        for said, policies in sides.items():
+            found = written("over_rules", gain(of_test, policies, chosen, share * greedy))
+            yield {"series": halves["test"].iloc[0], "limit_share": share, "policy": said, **found}
 
 
 def _bound_lines(bounds: pd.DataFrame, test: str) -> Iterator[tuple[float, float]]:

@@ -24,7 +24,8 @@ from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator
 
 ENV_ID = "ResourcePoolCarbon-10-v0"
 SHORT: dict[str, Any] = {"episode_steps": 144, "carbon": "PGE-2019"}
-POLICIES = (*POWER_RULES, "power_plan", "deadline_never")
+POLICIES = (*POWER_RULES, "power_plan", "power_halves", "deadline_never")
+HALVES = ("power_plan", "carbon_threshold")
 
 
 def play(env: gym.Env[Any, Any], policy: Any, seed: int = 1) -> dict[str, float]:
@@ -49,7 +50,7 @@ def test_rules_stand_where_heuristics_do() -> None:
     assert set(POWER_RULES) <= set(names("resource_pool", commands=True))
     assert not set(POWER_RULES) & set(names("resource_pool", hindsight=True))
     plain = ResourcePoolEnv()
-    for name in (*POWER_RULES, "power_plan"):
+    for name in (*POWER_RULES, "power_plan", "power_halves"):
         with pytest.raises(ValueError, match="power_levels"):
             make_policy(name, plain)
     for name in ("plan", "rollout", "foresight"):
@@ -92,6 +93,24 @@ def test_the_plan_says_which_actions_are_its_own() -> None:
         several += int((own > 1).sum())
         observations, *_ = env.step(actions)
     assert several > 0
+
+
+def test_halves_of_one_rule_are_that_rule_and_others_mix_both() -> None:
+    found = {}
+    for jobs in ("power_plan", "carbon_threshold"):
+        env = gym.make(ENV_ID, **SHORT)
+        found[jobs] = play(env, make_policy(jobs, env, kg_price=0.1))
+        for power in ("power_plan", "carbon_threshold"):
+            env = gym.make(ENV_ID, **SHORT)
+            halves = make_policy("power_halves", env, jobs=jobs, power=power, kg_price=0.1)
+            found[jobs, power] = play(env, halves)
+            assert found[jobs, power]["invalid_actions"] == 0
+        assert found[jobs, jobs] == found[jobs]
+    apart = [found["power_plan", "carbon_threshold"], found["carbon_threshold", "power_plan"]]
+    assert len({metrics["total_job_value"] for metrics in (*apart, *map(found.get, HALVES))}) == 4  # type: ignore[index]
+    for wrong in ({"jobs": "grid_on"}, {"power": "grid_on"}):
+        with pytest.raises(ValueError, match=rf"{next(iter(wrong))}='grid_on'"):
+            make_policy("power_halves", gym.make(ENV_ID, **SHORT), **wrong)
 
 
 def test_a_price_of_carbon_lowers_it() -> None:

@@ -3,6 +3,7 @@
 from greendc.baselines.registry import BaselineFamily
 from greendc.baselines.resource_pool.foresight import Foresight
 from greendc.baselines.resource_pool.policy import Heuristic
+from greendc.baselines.resource_pool.power_halves import PowerHalves
 from greendc.baselines.resource_pool.power_plan import PowerPlan
 from greendc.baselines.resource_pool.power_rules import POWER_RULES, PowerRule
 from greendc.baselines.resource_pool.rolling import RollingPlan
@@ -44,9 +45,10 @@ BASELINES = BaselineFamily(
         "foresight": Foresight,
         **POWER_RULES,
         "power_plan": PowerPlan,
+        "power_halves": PowerHalves,
     },
     hindsight=frozenset({"foresight"}),
-    commands=frozenset({*POWER_RULES, "power_plan"}),
+    commands=frozenset({*POWER_RULES, "power_plan", "power_halves"}),
 )
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "Heuristic",
     "HighestQosFirst",
     "HighestValueFirst",
+    "PowerHalves",
     "PowerPlan",
     "PowerRule",
     "RandomOrder",
