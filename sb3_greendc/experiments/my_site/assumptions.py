@@ -176,6 +176,7 @@ def _about_site(config: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[
     grid = {
         "critical": "serves what always runs, without limit; jobs run on sun, wind and battery only",
         "off": "is not used at all",
+        "open": "serves anything, without limit",
         "capped": f"serves anything, up to {site.grid_cap_kw} kW",
         "qos_above": f"serves what always runs, and jobs of QoS values above {site.grid_qos_above}",
     }

@@ -15,9 +15,11 @@ from sb3_greendc.experiments.comparison import BEST_OF_ALL, final, margin, matri
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import color_of
 from sb3_greendc.experiments.learners import pool_learners
+from sb3_greendc.experiments.my_site import frontier
 from sb3_greendc.experiments.my_site.inputs import Site
 from sb3_greendc.experiments.my_site.options import NAME
 from sb3_greendc.experiments.sweep import Point, Sweep
+from sb3_greendc.experiments.tasks import Item
 
 SHOWN = {
     "total_job_value_ratio": "value earned",
@@ -47,9 +49,14 @@ def site_experiment(site: Site) -> Experiment:
     """Return the experiment on a site: every heuristic in every form, and learners."""
     sweep = Sweep(lambda budget: [Point("my site", 0.0, site.scenario)], pool_learners, "")
 
+    def items(budget: Budget) -> list[Item]:
+        more = frontier.items(site.scenario, budget) if frontier.commands(site.scenario) else []
+        return [*sweep.items(budget), *more]
+
     def analyze(results: Results, budget: Budget) -> Analysis:
+        results, of_frontier = frontier.apart(results)
         analysis = sweep.analyze(results, budget)
-        rows = results.table()
+        rows, commanded = results.table(), of_frontier.table()
         comparison = with_emissions(analysis.tables["comparison"], rows)
         policies = policies_table(rows)
         learners = list(comparison[comparison["kind"] == "learner"]["learner"].unique())
@@ -58,12 +65,15 @@ def site_experiment(site: Site) -> Experiment:
             "tradeoff": trade_off_figure(policies, learners),
         }
         tables = {**analysis.tables, "comparison": comparison, "policies": policies}
-        notes = [*verdicts(comparison), *analysis.notes]
+        notes = verdicts(comparison)
+        if len(commanded):
+            tables["frontier"] = frontier.at_limits(commanded)
+            figures["frontier"] = frontier.draw(commanded, policies, learners)
+            notes += frontier.verdicts(tables["frontier"])
+        notes += analysis.notes
         return dataclasses.replace(analysis, tables=tables, figures=figures, notes=notes)
 
-    return Experiment(
-        NAME, "heuristics and trained policies on your own jobs and power", sweep.items, analyze
-    )
+    return Experiment(NAME, "heuristics and trained policies on your own jobs and power", items, analyze)
 
 
 def policies_table(rows: pd.DataFrame) -> pd.DataFrame:

@@ -89,8 +89,7 @@ def write_report(
     write_portable(folder / MODEL, model, environment)
     rows = assumptions_table(site.assumptions)
     policies = analysis.tables["policies"].head(12)
-    rounded = policies.apply(lambda c: c.map(number) if c.dtype.kind == "f" else c)
-    rounded = rounded.rename(columns=SHOWN)
+    rounded = _rounded(policies).rename(columns=SHOWN)
     best = str(_rivals(analysis)["form"].iloc[0]) if len(_rivals(analysis)) else "deadline_never"
     again = _commands(folder / MODEL, best, episodes)
     facts = [f"{name}: {fact}" for name, fact in site.facts.items()]
@@ -109,6 +108,7 @@ def write_report(
         markdown(rounded),
         f"![{_FIGURE}](figure.png)",
         f"![{_TRADE_OFF}](tradeoff.png)",
+        *_frontier_lines(analysis),
         "## Take the policy along",
         _CARRY,
         "\n".join(["```bash", *again, "```"]),
@@ -126,6 +126,28 @@ _CARRY = (
     "The best trained policy, by the same episodes, is in model/: a folder with the model, its environment, "
     "and the jobs, power and carbon that it needs. Copy it anywhere; nothing has to be typed again. The "
     "first command repeats the figures above."
+)
+
+
+def _frontier_lines(analysis: Analysis) -> list[str]:
+    if "frontier" not in analysis.tables:
+        return []
+    rounded = _rounded(analysis.tables["frontier"])
+    return [f"## {_COMMANDED}", _FRONTIER, markdown(rounded), f"![{_DRAWN}](frontier.png)"]
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    rounded: pd.DataFrame = table.apply(lambda one: one.map(number) if one.dtype.kind == "f" else one)
+    return rounded
+
+
+_COMMANDED = "Machines and battery commanded"
+_DRAWN = "value against carbon where machines and battery are commanded"
+_FRONTIER = (
+    "The grid serves everything here, so that carbon is a decision: how many machines are on, what the "
+    "battery does, which jobs are worth what they emit. Rules were chosen by half of the episodes, and are "
+    "judged with plan and chance by the other half. Columns are shares of the value at a limit on carbon; a "
+    "limit is a share of what every unit on emits. The plan is a linear programme of the next hours, an hour."
 )
 
 
@@ -174,6 +196,10 @@ def _write_page(
         ),
         Section("Take the policy along", _CARRY, code=again),
     ]
+    if "frontier" in analysis.tables:
+        figures = [(analysis.figures["frontier"], _DRAWN)]
+        table = _rounded(analysis.tables["frontier"])
+        sections.insert(4, Section(_COMMANDED, _FRONTIER, frames=[table], figures=figures))
     if site.mended:
         mended = [line.replace("; --repair: ", ": ") for line in site.mended]
         sections.insert(3, Section("Mended by --repair", points=mended))

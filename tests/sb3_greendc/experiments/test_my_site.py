@@ -16,14 +16,16 @@ from greendc.traces.power import CarbonTrace, PowerTrace
 from greendc.traces.swf import read_swf
 from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
 from sb3_greendc.experiments.comparison import compare
-from sb3_greendc.experiments.episodes import TEST_SEED
+from sb3_greendc.experiments.episodes import TEST_SEED, Variant
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import DISCRETE_SAC
-from sb3_greendc.experiments.my_site import judging
+from sb3_greendc.experiments.my_site import Site, frontier, judging
 
 DAY = 24
+QUICK = Budget(quick=True)
 
 
 def power(start, hours):
@@ -80,15 +82,20 @@ def inputs(tmp_path):
     ]
 
 
+PRICED = Variant("carbon_threshold", {"kg_price": 0.1})
+
+
 def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, monkeypatch, capsys):
     tiny = dataclasses.replace(DISCRETE_SAC, quick_decisions=400)
     monkeypatch.setattr(judging, "pool_learners", lambda budget: [tiny])
     monkeypatch.setattr(Budget, "episodes", 3)
     monkeypatch.setattr(Budget, "test_steps", 72)
     monkeypatch.setattr(Budget, "labels", lambda budget, long_queues: 600)
+    monkeypatch.setattr(frontier, "QUICK_RULES", (Variant("grid_on"), Variant("grid_off"), PRICED))
+    monkeypatch.setattr(frontier, "QUICK_PRICES", (0.1,))
     out = tmp_path / "out"
     arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--battery-kwh=0"]
-    arguments += ["--set", "units=8"]
+    arguments += ["--set", "units=8", "--grid=open"]
     assert reproduce.main(arguments) == 0
     report = (out / "my-site" / "report.md").read_text()
     for part in (
@@ -114,7 +121,52 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     assert {"carbon_kg_percent", "brown_kwh_theirs"} <= set(pd.read_csv(site / "comparison.csv").columns)
     assert (policies["carbon_kg"] > 0).all()
     assert all("CO2 for each unit of value" in verdict for verdict in verdicts)
+    assert report.index("## Policies") < report.index("## Machines and battery commanded")
+    assert "Machines and battery commanded, at 60 % of the carbon of every unit on" in report
+    assert (site / "frontier.png").is_file()
+    commanded = pd.read_csv(site / "frontier.csv").set_index("limit_share")
+    assert list(commanded.index) == [0.45, 0.6, 0.75]
+    assert commanded["limit_kg"].is_monotonic_increasing
     _check_the_folder_can_be_carried(site / "model", policies, tmp_path, capsys)
+
+
+def test_carbon_is_a_decision_where_the_grid_serves_everything(inputs, tmp_path):
+    closed = prepared(inputs, tmp_path / "closed").scenario
+    assert not frontier.commands(closed)
+    assert all("part" not in item.labels for item in judging.site_experiment(Site(closed, {})).items(QUICK))
+    more = ("--grid=open", "--units=10", "--total-kw=480", "--critical-kw=160")
+    site = prepared(inputs, tmp_path / "open", *more).scenario
+    assert frontier.commanded(site).env_kwargs["power_levels"] == (0, 2, 4, 6, 8, 10)
+    assert frontier.unit_kg(site) == pytest.approx(32.0 / 2 * 0.3)  # of two types
+    found = [item.task for item in frontier.items(site, QUICK)]
+    prices = {v.options["kg_price"] for task in found for v in task.variants if v.name == "power_plan"}
+    scale = frontier.PRESET_UNIT_KG / (32.0 / 2 * 0.3)
+    assert sorted(prices) == pytest.approx([0.1 * scale, 0.25 * scale], rel=5e-3)
+    assert any(variant.name == "random_actions" for task in found for variant in task.variants)
+    make_vec_env(site.env_id, 1, **found[0].scenario.env_kwargs).close()
+
+
+def test_rules_are_chosen_by_other_episodes_than_they_are_judged_on():
+    def of(policy, baseline, pairs):
+        head = {"policy": policy, "baseline": baseline, "settled_carbon_kg": 0.0}
+        return [
+            {**head, "episode": k, "carbon_kg": kg, "total_job_value_ratio": value}
+            for k, (kg, value) in enumerate(pairs)
+        ]
+
+    rows = of("grid_on", "grid_on", [(100, 0.8)] * 4) + of("grid_off", "grid_off", [(20, 0.4)] * 4)
+    rows += of("lucky", "grid_qos", [(60, 0.5), (60, 0.9)] * 2)  # good in the episodes that judge alone
+    rows += of("power_plan/0.1", "power_plan", [(60, 0.7)] * 4)
+    rows += of("random_actions", "random_actions", [(50, 0.1)] * 4)
+    table = frontier.at_limits(pd.DataFrame(rows)).set_index("limit_share")
+    assert table.loc[0.6, ["limit_kg", "every unit on", "rules", "plan", "chance"]].tolist() == pytest.approx(
+        [60.0, 0.8, 0.6, 0.7, 0.1]
+    )
+    assert table.loc[0.6, "plan_over_rules_percent"] == pytest.approx(100 / 6)
+    assert np.isnan(table.loc[0.45, "plan"])
+    said = frontier.verdicts(table.reset_index())
+    assert "at 60 % of the carbon of every unit on (60 kg an episode): rules earn 75 %" in said[1]
+    assert "rules earn 75 % and the plan earns 88 % of its value" in said[1]
 
 
 def _check_the_folder_can_be_carried(model, policies, tmp_path, capsys):
