@@ -147,7 +147,8 @@ _FRONTIER = (
     "The grid serves everything here, so that carbon is a decision: how many machines are on, what the "
     "battery does, which jobs are worth what they emit. Rules were chosen by half of the episodes, and are "
     "judged with plan and chance by the other half. Columns are shares of the value at a limit on carbon; a "
-    "limit is a share of what every unit on emits. The plan is a linear programme of the next hours, an hour."
+    "limit is a share of what every unit on emits. Each hour the plan solves a linear programme of the next "
+    "ones. It plays fewer episodes: its column is that of rules times its gain over them in these."
 )
 
 
