@@ -106,7 +106,8 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
     :param target_entropy_ratio: ρ: the entropy that ``"auto"`` aims at, as a share of the greatest that a
         state's valid actions allow, ``ρ log n_valid``; at .5 the best of 12 actions gets about .73, at .2 .92
     :param target_entropy_ratio_final: ρ at the end of training, reached linearly; ``None`` keeps it
-    :param soft_critic: whether the values include the entropy bonus
+    :param soft_critic: whether the values include the entropy bonus, as published; then an episode is worth
+        more the longer it is, and a policy may learn to put off its end
     :param reward_scale: multiplies the rewards of sampled batches (not those of logs); ``"auto"``: one over
         the spread of the returns in the transitions before the first update
         (:func:`~sb3_greendc.discrete_sac.buffers.natural_scale`), kept and saved; 1 with a fixed
@@ -159,7 +160,7 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         ent_coef: str | float = "auto",
         target_entropy_ratio: float = 0.3,
         target_entropy_ratio_final: float | None = None,
-        soft_critic: bool = True,
+        soft_critic: bool = False,
         reward_scale: float | str = "auto",
         combine: str = "min",
         critic_loss: str = "mse",

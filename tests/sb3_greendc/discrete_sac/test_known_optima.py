@@ -27,7 +27,8 @@ def test_soft_mdp(seed, n_padding):
     env = SoftMDP(n_padding)
     model = DiscreteSAC(
         "MultiInputPolicy", env, learning_rate=3e-3, learning_starts=500, batch_size=128, tau=0.04,
-        gamma=GAMMA, train_freq=8, gradient_steps=4, ent_coef=ALPHA, seed=seed, device="cpu",
+        gamma=GAMMA, train_freq=8, gradient_steps=4, ent_coef=ALPHA, soft_critic=True, seed=seed,
+        device="cpu",
     )  # fmt: skip
     model.learn(3000)
     masks = np.zeros((3, env.action_space.n), dtype=np.int8)
@@ -43,7 +44,8 @@ def test_soft_mdp(seed, n_padding):
 def test_truncation_is_no_end(seed):
     model = DiscreteSAC(
         "MlpPolicy", OneState(), learning_rate=3e-3, batch_size=64, tau=0.1, gamma=0.9, train_freq=4,
-        gradient_steps=4, ent_coef=0.5, learning_starts=100, seed=seed, device="cpu",
+        gradient_steps=4, ent_coef=0.5, learning_starts=100, soft_critic=True, seed=seed,
+        device="cpu",
     )  # fmt: skip
     model.learn(1100)
     q, pi = learned(model, np.ones((1, 1), dtype=np.float32))
