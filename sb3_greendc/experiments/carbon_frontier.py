@@ -264,6 +264,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "The plan knows run times and, unless another forecast is named, the truth of the next 36 hours; the "
         "network sees the truth of 24; the bound knows the arrivals, too.",
         *([f"A decision, asked alone: {said}. The plan solves a programme an hour."] if said else []),
+        _bounded(rows, bounds),
         "Weather is generated after that of Texas, emissions are California's: no real correlation.",
     ]
     table = means.rename(columns={"test": "series"})
@@ -293,6 +294,19 @@ def _episodes_said(rows: pd.DataFrame) -> Iterator[str]:
     for who, of_who in (("all but plans and bounds", rows), ("plans and bounds", rows[_is_plan(rows)])):
         counts = of_who.groupby("test", sort=False)["episode"].nunique()
         yield f"Episodes of {who}: {', '.join(f'{count} of {test}' for test, count in counts.items())}."
+
+
+def _bounded(rows: pd.DataFrame, bounds: pd.DataFrame) -> str:
+    """Say by how much the bound is above what any policy got in any episode, at any price."""
+    got = rows.drop(columns="kg_price", errors="ignore").merge(
+        bounds[["test", "episode", "kg_price", "bound"]], on=["test", "episode"]
+    )
+    over = got["bound"] - (got["total_job_value"] - got["kg_price"] * got[CARBON])
+    share = 100.0 * float((over / got["bound"].abs()).min())
+    return (
+        f"The bound on value less the price of carbon, of {bounds['kg_price'].nunique()} prices, against all "
+        f"policies in all episodes, {len(got):,} pairs: at least {share:.1f} % above."
+    )
 
 
 def _worth(rows: pd.DataFrame) -> pd.Series[float]:
