@@ -13,7 +13,8 @@ def interval(row: pd.Series, mean: str = "margin_percent", low: str = "low", hig
     :param low: the column of the interval's lower end
     :param high: that of its upper end
     """
-    return f"{row[mean]:+.1f} [{row[low]:+.1f}, {row[high]:+.1f}]"
+    ends = f" [{row[low]:+.1f}, {row[high]:+.1f}]" if pd.notna(row[low]) and pd.notna(row[high]) else ""
+    return f"{row[mean]:+.1f}{ends}"
 
 
 def number(value: object) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from sb3_greendc.experiments.comparison import best_form, compare, final, margin, matrix, summary
 from sb3_greendc.experiments.sweep import budgets, drawn, show_best_forms
+from sb3_greendc.experiments.text import interval
 
 
 def test_margin_of_exact_multiples():
@@ -138,3 +139,9 @@ def test_a_legend_says_how_long_a_learner_learned():
     assert budgets(_rows().assign(trained_decisions=24_000), ["ours"]) == {
         "ours": "ours\n(24 k decisions, 2 seeds)"
     }
+
+
+def test_an_estimate_without_an_interval_stands_alone():
+    row = pd.Series({"margin_percent": 1.04, "low": -0.5, "high": 2.0})
+    assert interval(row) == "+1.0 [-0.5, +2.0]"
+    assert interval(row.replace(-0.5, np.nan)) == "+1.0"
