@@ -310,8 +310,18 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ),
         (
             "nstep-same-discount-for-short-returns",
-            "np.where(goes_on, discounts * np.float32(self.gamma), discounts)",
-            "discounts * np.float32(self.gamma)",
+            "np.where(goes_on, discounts * self._discounts(last, env_inds), discounts)",
+            "discounts * self._discounts(last, env_inds)",
+        ),
+        (
+            "nstep-decisions-for-time",
+            "np.float32(self.gamma) ** self.time_steps[inds, env_inds]",
+            "np.float32(self.gamma) ** (0 * self.time_steps[inds, env_inds] + 1)",
+        ),
+        (
+            "nstep-time-is-not-kept",
+            "self.time_steps[self.pos] = steps_of(infos)",
+            "steps_of(infos)",
         ),
         (
             "nstep-an-interruption-as-an-end",

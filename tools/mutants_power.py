@@ -31,6 +31,24 @@ POWER: tuple[Mutation, ...] = (
         ("power-battery-is-not-settled", "bought = SETTLED_SHARE * pool.env.shortfall_kwh", "bought = 0.0"),
     ),
     *mutations(
+        "envs/greendc/baselines/resource_pool/power_halves.py",
+        ("tests/greendc/baselines/test_power_rules.py",),
+        (
+            "halves-one-decides-on-all",
+            "return action if action < self._first else self.power.command(index, mask)",
+            "return action",
+        ),
+    ),
+    *mutations(
+        "sb3_greendc/experiments/my_site/frontier.py",
+        ("tests/sb3_greendc/experiments/test_my_site.py",),
+        (
+            "site-rules-chosen-where-they-are-judged",
+            'rows[rows["episode"] % 2 == odd] for odd in (0, 1)',
+            "rows for odd in (0, 1)",
+        ),
+    ),
+    *mutations(
         "envs/greendc/energy/kernel.py",
         _COMMANDS,
         ("power-charges-for-nothing", "        grid += bought\n", "        grid += 0.0\n"),
