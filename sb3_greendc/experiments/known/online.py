@@ -109,9 +109,11 @@ def draw(trained: pd.DataFrame) -> Figure:
     """Draw a panel of learning curves for each problem, with what is published as a dotted line."""
     names = [str(name) for name in trained["series"].unique()]
     figure, axes = panels(names)
+    learners = [str(name) for name in trained["policy"].unique()]
     shown = {}
     for panel, name in zip(axes, names, strict=True):
-        curves(trained[trained["series"] == name], "return", "trained_decisions", panel, legend=False)
+        mine = trained[trained["series"] == name]
+        curves(mine, "return", "trained_decisions", panel, legend=False, among=learners)
         shown.update(dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True)))
         for one in next(problem.published for problem in PROBLEMS if problem.name == name):
             if "gap" not in one.learner:
