@@ -136,23 +136,28 @@ def draw(table: pd.DataFrame) -> Figure:
     bound = float(table.loc[table["kind"] == BOUND, "mean"].iloc[0])
     left.axhline(bound, color="0.25", linestyle="--", lw=1.0)
     left.annotate(
-        "no policy is above (bound)", (0.03, bound), xycoords=("axes fraction", "data"), **_above("0.25")
+        "no policy is above (bound)", (0.03, bound), xycoords=("axes fraction", "data"), **_at(0, 5, "0.25")
     )
     for kind, color in COLORS.items():
         rows = table[table["kind"] == kind]
         _draw(left, rows, "mean", color)
-        if kind not in ("rules", "chance"):
-            _draw(right, rows, "gain", color)
-        for _, row in rows.iterrows():
-            if kind in ("rules", "chance"):
+        if kind in ("rules", "chance"):
+            for k, (_, row) in enumerate(rows.sort_values("mean").iterrows()):
                 said = row["policy"].replace(":dispatch=easy,scope=queue", ", backfilled")
-                left.annotate(said, (row["milliseconds"], row["mean"]), **_beside(color))
-            elif kind in ("network", "network, NumPy"):
-                right.annotate(kind, (row["milliseconds"], row["gain"]), **_beside(color))
+                left.annotate(
+                    said, (row["milliseconds"], row["mean"]), **_at(5, 1 if k == len(rows) - 1 else -6, color)
+                )
+            continue
+        _draw(right, rows, "gain", color)
+        for _, row in rows.iterrows():
+            place = row["milliseconds"], row["gain"]
+            if kind.startswith("network"):
+                right.annotate(kind, place, **_at(5, -8, color))
             else:
-                right.annotate(f"{row['futures']:.0f}", (row["milliseconds"], row["gain"]), **_above(color))
-        if "rollouts" in kind:
-            left.annotate(kind, (rows["milliseconds"].iloc[-1], rows["mean"].iloc[-1]), **_above(color))
+                right.annotate(
+                    f"{row['futures']:.0f}", place, **_at(4, 4 if kind == "rollouts" else -9, color)
+                )
+    right.legend(loc="lower right")
     left.set_ylabel("value on time / value of all jobs")
     right.set_ylabel(f"% over {REFERENCE}; numbers are futures")
     for axes in (left, right):
@@ -166,13 +171,17 @@ def _draw(axes: Axes, rows: pd.DataFrame, column: str, color: str) -> None:
     spread = [rows[column] - rows[low], rows[high] - rows[column]]
     line = "-" if len(rows) > 1 and rows["futures"].notna().all() else ""
     axes.errorbar(
-        rows["milliseconds"], rows[column], spread, color=color, ls=line, marker="o", ms=4, elinewidth=0.8
+        rows["milliseconds"],
+        rows[column],
+        spread,
+        color=color,
+        ls=line,
+        marker="o",
+        ms=4,
+        elinewidth=0.8,
+        label=str(rows["kind"].iloc[0]) if line else None,
     )
 
 
-def _above(color: str) -> dict[str, Any]:
-    return {"xytext": (0, 5), "textcoords": "offset points", "fontsize": "x-small", "color": color}
-
-
-def _beside(color: str) -> dict[str, Any]:
-    return {**_above(color), "xytext": (5, -3)}
+def _at(x: int, y: int, color: str) -> dict[str, Any]:
+    return {"xytext": (x, y), "textcoords": "offset points", "fontsize": "x-small", "color": color}
