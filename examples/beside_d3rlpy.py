@@ -9,7 +9,6 @@ Prints the mean return of each. Ten minutes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import d3rlpy
@@ -27,16 +26,11 @@ from sb3_greendc.experiments.known.tasks import OnData, tested_in
 PACE: dict[str, Any] = {"batch_size": 256}
 OF_DISCRETE: dict[str, Any] = {**PACE, "learning_rate": 3e-4, "target_update_interval": 200}
 OF_BOX: dict[str, Any] = {**PACE, "actor_learning_rate": 3e-4, "critic_learning_rate": 3e-4}
-THEIRS = [
-    (
-        CARTPOLE,
-        {
-            "DiscreteCQL": DiscreteCQLConfig(**OF_DISCRETE),
-            "DiscreteBCQ": DiscreteBCQConfig(**OF_DISCRETE),
-        },
-    ),
-    (PENDULUM, {"CRR of d3rlpy": CRRConfig(**OF_BOX)}),
-]
+OF_CARTPOLE = {
+    "DiscreteCQL": DiscreteCQLConfig(**OF_DISCRETE),
+    "DiscreteBCQ": DiscreteBCQConfig(**OF_DISCRETE),
+}
+THEIRS = [(CARTPOLE, OF_CARTPOLE), (PENDULUM, {"CRR of d3rlpy": CRRConfig(**OF_BOX)})]
 """Their learners by problem, at our CRR's pace and else with their own settings."""
 
 
@@ -55,9 +49,9 @@ class Acting:
 def theirs(config: Any, data: Any, updates: int, seed: int) -> Acting:
     """Return an algorithm of d3rlpy after so many updates."""
     d3rlpy.seed(seed)
-    discrete = isinstance(data.action_space, spaces.Discrete)
-    kind = d3rlpy.ActionSpace.DISCRETE if discrete else d3rlpy.ActionSpace.CONTINUOUS
-    scale = 1.0 if discrete else data.action_space.high  # they act in -1 .. 1
+    kind, scale = d3rlpy.ActionSpace.DISCRETE, 1.0
+    if not isinstance(data.action_space, spaces.Discrete):
+        kind, scale = d3rlpy.ActionSpace.CONTINUOUS, data.action_space.high  # they act in -1 .. 1
     arrays = (data.observations, data.actions / scale, data.rewards, data.terminated, data.truncated)
     dataset = d3rlpy.dataset.MDPDataset(*arrays, action_space=kind)
     algorithm = config.create(device="cpu")
@@ -66,19 +60,12 @@ def theirs(config: Any, data: Any, updates: int, seed: int) -> Acting:
     return Acting(algorithm, scale)
 
 
-def main(
-    problems: Sequence[str] = ("CartPole", "Pendulum"),
-    transitions: int = 12_000,
-    updates: int = 4_000,
-    tests: int = 20,
-    seed: int = 0,
-) -> None:
+def main(problems: int = 2, transitions: int = 12_000, updates: int = 4_000, tests: int = 20) -> None:
     """Record so many transitions, learn with so many updates, judge in so many episodes."""
+    seed = 0
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))  # d3rlpy's log: warnings
     trained: dict[str, Any] = {}
-    for problem, configs in THEIRS:
-        if problem.name not in problems:
-            continue
+    for problem, configs in THEIRS[:problems]:
         for name, sources in DATA[problem.name].items():
             recording = OnData("", problem, name, sources, transitions, 0, seed, tests)
             for training in recording.needs:
