@@ -16,7 +16,7 @@ TIME_ADVANCED = "time_advanced"
 
 
 class DiscountByTime(BaseCallback):
-    """Let PPO, A2C, PIDLagrangianPPO, DiscreteSAC discount by the time that passes, not by decisions.
+    """Let PPO, A2C, PIDLagrangianPPO and DiscreteSAC discount by the time that passes, not by decisions.
 
     On the resource pool time passes on ``no_op`` alone, and with ``skip_forced`` several steps at once. An
     agent that discounts by decisions can put off costs by deciding often: where jobs may be suspended it

@@ -49,6 +49,10 @@ class NStepSamples(NamedTuple):
 class _NStepSampling(ReplayBuffer):
     """What the two buffers share."""
 
+    time_steps: NDArray[np.float32] | None = None
+    """``(T, n_envs)``, how many time steps each decision took; ``None`` where decisions are discounted alike,
+    as in buffers that were saved by earlier versions."""
+
     def __init__(
         self,
         *args: Any,
@@ -68,7 +72,6 @@ class _NStepSampling(ReplayBuffer):
         self.entropies = (
             np.zeros((self.buffer_size, self.n_envs), dtype=np.float32) if store_entropy else None
         )
-        self.time_steps: NDArray[np.float32] | None = None
         if by_time:
             self.discount_by_time()
 

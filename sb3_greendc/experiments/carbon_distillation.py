@@ -21,9 +21,8 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.bc.models import make_model
 from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.evaluation.collection import collect
-from sb3_greendc.experiments.distillation import RECORDING_SEED, pack, unpacked
+from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded, pack, unpacked
 from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
-from sb3_greendc.runs.models import load_model
 
 DATA_FILE = "labels.npz"
 KG_PRICE = "kg_price"
@@ -257,9 +256,3 @@ def _columns_after(extractor: Any) -> int:
     keys = extractor.inputs.vector_keys
     sizes = [int(np.prod(extractor._observation_space[key].shape)) for key in keys]
     return sum(sizes[keys.index(KG_PRICE) :])
-
-
-def loaded(files: Files) -> Any:
-    """Return the model of a finished training or distillation."""
-    with unpacked(files) as folder:
-        return load_model(folder).model

@@ -21,7 +21,7 @@ from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.rollouts import DEPTH, MIN_QOS, strong
 from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
-from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE
+from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE, load_model
 
 RECORDING_SEED = 20_000
 
@@ -115,6 +115,12 @@ def unpacked(files: Files) -> Iterator[str]:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         yield folder
+
+
+def loaded(files: Files) -> Any:
+    """Return the model of a finished training or distillation."""
+    with unpacked(files) as folder:
+        return load_model(folder).model
 
 
 def distill_rollouts(

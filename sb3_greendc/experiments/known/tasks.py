@@ -17,7 +17,7 @@ from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.collection import collect
-from sb3_greendc.experiments.distillation import unpacked
+from sb3_greendc.experiments.distillation import loaded
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.known.players import player
 from sb3_greendc.experiments.known.problems import Problem, register
@@ -25,7 +25,6 @@ from sb3_greendc.experiments.offline import RECORDING_SEED
 from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, policy_for, zoo_file
-from sb3_greendc.runs.models import load_model
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class OnData(Task):
         register()
         scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
         files = self.files or tuple(task.compute().files for task in self.needs)
-        models = {name: _loaded(given) for name, given in zip(self.trained, files, strict=True)}
+        models = {name: loaded(given) for name, given in zip(self.trained, files, strict=True)}
         space, kwargs = action_space(scenario), scenario.env_kwargs
         actors = {name: models.get(name) or player(name, space, first) for name in self.sources}
         return collect(actors, scenario.env_id, self.transitions, first, env_kwargs=kwargs, n_envs=4)
@@ -209,9 +208,3 @@ def tested_in(problem: Problem) -> Scenario:
 def action_space(scenario: Scenario) -> spaces.Space[Any]:
     """Return the space of a problem's actions."""
     return gym.make(scenario.env_id, **scenario.env_kwargs).action_space
-
-
-def _loaded(files: Files) -> Any:
-    """Return the model of a training."""
-    with unpacked(files) as folder:
-        return load_model(folder).model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -167,6 +169,16 @@ def test_the_spread_of_returns_is_by_time_where_discounts_are():
         found.append(natural_scale(buffer, GAMMA))
         assert found[-1] == pytest.approx(1 / np.std(returns))
     assert found[0] != found[1]
+
+
+def test_a_buffer_of_an_earlier_version_discounts_by_decisions():
+    buffer, *_ = filled(FlatNStepReplayBuffer, 12, 3)
+    old = pickle.loads(pickle.dumps(buffer))
+    assert "time_steps" not in vars(old)
+    assert (old.sample(50).discounts <= GAMMA).all()
+    assert natural_scale(old, GAMMA) == natural_scale(buffer, GAMMA)
+    with pytest.raises(ValueError, match="DiscountByTime: the replay buffer holds transitions without"):
+        old.discount_by_time()
 
 
 def test_rare_rewards_count_by_their_own_size():

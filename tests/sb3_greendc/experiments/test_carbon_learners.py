@@ -21,7 +21,6 @@ from sb3_greendc.experiments.carbon_distillation import (
     PlanLabels,
     PlanStudent,
     at_price,
-    loaded,
     with_prices,
 )
 from sb3_greendc.experiments.carbon_learners import (
@@ -33,7 +32,7 @@ from sb3_greendc.experiments.carbon_learners import (
     pid_from_scratch,
     scalarised,
 )
-from sb3_greendc.experiments.distillation import RECORDING_SEED, unpacked
+from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded, unpacked
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.tasks import Scenario

@@ -15,7 +15,7 @@ from rich.console import Console
 from stable_baselines3.common.env_checker import check_env
 
 from sb3_greendc.discrete_sac import DiscreteSAC
-from sb3_greendc.experiments.distillation import unpacked
+from sb3_greendc.experiments.distillation import loaded
 from sb3_greendc.experiments.experiment import Budget, Experiment
 from sb3_greendc.experiments.known import common, limits, offline, online, problems
 from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, Uniform, player
@@ -36,7 +36,6 @@ from sb3_greendc.experiments.known.tasks import KnownTraining, OnData, construct
 from sb3_greendc.experiments.runner import run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
-from sb3_greendc.runs.models import load_model
 
 NAMES = [problem.name for problem in PROBLEMS]
 
@@ -237,8 +236,7 @@ def test_data_of_a_trained_player_are_its_actions() -> None:
     data = task.given(early.compute().files).record()
     assert data.sources == (RANDOM, "SAC, early")
     assert np.bincount(data.source_id).tolist() == [200, 200]
-    with unpacked(early.compute().files) as folder:
-        model = load_model(folder).model
+    model = loaded(early.compute().files)
     of_model = data.source_id == 1
     expected, _ = model.predict(data.observations[of_model], deterministic=True)
     np.testing.assert_allclose(data.actions[of_model], expected, atol=1e-5)
