@@ -19,6 +19,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 
+from greendc.config import require_kinds
 from sb3_greendc.core.lean_adam import LeanAdam, clear_gradients, step_together
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
@@ -253,6 +254,8 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             entropy_penalty=self.entropy_penalty,
             optimize_memory_usage=self.optimize_memory_usage,
         )
+        switches = ("soft_critic", "actor_trains_encoder")
+        require_kinds(dict.fromkeys(switches, "bool"), {name: getattr(self, name) for name in switches})
         check_spaces(self.observation_space, self.action_space)
         self._choose_replay_buffer()
         # SB3 would refuse n-step returns on Dict observations, and warn that a class of one's own ignores

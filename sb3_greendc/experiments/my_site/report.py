@@ -148,8 +148,8 @@ _FRONTIER = (
     "battery does, which jobs are worth what they emit. Rules were chosen by half of the episodes, and are "
     "judged with plan and chance by the other half. Columns are shares of the value at a limit on carbon; a "
     "limit is a share of what every unit on emits. Each hour the plan solves a linear programme of the next "
-    "ones. It knows the run times of the waiting jobs, and sun, wind and carbon of those hours exactly, which "
-    "rules do not. It plays fewer episodes: its column is that of rules times its gain over them in these."
+    "ones. It knows run times of waiting jobs, and sun, wind and carbon of those hours exactly, which rules "
+    "do not. It plays fewer episodes: its column is that of rules times its gain over them in these."
 )
 
 

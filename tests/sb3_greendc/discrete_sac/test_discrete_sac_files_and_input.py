@@ -170,6 +170,8 @@ def test_normalized_masks():
         ({"ent_coef": "auto_-1"}, "ent_coef='auto_-1'"),
         ({"ent_coef": -0.5}, "ent_coef=-0.5"),
         ({"combine": "max"}, "combine='max'"),
+        ({"soft_critic": "maybe"}, "soft_critic='maybe'"),
+        ({"actor_trains_encoder": 1}, "actor_trains_encoder=1"),
         ({"critic_loss": "l1"}, "critic_loss='l1'"),
         ({"q_clip": 0.0}, "q_clip=0.0"),
         ({"q_clip": 0.5, "critic_loss": "huber"}, "critic_loss='huber'"),
