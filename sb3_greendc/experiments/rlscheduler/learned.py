@@ -21,16 +21,29 @@ from sb3_greendc.datasets.recorder import Recorder
 from sb3_greendc.experiments.distillation import pack, unpacked
 from sb3_greendc.experiments.rlscheduler.windows import (
     METRICS,
-    PREDICTED,
     ROLLOUT,
     SEARCHES,
     benchmark_jobs,
 )
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
+from sb3_greendc.experiments.training import Learner
 from sb3_greendc.runs.models import load_model
 
 DISTILLED = "distilled policy"
-LEARNER = "MaskablePPO"
+FROM_SCRATCH = (
+    Learner(
+        "MaskablePPO",
+        "maskable_ppo",
+        decisions=2_000_000,
+        quick_decisions=50_000,
+        quick_seeds=1,
+        speed=1500.0,
+    ),
+    Learner(
+        "DiscreteSAC", "discrete_sac", decisions=200_000, quick_decisions=50_000, quick_seeds=1, speed=250.0
+    ),
+)
+"""Learners that no rollouts teach, with the settings of ``zoo_hparams/``."""
 ENV_ID = "Cluster-Lublin-v0"
 N_ENVS = 16
 ROUNDS = 3
@@ -48,18 +61,6 @@ LOG_ROWS = (JOBS, 4 * JOBS)
 """Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 
 
-@dataclass(frozen=True)
-class TrainingJobs:
-    """Jobs that a network is trained on, and the rollouts that label its decisions there.
-
-    :param env_kwargs: of :data:`ENV_ID`
-    :param search: one of :data:`~sb3_greendc.experiments.rlscheduler.windows.SEARCHES`
-    """
-
-    env_kwargs: Mapping[str, Any]
-    search: str
-
-
 def generated(backfill: str, seed: int) -> dict[str, Any]:
     """Return an environment of generated jobs.
 
@@ -70,16 +71,16 @@ def generated(backfill: str, seed: int) -> dict[str, Any]:
     return {**jobs, "backfill": backfill, "episode_jobs": SEQUENCE}
 
 
-def training_jobs(backfill: str, log: str | None) -> tuple[TrainingJobs, ...]:
-    """Return what a network is trained on.
+def training_jobs(backfill: str, log: str | None) -> tuple[Mapping[str, Any], ...]:
+    """Return the environments that a network is trained in.
 
     :param backfill: ``"none"`` or ``"easy"``
     :param log: the file of HPC2N's log, if it is at hand
     """
-    found = [TrainingJobs(generated(backfill, seed), ROLLOUT) for seed in TRAINING_SEEDS]
+    found = [generated(backfill, seed) for seed in TRAINING_SEEDS]
     if log is not None:
         rows = {"first_job": LOG_ROWS[0], "last_job": LOG_ROWS[1], "episode_jobs": SEQUENCE}
-        found.append(TrainingJobs({"workload": log, "backfill": backfill, **rows}, PREDICTED))
+        found.append({"workload": log, "backfill": backfill, **rows})
     return tuple(found)
 
 
@@ -91,13 +92,13 @@ class ClusterDistillation(Task):
     states that it comes to (Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
     Prediction to No-Regret Online Learning", AISTATS 2011).
 
-    :param training_jobs: equal shares of the decisions
+    :param training_jobs: keyword arguments of :data:`ENV_ID`; equal shares of the decisions
     :param labels: decisions of the rollouts
     :param epochs: passes over the data
     :param seed: of the data and of the network
     """
 
-    training_jobs: tuple[TrainingJobs, ...]
+    training_jobs: tuple[Mapping[str, Any], ...]
     labels: int
     epochs: int
     seed: int
@@ -105,7 +106,7 @@ class ClusterDistillation(Task):
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"{DISTILLED}, backfill {self.training_jobs[0].env_kwargs['backfill']}, seed {self.seed}"
+        return f"{DISTILLED}, backfill {self.training_jobs[0]['backfill']}, seed {self.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -125,17 +126,17 @@ class ClusterDistillation(Task):
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
 
 
-def record(source: TrainingJobs, steps: int, seed: int, student: Any = None) -> OfflineDataset:
+def record(source: Mapping[str, Any], steps: int, seed: int, student: Any = None) -> OfflineDataset:
     """Return what rollouts think of every action in some states.
 
-    :param source: where, and which rollouts
+    :param source: keyword arguments of :data:`ENV_ID`
     :param steps: in each of :data:`N_ENVS` environments
     :param seed: of the episodes and of the rollouts
     :param student: what acts; without one the rollouts do
     :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
     """
-    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **source.env_kwargs)
-    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[source.search])
+    env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **source)
+    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[ROLLOUT])
     recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
     recorder.begin(0, [steps] * N_ENVS)
     observations = env.reset()
@@ -151,7 +152,7 @@ def record(source: TrainingJobs, steps: int, seed: int, student: Any = None) -> 
         observations, rewards, ends, infos = env.step(actions)
         recorder.after(observations, rewards, ends, infos)
     env.close()
-    return recorder.finish([source.search], {"env_id": ENV_ID, "env_kwargs": dict(source.env_kwargs)})
+    return recorder.finish([ROLLOUT], {"env_id": ENV_ID, "env_kwargs": dict(source)})
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.rlscheduler.learned import (
     DISTILLED,
     ENV_ID,
-    LEARNER,
+    FROM_SCRATCH,
     TRAINING_SEEDS,
     ClusterDistillation,
     Judged,
@@ -24,7 +24,6 @@ from sb3_greendc.experiments.rlscheduler.learned import (
 )
 from sb3_greendc.experiments.rlscheduler.windows import (
     GENERATED,
-    PREDICTED,
     PROFILES,
     RANDOM,
     ROLLOUT,
@@ -33,15 +32,14 @@ from sb3_greendc.experiments.rlscheduler.windows import (
     Windows,
 )
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
-from sb3_greendc.experiments.training import Learner, Training
+from sb3_greendc.experiments.training import Training
 
 REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
-FROM_SCRATCH = Learner(
-    LEARNER, "maskable_ppo", decisions=2_000_000, quick_decisions=50_000, quick_seeds=1, speed=1500.0
-)
+LEARNERS = {learner.name: learner.algorithm for learner in FROM_SCRATCH}
+"""Column of each learner's slowdown."""
 BEST_RULE = "best fixed rule"
 SLOWDOWN = "mean_bounded_slowdown"
 
@@ -88,9 +86,11 @@ def _networks(budget: Budget) -> list[Item]:
             distillation = ClusterDistillation(jobs, budget.pick(36_000, 288_000), 8, seed)
             training.append((DISTILLED, seed, distillation))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
-        decisions = budget.pick(FROM_SCRATCH.quick_decisions, FROM_SCRATCH.decisions)
-        for seed in budget.seeds_of(LEARNER, FROM_SCRATCH.quick_seeds):
-            training.append((LEARNER, seed, Training(scenario, FROM_SCRATCH, decisions, seed, episodes=4)))
+        for learner in FROM_SCRATCH:
+            decisions = budget.pick(learner.quick_decisions, learner.decisions)
+            for seed in budget.seeds_of(learner.name, learner.quick_seeds):
+                task = Training(scenario, learner, decisions, seed, episodes=4)
+                training.append((learner.name, seed, task))
         for trace, path in at_hand.items():
             for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
                 labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
@@ -112,16 +112,14 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
         f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]} and tested on those of seed {REPORTED}, the "
         "printed ones. Sequences of a trace overlap.",
-        f"{PREDICTED.capitalize()}: only the waiting jobs, with run times predicted from the users' earlier "
-        f"jobs. The difference is that of {ROLLOUT} less that of the chosen rule.",
+        f"The difference is that of {ROLLOUT} less that of the chosen rule.",
         "Rules and rollouts see the whole queue. The printed learned policy sees 128 jobs and was trained on "
         "the trace on which it is tested. Rollouts repeat parts of the trace, before and in the sequence, "
         "whose jobs have arrived.",
-        f"{DISTILLED.capitalize()} and {LEARNER} see 128 jobs and decide in one pass. They are trained on "
-        "generated jobs of other seeds and, the former where HPC2N's log is at hand, on later jobs of it: on "
-        "none that they are tested on. There is a network for each kind of backfilling, the same for all "
-        "traces. "
-        f"{DISTILLED.capitalize()}, difference: less the chosen rule.",
+        f"{', '.join((DISTILLED.capitalize(), *LEARNERS))} see 128 jobs and decide in one pass. They are "
+        "trained on generated jobs of other seeds and, the first where HPC2N's log is at hand, on later jobs "
+        "of it: on none that they are tested on. There is a network for each kind of backfilling, the same "
+        f"for all traces. {DISTILLED.capitalize()}, difference: less the chosen rule.",
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
     found = {
@@ -142,7 +140,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, *SEARCHES, DISTILLED, LEARNER, LEARNED):
+    for policy in (*RULES, RANDOM, *SEARCHES, DISTILLED, *LEARNERS, LEARNED):
         figure = printed.get(policy) if profile == "rlscheduler" else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -181,21 +179,22 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "difference": gain.estimate,
         "difference_low": gain.low,
         "difference_high": gain.high,
-        "rollouts_predicted": means[PREDICTED],
         **_distilled(reported[reported["policy"] == DISTILLED], theirs),
-        "maskable_ppo": means.get(LEARNER, float("nan")),
+        **{column: means.get(name, float("nan")) for name, column in LEARNERS.items()},
         "random": means.get(RANDOM, float("nan")),
     }
 
 
 def _distilled(rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
-    """Return the mean of the distilled policies, and its difference to the chosen rule with its interval."""
+    """Return the mean, best and worst of the distilled policies, and their difference to the chosen rule."""
     if rows.empty:
         return {}
     ours = rows.reset_index().pivot(index="train_seed", columns="start", values=SLOWDOWN)
     gain = paired_difference([ours.to_numpy()], [rule.reindex(ours.columns).to_numpy()[None]])
     return {
         "distilled": float(ours.to_numpy().mean()),
+        "distilled_best_seed": float(ours.mean(axis=1).min()),
+        "distilled_worst_seed": float(ours.mean(axis=1).max()),
         "distilled_difference": gain.estimate,
         "distilled_difference_low": gain.low,
         "distilled_difference_high": gain.high,
@@ -210,15 +209,18 @@ def _figure(comparison: pd.DataFrame) -> Figure:
         "printed best": ("printed_best", "#c6c6c6"),
         BEST_RULE: ("rule_slowdown", "#e6842a"),
         ROLLOUT: ("rollouts", "#a04a00"),
-        PREDICTED: ("rollouts_predicted", "#3b6ea5"),
         DISTILLED: ("distilled", "#54a24b"),
-        LEARNER: ("maskable_ppo", "#b279a2"),
+        **{
+            name: (LEARNERS[name], color)
+            for name, color in zip(LEARNERS, ("#b279a2", "#5c3566"), strict=True)
+        },
     }
+    width = 0.8 / len(bars)
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
         for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + 0.14 * (k - 2.5) for place in range(len(rows))]
-            panel.bar(places, rows[column].fillna(0.0), 0.14, color=color, label=name)
+            places = [place + width * (k - 2.5) for place in range(len(rows))]
+            panel.bar(places, rows[column].fillna(0.0), width, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
         panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
         panel.set_yscale("log")

@@ -42,13 +42,8 @@ RULES: Mapping[str, str] = {
 """Name and rule of each fixed policy."""
 RANDOM = "random"
 ROLLOUT = "guarded rollouts"
-PREDICTED = "guarded rollouts, predicted"
-SEARCHES: Mapping[str, Mapping[str, Any]] = {
-    ROLLOUT: {},
-    PREDICTED: {"futures": 1, "horizon": 0, "predicted": True},
-}
-"""Options of each search, the same on all traces: those of the class, and the waiting jobs alone with run
-times that are expected from the users' jobs so far."""
+SEARCHES: Mapping[str, Mapping[str, Any]] = {ROLLOUT: {}}
+"""Options of each search, the same on all traces: those of the class."""
 
 METRICS = (
     "mean_bounded_slowdown",

@@ -90,6 +90,23 @@ def test_a_rollout_takes_the_short_job_first():
     assert simulator.state.jobs[0]["first_start"].tolist() == [0, 20, 10]
 
 
+def test_the_lightest_jobs_are_candidates_beside_those_of_rules():
+    count = 40
+    submit, run = np.zeros(count, np.int64), np.arange(100, 100 + count)
+    jobs = ClusterJobs(submit, run, run, np.full(count, 4), 4)
+    simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=count, visible_jobs=count))
+    simulator.reset_env(0, np.random.default_rng(0))
+    out = simulator.empty_observations()
+    simulator.observe(out)
+    gains = {}
+    for lightest in (0, 12):
+        judge = GuardedRollout(simulator, futures=1, horizon=0, lightest=lightest)
+        gains[lightest] = judge.advantages(out)[0, :count]
+    assert gains[0].tolist() == [0.0] + [-1.0] * (count - 1)  # all rules take the shortest: nothing is tried
+    assert (np.diff(gains[12][:12]) < 0).all()  # the longer a job, the worse to take it first
+    assert gains[12][0] == 0 and (gains[12][12:] == gains[12].min()).all()
+
+
 def test_a_guard_that_no_candidate_passes_leaves_the_base():
     guarded, base = simulator_of(seeds=4), simulator_of(seeds=4)
     GuardedRollout(guarded, base="saf", guard=1e8).play(0)
@@ -124,6 +141,7 @@ def test_plans_do_not_know_run_times_of_jobs_that_are_not_done(predicted):
         ({"futures": 0}, "futures=0"),
         ({"horizon": -1}, "horizon=-1"),
         ({"guard": float("nan")}, "guard=nan"),
+        ({"lightest": -1}, "lightest=-1"),
     ],
 )
 def test_wrong_options_are_named(options, words):

@@ -50,6 +50,8 @@ class Options(NamedTuple):
     """Jobs before the episode that futures are drawn from, too."""
     guard: float
     """Standard errors by which a candidate must be better than the base."""
+    lightest: int
+    """Waiting jobs of the least weight that are candidates, too."""
     predicted: int
     """Whether jobs are expected to run as their users' jobs did so far, else as long as requested."""
 
@@ -60,9 +62,9 @@ class Scratch(NamedTuple):
     rules: Ints
     """``(C, 3)``: kind, fitting, predicted of the rules that nominate candidates."""
     candidates: Ints
-    """``(C + 2,)``"""
+    """``(C + lightest + 2,)``"""
     costs: Floats
-    """``(C + 2, futures)``"""
+    """``(C + lightest + 2, futures)``"""
     light: Ints32
     """``(J,)``: the waiting jobs of the plan by weight."""
 
@@ -104,22 +106,29 @@ def decide(
 
 @inlined
 def nominate(site: Site, options: Options, scratch: Scratch) -> int:
-    """Write the base's job and then other candidates; return how many there are."""
+    """Write the base's job, those of other rules and the lightest that wait; return how many there are."""
     base = options.base
     scratch.candidates[0] = best_waiting(site, Rule(base.kind, base.fitting, options.predicted))
     count = 1
     for r in range(scratch.rules.shape[0]):
         job = best_waiting(site, Rule(scratch.rules[r, 0], scratch.rules[r, 1], scratch.rules[r, 2]))
-        known = False
-        for c in range(count):
-            known = known or scratch.candidates[c] == job
-        if not known:
-            scratch.candidates[count] = job
-            count += 1
+        count = add(job, count, scratch)
+    for k in range(min(options.lightest, site.cluster.waiting)):
+        count = add(site.light[k], count, scratch)
     if site.settings.profile == EASY and next_event(site) != NEVER:
         scratch.candidates[count] = WAIT
         count += 1
     return count
+
+
+@inlined
+def add(job: int, count: int, scratch: Scratch) -> int:
+    """Write a candidate behind ``count`` others unless it is one of them; return how many there are then."""
+    for c in range(count):
+        if scratch.candidates[c] == job:
+            return count
+    scratch.candidates[count] = job
+    return count + 1
 
 
 @inlined

@@ -52,6 +52,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     :param predicted: jobs are expected to run as their users' jobs did so far, not as requested
     :param fitting: whether the base takes jobs that can start now first
     :param seed: of the futures
+    :param lightest: how many of the waiting jobs of the least weight (WSPT by request) are candidates, too
     :raises TypeError: for the simulator of another family
     """
 
@@ -62,21 +63,23 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         simulator: ClusterSimulator,
         base: str = "wspt",
         futures: int = 6,
-        horizon: int = 32,
+        horizon: int = 8,
         history: int = 1024,
         guard: float = 1.0,
-        predicted: bool = False,
+        predicted: bool = True,
         fitting: bool = False,
         seed: int = 0,
+        lightest: int = 32,
     ) -> None:
         super().__init__(require_cluster(simulator))
         require_one_of("base", base, RULES)
         require(1 <= futures <= 1000, "futures", futures, "from 1 to 1000")
         require(0 <= horizon <= 10_000, "horizon", horizon, "from 0 to 10,000 jobs")
         require(0 <= history <= 10**9, "history", history, "0 or more jobs")
+        require(0 <= lightest <= 10_000, "lightest", lightest, "from 0 to 10,000 jobs")
         require(0 <= guard < 1e9, "guard", guard, "0 or more standard errors")
         rule = layout.Rule(RULES.index(base), int(fitting), 0)
-        self.options = Options(rule, futures, horizon, history, float(guard), int(predicted))
+        self.options = Options(rule, futures, horizon, history, float(guard), lightest, int(predicted))
         self._rng = np.random.default_rng(seed)
         self._build_plan()
         self._decide, self._action_of = EntryPoint(decide), EntryPoint(action_of)
@@ -110,10 +113,11 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             pieces=np.zeros((1, 0), layout.PIECE),
         )
         rules = [(RULES.index(name), fitting, options.predicted) for name, fitting in CANDIDATES]
+        room = len(rules) + options.lightest + 2
         self._scratch = Scratch(
             rules=np.array(rules, np.int64),
-            candidates=np.zeros(len(rules) + 2, np.int64),
-            costs=np.zeros((len(rules) + 2, options.futures)),
+            candidates=np.zeros(room, np.int64),
+            costs=np.zeros((room, options.futures)),
             light=np.zeros(size, np.int32),
         )
 
