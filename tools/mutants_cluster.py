@@ -51,6 +51,17 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-late-jobs-are-paid", "if cluster.now <= entry.deadline:", "if cluster.now >= 0:"),
     ),
     *mutations(
+        "envs/greendc/baselines/cluster/kernel_rollout.py",
+        ("tests/greendc/cluster/test_cluster_baselines.py",),
+        (
+            "cluster-rollouts-try-what-rules-name-alone",
+            "count = add(site.light[k], count, scratch)",
+            "count = add(site.light[0], count, scratch)",
+        ),
+        ("cluster-rollouts-unguarded", "mean + guard * error < 0.0 and mean < least", "mean < least"),
+        ("cluster-futures-without-the-past", "mine.run, mine.inverse = entry.run, entry.inverse", "pass"),
+    ),
+    *mutations(
         "envs/greendc/cluster/kernel_rules.py",
         _RULES,
         ("cluster-rule-area-is-size", "return run * n\n", "return n\n"),

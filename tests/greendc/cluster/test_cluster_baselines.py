@@ -134,6 +134,21 @@ def test_plans_do_not_know_run_times_of_jobs_that_are_not_done(predicted):
     assert len(decisions[0]) > 5 and decisions[0] == decisions[1]
 
 
+def test_futures_know_run_times_of_jobs_that_are_done():
+    count, horizon = 40, 8
+    submit, run = np.arange(count) * 20, np.full(count, 10)
+    submit[20:] = submit[20]  # then all at once
+    jobs = ClusterJobs(submit, run, np.full(count, 5000), np.full(count, 4), 4)
+    simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=20, visible_jobs=20))
+    simulator.reset_env(0, np.random.default_rng(0), {"start": 20})
+    policy = GuardedRollout(simulator, futures=16, horizon=horizon, guard=0.0)
+    policy.decide(0)
+    plans = policy._plan_world.log[: 16 * (20 + horizon)].reshape(16, 20 + horizon)
+    assert (plans["run"][:, :20] == 5000).all()  # those that wait
+    futures = plans["run"][:, 20:]
+    assert np.isin(futures, (10, 5000)).all() and (futures == 10).any()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
