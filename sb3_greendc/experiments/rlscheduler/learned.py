@@ -18,6 +18,7 @@ from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.datasets.recorder import Recorder
+from sb3_greendc.evaluation.policy_sources import takes_masks
 from sb3_greendc.experiments.distillation import pack, unpacked
 from sb3_greendc.experiments.rlscheduler.windows import (
     METRICS,
@@ -209,7 +210,7 @@ class Judged(Task):
 def play(model: Any, jobs: ClusterJobs, backfill: str, seed: int) -> list[dict[str, float]]:
     """Return what a network makes of each sequence of a seed.
 
-    :param model: with ``predict`` that takes masks
+    :param model: with ``predict`` that takes masks, or finds them in observations
     :param jobs: of the trace
     :param backfill: ``"none"`` or ``"easy"``
     :param seed: of the sequences
@@ -220,7 +221,8 @@ def play(model: Any, jobs: ClusterJobs, backfill: str, seed: int) -> list[dict[s
     observations: Any = env.reset()
     rows: dict[int, dict[str, float]] = {}
     while len(rows) < len(starts):
-        actions, _ = model.predict(observations, action_masks=observations[ACTION_MASK], deterministic=True)
+        masks = {"action_masks": observations[ACTION_MASK]} if takes_masks(model) else {}
+        actions, _ = model.predict(observations, deterministic=True, **masks)
         observations, _, ends, infos = env.step(actions)
         for k in np.flatnonzero(ends):
             metrics = infos[k]["episode_metrics"]
