@@ -219,7 +219,7 @@ def _figure(comparison: pd.DataFrame) -> Figure:
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
         for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + width * (k - 2.5) for place in range(len(rows))]
+            places = [place + width * (k - 3) for place in range(len(rows))]
             panel.bar(places, rows[column].fillna(0.0), width, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
         panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
