@@ -89,8 +89,8 @@ def _networks(budget: Budget) -> list[Item]:
         for learner in FROM_SCRATCH:
             decisions = budget.pick(learner.quick_decisions, learner.decisions)
             for seed in budget.seeds_of(learner.name, learner.quick_seeds):
-                task = Training(scenario, learner, decisions, seed, episodes=4)
-                training.append((learner.name, seed, task))
+                from_scratch = Training(scenario, learner, decisions, seed, episodes=4)
+                training.append((learner.name, seed, from_scratch))
         for trace, path in at_hand.items():
             for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
                 labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
