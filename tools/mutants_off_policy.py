@@ -253,7 +253,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
-        "sb3_greendc/discrete_sac/discrete_sac.py",
+        "sb3_greendc/discrete_sac/masked_collection.py",
         ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_entropy_at_collection_is_stored",),
         (
             "dsac-warm-up-entropy-counts-invalid-actions",
@@ -281,7 +281,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
-        "sb3_greendc/discrete_sac/discrete_sac.py",
+        "sb3_greendc/discrete_sac/masked_collection.py",
         ("tests/sb3_greendc/discrete_sac/test_discrete_sac.py::test_second_learn_does_not_join_episodes",),
         ("dsac-second-call-joins-episodes", "buffer.end_trajectories()", "buffer.size()"),
     ),

@@ -5,19 +5,13 @@ from __future__ import annotations
 import io
 import pathlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
 import torch as th
 from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
-from stable_baselines3.common.utils import obs_as_tensor
 
 from greendc.config import require_kinds
 from sb3_greendc.core.lean_adam import LeanAdam, clear_gradients, step_together
@@ -26,19 +20,12 @@ from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
 from sb3_greendc.discrete_sac.buffers import (
-    POLICY_ENTROPY,
     DictNStepReplayBuffer,
     FlatNStepReplayBuffer,
     NStepSamples,
     natural_scale,
 )
-from sb3_greendc.discrete_sac.collection import (
-    check_normalization,
-    live_masks,
-    require_finite,
-    require_finite_step,
-    uniform_valid_actions,
-)
+from sb3_greendc.discrete_sac.masked_collection import MaskedCollection
 from sb3_greendc.discrete_sac.options import PRESETS, check_options, initial_temperature, learns_temperature
 from sb3_greendc.discrete_sac.policies import (
     CnnPolicy,
@@ -73,7 +60,7 @@ class Losses(NamedTuple):
     target: th.Tensor
 
 
-class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
+class DiscreteSAC(SafelySaved, MaskedCollection):
     """Soft actor-critic for discrete actions, with action masks and ``Dict`` observations.
 
     Off-policy and stochastic: it reuses every transition many times and keeps exploring as far as its
@@ -140,7 +127,6 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         "MultiInputPolicy": MultiInputPolicy,
     }
     policy: DiscreteSACPolicy
-    action_space: spaces.Discrete
 
     def __init__(
         self,
@@ -226,7 +212,6 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         self.preset = preset
         self.log_ent_coef: th.Tensor | None = None
         self.ent_coef_optimizer: th.optim.Optimizer | None = None
-        self._collection_entropies: NDArray[np.float32] | None = None
         if _init_setup_model:
             self._setup_model()
 
@@ -449,69 +434,6 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
             if name != "ent_coef_loss" or self.learns_temperature:
                 self.logger.record(f"train/{name}", value)
 
-    # ------------------------------------------------------------------ collecting
-
-    def _sample_action(
-        self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return one valid action an environment: uniform in the warm-up, then the policy's.
-
-        :raises ValueError: if a mask allows no action, or is not made of zeros and ones
-        """
-        assert self._last_obs is not None
-        masks = live_masks(self._last_obs, n_envs, int(self.action_space.n))
-        if self.warmup == "uniform" and self.num_timesteps < learning_starts:
-            actions = uniform_valid_actions(masks, self.action_space.np_random)
-            self._collection_entropies = np.log(masks.sum(axis=1)).astype(np.float32)
-        else:
-            with th.no_grad():
-                observations = obs_as_tensor(cast("Any", self._last_obs), self.device)
-                log_pi = self.policy.action_log_probs(observations)
-                actions = self.policy.sample_actions(log_pi).cpu().numpy()
-                if self.entropy_penalty > 0:
-                    self._collection_entropies = losses.policy_entropy(log_pi).cpu().numpy()
-        return actions, actions
-
-    def _store_transition(
-        self,
-        replay_buffer: ReplayBuffer,
-        buffer_action: NDArray[Any],
-        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
-        reward: NDArray[Any],
-        dones: NDArray[Any],
-        infos: list[dict[str, Any]],
-    ) -> None:
-        """Store a transition of every environment; see SB3.
-
-        :raises ValueError: if a reward or an observation is not finite
-        """
-        require_finite_step(new_obs, reward, infos)
-        if self.entropy_penalty > 0:
-            assert self._collection_entropies is not None
-            for info, entropy in zip(infos, self._collection_entropies, strict=True):
-                info[POLICY_ENTROPY] = entropy
-        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
-
-    def _setup_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
-    ) -> tuple[int, BaseCallback]:
-        check_normalization(self._vec_normalize_env)
-        resets = reset_num_timesteps or self._last_obs is None
-        buffer = self.replay_buffer
-        if resets and isinstance(buffer, (DictNStepReplayBuffer, FlatNStepReplayBuffer)):
-            # The environments start again: n-step returns must not run on into other episodes.
-            buffer.end_trajectories()
-        total_timesteps, callback = super()._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-        )
-        require_finite("observation", cast("Any", self._last_obs))
-        return total_timesteps, callback
-
     def learn(
         self: SelfDiscreteSAC,
         total_timesteps: int,
@@ -551,9 +473,6 @@ class DiscreteSAC(SafelySaved, OffPolicyAlgorithm):
         """
         check_saved_algorithm(path, "DiscreteSAC")
         return super().load(path, *args, **kwargs)
-
-    def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_collection_entropies"]
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         state_dicts = ["policy", "policy.actor_optimizer", "policy.critic_optimizer"]
