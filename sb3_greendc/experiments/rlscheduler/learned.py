@@ -23,7 +23,6 @@ from sb3_greendc.experiments.distillation import pack, unpacked
 from sb3_greendc.experiments.rlscheduler.windows import (
     METRICS,
     ROLLOUT,
-    SEARCHES,
     benchmark_jobs,
 )
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
@@ -94,12 +93,14 @@ class ClusterDistillation(Task):
     Prediction to No-Regret Online Learning", AISTATS 2011).
 
     :param training_jobs: keyword arguments of :data:`ENV_ID`; equal shares of the decisions
+    :param search: options of the rollouts
     :param labels: decisions of the rollouts
     :param epochs: passes over the data
     :param seed: of the data and of the network
     """
 
     training_jobs: tuple[Mapping[str, Any], ...]
+    search: Mapping[str, Any]
     labels: int
     epochs: int
     seed: int
@@ -120,24 +121,30 @@ class ClusterDistillation(Task):
         parts: list[OfflineDataset] = []
         student: Any = None
         for k in range(ROUNDS):
-            parts += [record(source, steps, 1000 * k + self.seed, student) for source in self.training_jobs]
+            parts += [
+                record(source, self.search, steps, 1000 * k + self.seed, student)
+                for source in self.training_jobs
+            ]
             clone = distill(concatenate(parts), n_epochs=self.epochs, seed=self.seed, **SETTINGS)
             student = clone.model
         seconds = round(time.perf_counter() - started, 2)
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))
 
 
-def record(source: Mapping[str, Any], steps: int, seed: int, student: Any = None) -> OfflineDataset:
+def record(
+    source: Mapping[str, Any], search: Mapping[str, Any], steps: int, seed: int, student: Any = None
+) -> OfflineDataset:
     """Return what rollouts think of every action in some states.
 
     :param source: keyword arguments of :data:`ENV_ID`
+    :param search: options of the rollouts
     :param steps: in each of :data:`N_ENVS` environments
     :param seed: of the episodes and of the rollouts
     :param student: what acts; without one the rollouts do
     :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
     """
     env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **source)
-    teacher = GuardedRollout(env.simulator, seed=seed, **SEARCHES[ROLLOUT])
+    teacher = GuardedRollout(env.simulator, seed=seed, **search)
     recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
     recorder.begin(0, [steps] * N_ENVS)
     observations = env.reset()

@@ -28,7 +28,7 @@ from sb3_greendc.experiments.rlscheduler.windows import (
     RANDOM,
     ROLLOUT,
     RULES,
-    SEARCHES,
+    SEARCH,
     Windows,
 )
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
@@ -38,6 +38,8 @@ REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
+LABELS = (36_000, 288_000)
+"""Decisions of rollouts that a network is distilled from, quick and full."""
 LEARNERS = {learner.name: learner.algorithm for learner in FROM_SCRATCH}
 """Column of each learner's slowdown."""
 BEST_RULE = "best fixed rule"
@@ -70,8 +72,7 @@ def items(budget: Budget) -> list[Item]:
                     labels = {"trace": trace, "profile": profile, "backfill": backfill, "seed": seed}
                     where = (trace, path, backfill, profile, seed)
                     found.append(Item(Windows(*where), labels))
-                    for name, options in SEARCHES.items():
-                        found.append(Item(Windows(*where, name, options), labels))
+                    found.append(Item(Windows(*where, SEARCH), labels))
     return [*found, *_networks(budget)]
 
 
@@ -83,7 +84,7 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             jobs = training_jobs(backfill, at_hand.get("HPC2N"))
-            distillation = ClusterDistillation(jobs, budget.pick(36_000, 288_000), 8, seed)
+            distillation = ClusterDistillation(jobs, SEARCH, budget.pick(*LABELS), 8, seed)
             training.append((DISTILLED, seed, distillation))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         for learner in FROM_SCRATCH:
@@ -120,6 +121,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "trained on generated jobs of other seeds and, the first where HPC2N's log is at hand, on later jobs "
         "of it: on none that they are tested on. There is a network for each kind of backfilling, the same "
         f"for all traces. {DISTILLED.capitalize()}, difference: less the chosen rule.",
+        _budgets(rows, budget),
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
     found = {
@@ -128,6 +130,16 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "results": means.drop(columns=["start", "train_seed"]).reset_index(),
     }
     return Analysis(found, {"figure": _figure(comparison)}, notes)
+
+
+def _budgets(rows: pd.DataFrame, budget: Budget) -> str:
+    """Say on how much each network was trained, and how many of each there are."""
+    seeds = rows.groupby("policy")["train_seed"].nunique()
+    found = [f"{DISTILLED} {budget.pick(*LABELS):,} decisions of rollouts ({seeds.get(DISTILLED, 0)})"]
+    for learner in FROM_SCRATCH:
+        decisions = budget.pick(learner.quick_decisions, learner.decisions)
+        found.append(f"{learner.name} {decisions:,} of its own ({seeds.get(learner.name, 0)})")
+    return f"Budgets and training seeds: {', '.join(found)}."
 
 
 def chosen_rule(rows: pd.DataFrame) -> str:
@@ -140,7 +152,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, *SEARCHES, DISTILLED, *LEARNERS, LEARNED):
+    for policy in (*RULES, RANDOM, ROLLOUT, DISTILLED, *LEARNERS, LEARNED):
         figure = printed.get(policy) if profile == "rlscheduler" else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -219,7 +231,7 @@ def _figure(comparison: pd.DataFrame) -> Figure:
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
         for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + width * (k - 3) for place in range(len(rows))]
+            places = [place + width * (k - (len(bars) - 1) / 2) for place in range(len(rows))]
             panel.bar(places, rows[column].fillna(0.0), width, color=color, label=name)
         names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
         panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")

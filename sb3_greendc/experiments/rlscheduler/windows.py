@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,18 @@ RULES: Mapping[str, str] = {
 """Name and rule of each fixed policy."""
 RANDOM = "random"
 ROLLOUT = "guarded rollouts"
-SEARCHES: Mapping[str, Mapping[str, Any]] = {ROLLOUT: {}}
-"""Options of each search, the same on all traces: those of the class."""
+SEARCH: Mapping[str, Any] = {
+    "base": "wspt",
+    "futures": 6,
+    "horizon": 8,
+    "history": 1024,
+    "guard": 1.0,
+    "predicted": True,
+    "fitting": False,
+    "lightest": 32,
+}
+"""Options of :data:`ROLLOUT`, the same on all traces: the class's own. They stand here, too, so that finished
+tasks are not used again after the class's have changed."""
 
 METRICS = (
     "mean_bounded_slowdown",
@@ -64,9 +74,8 @@ class Windows(Task):
     :param backfill: ``"none"`` or ``"easy"``
     :param profile: one of :data:`PROFILES`
     :param seed: of the sequences
-    :param search: one of :data:`SEARCHES`, which is then what is played; else all :data:`RULES`, and random
-        choices, are
-    :param options: of the search
+    :param search: options of :data:`ROLLOUT`, which are then what is played; else all :data:`RULES`, and
+        random choices, are
     """
 
     trace: str
@@ -74,13 +83,12 @@ class Windows(Task):
     backfill: str
     profile: str
     seed: int
-    search: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Any] | None = None
 
     @property
     def title(self) -> str:
         """What is played where."""
-        what = self.search or "rules"
+        what = "rules" if self.search is None else ROLLOUT
         return f"{what} on {self.trace}, {self.profile}, backfill {self.backfill}, seed {self.seed}"
 
     def seconds(self) -> float:
@@ -103,8 +111,8 @@ class Windows(Task):
                 rows.append(self._row(simulator, RANDOM, int(start)))
             else:
                 self._begin(simulator, int(start))
-                GuardedRollout(simulator, **self.options).play(0)
-                rows.append(self._row(simulator, self.search, int(start)))
+                GuardedRollout(simulator, **self.search).play(0)
+                rows.append(self._row(simulator, ROLLOUT, int(start)))
         return Outcome({"episodes": pd.DataFrame(rows)})
 
     def _begin(self, simulator: ClusterSimulator, start: int) -> None:

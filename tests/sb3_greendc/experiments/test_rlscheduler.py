@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster.rlscheduler import JOBS, PRINTED, TRACES
 from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.registry import load_experiment
@@ -15,6 +17,7 @@ from sb3_greendc.experiments.rlscheduler import learned, table, windows
 from sb3_greendc.experiments.tasks import Outcome
 from sb3_greendc.experiments.training import Training
 
+CHEAP = {"futures": 2, "horizon": 4}
 LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 
 
@@ -41,9 +44,8 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         task = windows.Windows(windows.GENERATED, None, "easy", profile, 1)
         rows = task.compute().tables["episodes"]
         assert rows["policy"].tolist() == ["FCFS", "SAF that fits", windows.RANDOM] * 2
-        search = dataclasses.replace(task, search="searched", options={"futures": 2, "horizon": 4})
-        searched = search.compute().tables["episodes"]
-        assert searched["policy"].tolist() == ["searched"] * 2
+        searched = dataclasses.replace(task, search=CHEAP).compute().tables["episodes"]
+        assert searched["policy"].tolist() == [windows.ROLLOUT] * 2
         assert np.isfinite(rows["mean_bounded_slowdown"]).all()
         assert (searched["mean_bounded_slowdown"] >= 1).all()
         assert searched["start"].tolist() == [1100, 1500]
@@ -68,18 +70,40 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     assert len({task.key for task in networks}) == len(networks)
 
 
+def test_records_name_every_setting_of_the_search():
+    own = inspect.signature(GuardedRollout).parameters
+    assert dict(windows.SEARCH) == {name: own[name].default for name in windows.SEARCH}
+    assert set(own) - set(windows.SEARCH) == {"simulator", "seed"}
+    farther = {**windows.SEARCH, "horizon": 32}
+    played = windows.Windows(windows.GENERATED, None, "easy", "easy", 1, windows.SEARCH)
+    taught = learned.ClusterDistillation((learned.generated("easy", 1),), windows.SEARCH, 3 * 64, 2, 0)
+    for task in (played, taught):
+        assert task.key != dataclasses.replace(task, search=farther).key
+
+
+def test_networks_without_an_argument_for_masks_find_them_in_observations(small):
+    class Network:
+        def predict(self, observation, state=None, episode_start=None, deterministic=False):
+            return np.argmax(observation["action_mask"], axis=1), None
+
+    rows = learned.play(Network(), windows.benchmark_jobs(None), "none", 1)
+    simulator = windows.benchmark_simulator(windows.benchmark_jobs(None), "none", episode_jobs=40)
+    simulator.reset_env(0, np.random.default_rng(0), {"start": 1100})
+    simulator.play(0, "fcfs")  # the first row is the oldest job
+    assert rows[0]["mean_bounded_slowdown"] == simulator.episode_metrics(0)["mean_bounded_slowdown"]
+
+
 @pytest.fixture
 def small(monkeypatch):
-    """Make sequences short, batches small and two searches cheap."""
+    """Make sequences short and batches small."""
     monkeypatch.setattr(learned, "window_starts", lambda seed: np.array([1100, 1500]))
     monkeypatch.setattr(learned, "SEQUENCE", 40)
     monkeypatch.setattr(learned, "N_ENVS", 4)
-    monkeypatch.setattr(learned, "SEARCHES", {windows.ROLLOUT: {"futures": 2, "horizon": 4}})
 
 
 def test_a_network_is_distilled_from_rollouts_and_then_judged(small):
     training_jobs = (learned.generated("easy", 1),)
-    distillation = learned.ClusterDistillation(training_jobs, 3 * 4 * 100, 2, 0)
+    distillation = learned.ClusterDistillation(training_jobs, CHEAP, 3 * 4 * 100, 2, 0)
     outcome = distillation.compute()
     assert outcome.tables["history"]["train_loss"].is_monotonic_decreasing
     judged = learned.Judged(learned.DISTILLED, distillation, windows.GENERATED, None, "easy", 1)
@@ -107,7 +131,7 @@ def test_the_rollouts_judge_the_states_that_the_network_comes_to(small):
             return rows, None  # the last valid one: the job that came last
 
     source = learned.generated("none", 1)
-    alone, watched = learned.record(source, 30, 0), learned.record(source, 30, 0, Student())
+    alone, watched = (learned.record(source, CHEAP, 30, 0, student) for student in (None, Student()))
     for data in (alone, watched):
         assert (data.actions == np.nanargmax(data.labels["advantages"], axis=1)).all()
         assert np.isfinite(data.labels["advantages"][data.observations["action_mask"] == 1]).all()
@@ -121,7 +145,7 @@ class Store:
         if isinstance(task, learned.Judged):
             figures = {task.name: 4.0 + task.training.seed / 100 if task.name == learned.DISTILLED else 9.0}
         elif task.search is not None:
-            figures = {task.search: 5.0}
+            figures = {windows.ROLLOUT: 5.0}
         else:
             figures = {policy: 20.0 + k for k, policy in enumerate(windows.RULES)}
             figures["SAF"] = 12.0

@@ -1,4 +1,4 @@
-"""Guarded rollouts: several rules name candidates, and one is taken for a reason only."""
+"""Guarded rollouts: of several candidates, one that a base rule would not take is taken for a reason only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CANDIDATES = (
 
 
 class GuardedRollout(BaselinePolicy[ClusterSimulator]):
-    """Tries what several rules would take, and follows a base rule unless another candidate is better.
+    """Tries what several rules would take, and the lightest jobs; follows a base rule unless one is better.
 
     Each candidate is tried on the same futures: the waiting jobs, then a block of jobs that repeats a part of
     the past, all by the base rule after the first decision. It is taken if the mean difference in the
@@ -143,8 +143,8 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     def advantages(self, observations: Observation) -> NDArray[np.float32]:
         """Return how much less each valid action is expected to cost than what the base takes.
 
-        The guard plays no part. Jobs that no rule names count as the worst one that is named, or a bounded
-        slowdown (second, kg, ...) below the base where all rules agree.
+        The guard plays no part. Jobs that are no candidates count as the worst candidate, or a bounded
+        slowdown (second, kg, ...) below the base where it is the only one.
 
         :param observations: a batch, one row for each environment of the simulator; the state itself is read
         :return: ``(n, n_actions)`` in bounded slowdowns summed over the jobs of a future, or what else the
@@ -174,7 +174,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         scratch.candidates[:] = untried
         self._job(index)
         jobs = scratch.candidates[scratch.candidates != untried]
-        if len(jobs) == 1:  # all rules agree, and nothing was tried
+        if len(jobs) == 1:  # the only candidate: nothing was tried
             return jobs, np.zeros(1)
         futures = self.options.futures if self.options.horizon > 0 else 1
         costs = scratch.costs[: len(jobs), :futures].mean(axis=1)
