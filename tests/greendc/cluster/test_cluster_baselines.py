@@ -157,6 +157,10 @@ def test_futures_know_run_times_of_jobs_that_are_done():
         ({"horizon": -1}, "horizon=-1"),
         ({"guard": float("nan")}, "guard=nan"),
         ({"lightest": -1}, "lightest=-1"),
+        ({"lightest": 2.5}, "lightest=2.5"),
+        ({"horizon": "far"}, "horizon='far'"),
+        ({"guard": "none"}, "guard='none'"),
+        ({"predicted": "maybe"}, "predicted='maybe'"),
     ],
 )
 def test_wrong_options_are_named(options, words):

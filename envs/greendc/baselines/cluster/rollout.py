@@ -15,7 +15,7 @@ from greendc.cluster import layout
 from greendc.cluster.rules import RULES
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.compiled import EntryPoint
-from greendc.config import require, require_one_of
+from greendc.config import require, require_kinds, require_one_of
 from greendc.simulator import Observation
 
 CANDIDATES = (
@@ -72,6 +72,10 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         lightest: int = 32,
     ) -> None:
         super().__init__(require_cluster(simulator))
+        counts = {"futures": futures, "horizon": horizon, "history": history, "lightest": lightest}
+        switches = {"predicted": predicted, "fitting": fitting}
+        kinds = {**dict.fromkeys(counts, "int"), **dict.fromkeys(switches, "bool"), "guard": "float"}
+        require_kinds(kinds, {**counts, **switches, "guard": guard})
         require_one_of("base", base, RULES)
         require(1 <= futures <= 1000, "futures", futures, "from 1 to 1000")
         require(0 <= horizon <= 10_000, "horizon", horizon, "from 0 to 10,000 jobs")
