@@ -222,6 +222,7 @@ def _figure(comparison: pd.DataFrame) -> Figure:
         BEST_RULE: ("rule_slowdown", "#e6842a"),
         ROLLOUT: ("rollouts", "#a04a00"),
         DISTILLED: ("distilled", "#54a24b"),
+        RANDOM: ("random", "#7f7f7f"),
         **{
             name: (LEARNERS[name], color)
             for name, color in zip(LEARNERS, ("#b279a2", "#5c3566"), strict=True)

@@ -179,3 +179,5 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     assert lines.loc[("Lublin-1", "rlscheduler", "easy", "SJF"), "printed"] == printed
     assert np.isnan(lines.loc[("Lublin-1", "easy", "easy", "SJF"), "printed"])
     assert len(analysis.figures["figure"].axes) == 3
+    legend = {text.get_text() for text in analysis.figures["figure"].legends[0].get_texts()}
+    assert legend >= {windows.ROLLOUT, learned.DISTILLED, windows.RANDOM, "MaskablePPO", "DiscreteSAC"}
