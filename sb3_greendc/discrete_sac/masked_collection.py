@@ -34,8 +34,11 @@ class MaskedCollection(OffPolicyAlgorithm):
     policy: DiscreteSACPolicy
     warmup: str
     entropy_penalty: float
-    _collection_entropies: NDArray[np.float32] | None = None
-    """Of the policy where it acted, ``(n_envs,)``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._collection_entropies: NDArray[np.float32] | None = None
+        """Of the policy where it acted, ``(n_envs,)``."""
 
     def _sample_action(
         self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
