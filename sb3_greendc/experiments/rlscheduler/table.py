@@ -23,6 +23,7 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     training_jobs,
 )
 from sb3_greendc.experiments.rlscheduler.windows import (
+    DRAWS,
     GENERATED,
     PROFILES,
     RANDOM,
@@ -113,7 +114,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
         f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]} and tested on those of seed {REPORTED}, the "
         "printed ones. Sequences of a trace overlap.",
-        f"The difference is that of {ROLLOUT} less that of the chosen rule.",
+        f"{ROLLOUT.capitalize()} play each sequence {DRAWS} times, with other futures each time. The "
+        "difference is that of their mean less that of the chosen rule.",
         "Rules and rollouts see the whole queue. The printed learned policy sees 128 jobs and was trained on "
         "the trace on which it is tested. Rollouts repeat parts of the trace, before and in the sequence, "
         "whose jobs have arrived.",
@@ -127,7 +129,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     found = {
         "comparison": comparison,
         "table": table,
-        "results": means.drop(columns=["start", "train_seed"]).reset_index(),
+        "results": means.drop(columns=["start", "train_seed", "draw"]).reset_index(),
     }
     return Analysis(found, {"figure": _figure(comparison)}, notes)
 
@@ -172,12 +174,13 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
     trace, profile, backfill = key
     known = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill), float("nan"))}
     rule = chosen_rule(rows)
-    reported = rows[rows["seed"] == REPORTED].set_index("start")
-    ours = reported[reported["policy"] == ROLLOUT][SLOWDOWN]
+    reported = rows[rows["seed"] == REPORTED]
     means = reported.groupby("policy")[SLOWDOWN].mean()
-    theirs = reported[reported["policy"] == rule][SLOWDOWN].reindex(ours.index)
-    spread = bootstrap(ours.to_numpy()[None])
-    gain = paired_difference([ours.to_numpy()[None]], [theirs.to_numpy()[None]])
+    ours = reported[reported["policy"] == ROLLOUT].pivot(index="draw", columns="start", values=SLOWDOWN)
+    draws = ours.mean(axis=1)
+    theirs = reported[reported["policy"] == rule].set_index("start")[SLOWDOWN].reindex(ours.columns)
+    spread = bootstrap(ours.to_numpy())
+    gain = paired_difference([ours.to_numpy()], [theirs.to_numpy()[None]])
     return {
         "trace": trace,
         "profile": profile,
@@ -188,6 +191,8 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "rollouts": spread.estimate,
         "rollouts_low": spread.low,
         "rollouts_high": spread.high,
+        "rollouts_best_draw": float(draws.min()),
+        "rollouts_worst_draw": float(draws.max()),
         "difference": gain.estimate,
         "difference_low": gain.low,
         "difference_high": gain.high,
@@ -201,7 +206,7 @@ def _distilled(rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
     """Return the mean, best and worst of the distilled policies, and their difference to the chosen rule."""
     if rows.empty:
         return {}
-    ours = rows.reset_index().pivot(index="train_seed", columns="start", values=SLOWDOWN)
+    ours = rows.pivot(index="train_seed", columns="start", values=SLOWDOWN)
     gain = paired_difference([ours.to_numpy()], [rule.reindex(ours.columns).to_numpy()[None]])
     return {
         "distilled": float(ours.to_numpy().mean()),

@@ -54,6 +54,8 @@ SEARCH: Mapping[str, Any] = {
 }
 """Options of :data:`ROLLOUT`, the same on all traces: the class's own. They stand here, too, so that finished
 tasks are not used again after the class's have changed."""
+DRAWS = 5
+"""Seeds of the futures that :data:`ROLLOUT` plays each sequence with: one draw tells little."""
 
 METRICS = (
     "mean_bounded_slowdown",
@@ -76,6 +78,7 @@ class Windows(Task):
     :param seed: of the sequences
     :param search: options of :data:`ROLLOUT`, which are then what is played; else all :data:`RULES`, and
         random choices, are
+    :param draws: how often the search plays each sequence, with other futures each time
     """
 
     trace: str
@@ -84,6 +87,7 @@ class Windows(Task):
     profile: str
     seed: int
     search: Mapping[str, Any] | None = None
+    draws: int = DRAWS
 
     @property
     def title(self) -> str:
@@ -93,10 +97,10 @@ class Windows(Task):
 
     def seconds(self) -> float:
         """Return a guess."""
-        return 3.0 if self.search is None else 15.0
+        return 3.0 if self.search is None else 7.0 * self.draws
 
     def compute(self) -> Outcome:
-        """Play them; a row for each policy and sequence."""
+        """Play them; a row for each policy, sequence and draw."""
         simulator = benchmark_simulator(benchmark_jobs(self.path), self.backfill, **PROFILES[self.profile])
         rows: list[dict[str, object]] = []
         for start in window_starts(self.seed):
@@ -110,9 +114,10 @@ class Windows(Task):
                 play_randomly(simulator, np.random.default_rng([self.seed, int(start)]))
                 rows.append(self._row(simulator, RANDOM, int(start)))
             else:
-                self._begin(simulator, int(start))
-                GuardedRollout(simulator, **self.search).play(0)
-                rows.append(self._row(simulator, ROLLOUT, int(start)))
+                for draw in range(self.draws):
+                    self._begin(simulator, int(start))
+                    GuardedRollout(simulator, seed=draw, **self.search).play(0)
+                    rows.append({**self._row(simulator, ROLLOUT, int(start)), "draw": draw})
         return Outcome({"episodes": pd.DataFrame(rows)})
 
     def _begin(self, simulator: ClusterSimulator, start: int) -> None:

@@ -44,11 +44,12 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         task = windows.Windows(windows.GENERATED, None, "easy", profile, 1)
         rows = task.compute().tables["episodes"]
         assert rows["policy"].tolist() == ["FCFS", "SAF that fits", windows.RANDOM] * 2
-        searched = dataclasses.replace(task, search=CHEAP).compute().tables["episodes"]
-        assert searched["policy"].tolist() == [windows.ROLLOUT] * 2
+        searched = dataclasses.replace(task, search=CHEAP, draws=2).compute().tables["episodes"]
+        assert searched["policy"].tolist() == [windows.ROLLOUT] * 4
+        assert searched["draw"].tolist() == [0, 1, 0, 1]
         assert np.isfinite(rows["mean_bounded_slowdown"]).all()
         assert (searched["mean_bounded_slowdown"] >= 1).all()
-        assert searched["start"].tolist() == [1100, 1500]
+        assert searched["start"].tolist() == [1100, 1100, 1500, 1500]
 
 
 def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
@@ -143,17 +144,24 @@ class Store:
 
     def table(self, task, name):
         if isinstance(task, learned.Judged):
-            figures = {task.name: 4.0 + task.training.seed / 100 if task.name == learned.DISTILLED else 9.0}
+            figure = 4.0 + task.training.seed / 100 if task.name == learned.DISTILLED else 9.0
+            found = [(task.name, figure, np.nan)]
         elif task.search is not None:
-            figures = {windows.ROLLOUT: 5.0}
+            found = [(windows.ROLLOUT, 4.9, 0), (windows.ROLLOUT, 5.1, 1)]
         else:
             figures = {policy: 20.0 + k for k, policy in enumerate(windows.RULES)}
             figures["SAF"] = 12.0
             if task.seed == 1:
                 figures["FCFS"] = 7.0
+            found = [(policy, figure, np.nan) for policy, figure in figures.items()]
         rows = [
-            {"policy": policy, "start": start, **dict.fromkeys(windows.METRICS, figure + 0.1 * k)}
-            for policy, figure in figures.items()
+            {
+                "policy": policy,
+                "start": start,
+                "draw": draw,
+                **dict.fromkeys(windows.METRICS, figure + 0.1 * k),
+            }
+            for policy, figure, draw in found
             for k, start in enumerate((3, 4, 5))
         ]
         return Outcome({name: pd.DataFrame(rows)}).tables[name]
@@ -168,6 +176,8 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     comparison = analysis.tables["comparison"]
     assert set(comparison["rule"]) == {"SAF"}
     assert comparison["rollouts"].tolist() == pytest.approx([5.1] * 24)
+    assert comparison["rollouts_best_draw"].tolist() == pytest.approx([5.0] * 24)
+    assert comparison["rollouts_worst_draw"].tolist() == pytest.approx([5.2] * 24)
     assert comparison["difference"].tolist() == pytest.approx([-7.0] * 24)
     ours = comparison[comparison["profile"] == "rlscheduler"].set_index(["trace", "backfill"])
     assert ours["distilled_best_seed"].tolist() == pytest.approx([4.1] * 8)
