@@ -199,3 +199,24 @@ def test_advantages_are_what_rollouts_compare(options):
         other.step(actions, other.empty_observations())
     assert seen > 3
     assert (simulator.state.cluster["now"] == other.state.cluster["now"]).all()
+
+
+def test_advantages_are_less_the_errors_that_the_guard_asks_for():
+    crowded = dataclasses.replace(JOBS, submit=JOBS.submit // 60)
+    simulators = [simulator_of(2, workload=crowded, profile="rlscheduler") for _ in range(3)]
+    judges = [GuardedRollout(simulators[k], futures=4, horizon=8, guard=float(k)) for k in range(3)]
+    outs = [simulator.empty_observations() for simulator in simulators]
+    for simulator, out in zip(simulators, outs, strict=True):
+        simulator.observe(out)
+    uncertain = kept = 0
+    while not simulators[0].state.cluster["over"].any():
+        free, once, twice = (judge.advantages(out) for judge, out in zip(judges, outs, strict=True))
+        rounding = 1e-6 * np.nanmax(np.abs(twice))
+        np.testing.assert_allclose(free - once, once - twice, rtol=1e-3, atol=rounding)
+        assert not (once > free + rounding).any()  # an invalid action's NaN is neither
+        uncertain += (once < free - rounding).any()
+        actions = np.nanargmax(once, axis=1)
+        kept += (np.nanmax(once, axis=1) == 0).any() and (np.nanmax(free, axis=1) > 0).any()
+        for simulator, out in zip(simulators, outs, strict=True):
+            simulator.step(actions, out)
+    assert uncertain > 3 and kept > 0

@@ -147,8 +147,9 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     def advantages(self, observations: Observation) -> NDArray[np.float32]:
         """Return how much less each valid action is expected to cost than what the base takes.
 
-        The guard plays no part. Jobs that are no candidates count as the worst candidate, or a bounded
-        slowdown (second, kg, ...) below the base where it is the only one.
+        Gains are less ``guard`` standard errors: a candidate that is not above the base is not taken. Jobs
+        that are no candidates count as the worst candidate, or a bounded slowdown (second, kg, ...) below the
+        base where it is the only one.
 
         :param observations: a batch, one row for each environment of the simulator; the state itself is read
         :return: ``(n, n_actions)`` in bounded slowdowns summed over the jobs of a future, or what else the
@@ -173,7 +174,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         return found
 
     def _gains(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the candidates, the base's first, and what each saves in the mean of the futures."""
+        """Return the candidates, the base's first, and what each saves, less the guard's standard errors."""
         scratch, untried = self._scratch, WAIT - 1
         scratch.candidates[:] = untried
         self._job(index)
@@ -181,8 +182,10 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         if len(jobs) == 1:  # the only candidate: nothing was tried
             return jobs, np.zeros(1)
         futures = self.options.futures if self.options.horizon > 0 else 1
-        costs = scratch.costs[: len(jobs), :futures].mean(axis=1)
-        return jobs, costs[0] - costs
+        costs = scratch.costs[: len(jobs), :futures]
+        saved = costs[:1] - costs
+        errors = saved.std(axis=1, ddof=1) / np.sqrt(futures) if futures > 1 else np.zeros(len(jobs))
+        return jobs, saved.mean(axis=1) - self.options.guard * errors
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the actions for a batch; of what is not visible, the first row instead.
