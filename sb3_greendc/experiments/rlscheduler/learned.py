@@ -49,12 +49,13 @@ N_ENVS = 16
 ROUNDS = 3
 SETTINGS: Mapping[str, Any] = {
     "loss": "divergence",
-    "logit_scale": 2.0,
     "learning_rate": 5e-3,
     "batch_size": 256,
     "policy_kwargs": {"features_extractor_kwargs": {"relative": True}, "net_arch": [64]},
 }
 """Of the distillation; chosen on generated jobs and on rows of HPC2N's log that are not tested on."""
+LOGIT_SCALES = {"none": 2.0, "easy": 1.0}
+"""How sharp the labels are, by backfilling; chosen on the same jobs."""
 TRAINING_SEEDS = (1, 2)
 """Workload seeds of the generated jobs that networks are trained on; those judged on have another seed."""
 LOG_ROWS = (JOBS, 4 * JOBS)
@@ -97,6 +98,7 @@ class ClusterDistillation(Task):
     :param labels: decisions of the rollouts
     :param epochs: passes over the data
     :param seed: of the data and of the network
+    :param logit_scale: how sharp the labels are
     """
 
     training_jobs: tuple[Mapping[str, Any], ...]
@@ -104,6 +106,7 @@ class ClusterDistillation(Task):
     labels: int
     epochs: int
     seed: int
+    logit_scale: float = 2.0
 
     @property
     def title(self) -> str:
@@ -125,7 +128,13 @@ class ClusterDistillation(Task):
                 record(source, self.search, steps, 1000 * k + self.seed, student)
                 for source in self.training_jobs
             ]
-            clone = distill(concatenate(parts), n_epochs=self.epochs, seed=self.seed, **SETTINGS)
+            clone = distill(
+                concatenate(parts),
+                n_epochs=self.epochs,
+                seed=self.seed,
+                logit_scale=self.logit_scale,
+                **SETTINGS,
+            )
             student = clone.model
         seconds = round(time.perf_counter() - started, 2)
         return Outcome({"history": clone.history}, pack(clone, labels=self.labels, seconds=seconds))

@@ -16,6 +16,7 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     DISTILLED,
     ENV_ID,
     FROM_SCRATCH,
+    LOGIT_SCALES,
     TRAINING_SEEDS,
     ClusterDistillation,
     Judged,
@@ -85,7 +86,8 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             jobs = training_jobs(backfill, at_hand.get("HPC2N"))
-            distillation = ClusterDistillation(jobs, SEARCH, budget.pick(*LABELS), 8, seed)
+            labels, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
+            distillation = ClusterDistillation(jobs, SEARCH, labels, 8, seed, scale)
             training.append((DISTILLED, seed, distillation))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         for learner in FROM_SCRATCH:
