@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from greendc.baselines.cluster import GuardedRollout
+from greendc.baselines.cluster.rollout import require_rollout_options
 from greendc.cluster import ClusterConfig, ClusterSimulator
 from greendc.cluster.rules import RULES
-from greendc.config import nearest
+from greendc.config import nearest, require_kinds
 from greendc.live.guards import require_options
 from greendc.live.trained import names_a_run, trained_models
 
@@ -47,7 +48,7 @@ class NamedRule:
 
     :param name: one of :data:`POLICIES`
     :param options: of it
-    :raises ValueError: for an option that it does not have
+    :raises ValueError: for an option that it does not have, or a wrong value of one
     """
 
     settings: Mapping[str, Any] = {"backfill": "easy", "admission": "now", "horizon_hours": 24}
@@ -56,8 +57,12 @@ class NamedRule:
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self._name, self._options = name, dict(options)
         call = GuardedRollout.__init__ if name == "rollout" else ClusterSimulator.first
-        known = [one for one in inspect.signature(call).parameters if one not in _OWN]
-        require_options(name, options, known)
+        parameters = inspect.signature(call).parameters
+        require_options(name, options, [one for one in parameters if one not in _OWN])
+        if name == "rollout":
+            require_rollout_options(**options)
+        else:
+            require_kinds({one: str(parameters[one].annotation) for one in options}, options)
 
     def bind(self, simulator: ClusterSimulator) -> Choose:
         """See :class:`ClusterPolicy`."""

@@ -19,6 +19,7 @@ from greendc.live import (
     SnapshotError,
     WaitingJob,
 )
+from greendc.live.cluster_scheduler import ClusterScheduler
 from greendc.live.restore import restore, snapshot_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -254,3 +255,17 @@ def test_settings_come_from_a_file_and_wrong_ones_are_named(tmp_path):
         Scheduler.load("wsp")
     with pytest.raises(ValueError, match="no such file"):
         Scheduler.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ("rollout", {"lightest": -1}, "lightest=-1: must be from 0 to 10,000 jobs"),
+        ("rollout", {"base": "wsp"}, "base='wsp'.*did you mean 'wspt'"),
+        ("rollout", {"guard": "much"}, "guard='much': must be a number"),
+        ("wspt", {"fitting": 3}, "fitting=3: must be true or false"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_the_first_decision(policy, options, message):
+    with pytest.raises(ValueError, match=message):
+        ClusterScheduler(policy, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ CANDIDATES = (
     ("wfp3", 1),
 )
 """Rules that name candidates, and whether they look at jobs that can start now first."""
+
+_LIMITS = {
+    "futures": (1, 1000, "from 1 to 1000"),
+    "horizon": (0, 10_000, "from 0 to 10,000 jobs"),
+    "history": (0, 10**9, "0 or more jobs"),
+    "lightest": (0, 10_000, "from 0 to 10,000 jobs"),
+    "guard": (0, 1e9, "0 or more standard errors"),
+    "seed": (0, 2**63, "0 or more"),
+}
+"""Least and most of an option, in words, too."""
 
 
 class GuardedRollout(BaselinePolicy[ClusterSimulator]):
@@ -72,16 +83,17 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         lightest: int = 32,
     ) -> None:
         super().__init__(require_cluster(simulator))
-        counts = {"futures": futures, "horizon": horizon, "history": history, "lightest": lightest}
-        switches = {"predicted": predicted, "fitting": fitting}
-        kinds = {**dict.fromkeys(counts, "int"), **dict.fromkeys(switches, "bool"), "guard": "float"}
-        require_kinds(kinds, {**counts, **switches, "guard": guard})
-        require_one_of("base", base, RULES)
-        require(1 <= futures <= 1000, "futures", futures, "from 1 to 1000")
-        require(0 <= horizon <= 10_000, "horizon", horizon, "from 0 to 10,000 jobs")
-        require(0 <= history <= 10**9, "history", history, "0 or more jobs")
-        require(0 <= lightest <= 10_000, "lightest", lightest, "from 0 to 10,000 jobs")
-        require(0 <= guard < 1e9, "guard", guard, "0 or more standard errors")
+        require_rollout_options(
+            base=base,
+            futures=futures,
+            horizon=horizon,
+            history=history,
+            guard=guard,
+            predicted=predicted,
+            fitting=fitting,
+            seed=seed,
+            lightest=lightest,
+        )
         rule = layout.Rule(RULES.index(base), int(fitting), 0)
         self.options = Options(rule, futures, horizon, history, float(guard), lightest, int(predicted))
         self._rng = np.random.default_rng(seed)
@@ -214,3 +226,17 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         while not cluster["over"]:
             job = self._job(index)
             self.simulator.take(index, job)
+
+
+def require_rollout_options(**options: Any) -> None:
+    """Raise a ``ValueError`` for a wrong value of an option of :class:`GuardedRollout`; names it.
+
+    :param options: any of them
+    """
+    parameters = inspect.signature(GuardedRollout.__init__).parameters
+    require_kinds({name: str(parameters[name].annotation) for name in options}, options)
+    if "base" in options:
+        require_one_of("base", options["base"], RULES)
+    for name, (least, most, allowed) in _LIMITS.items():
+        if name in options:
+            require(least <= options[name] <= most, name, options[name], allowed)
