@@ -86,8 +86,8 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             jobs = training_jobs(backfill, at_hand.get("HPC2N"))
-            labels, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
-            distillation = ClusterDistillation(jobs, SEARCH, labels, 8, seed, scale)
+            decisions, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
+            distillation = ClusterDistillation(jobs, SEARCH, decisions, 8, seed, scale)
             training.append((DISTILLED, seed, distillation))
         scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
         for learner in FROM_SCRATCH:
