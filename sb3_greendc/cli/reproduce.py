@@ -223,7 +223,7 @@ def with_problems(budget: Budget, experiments: Sequence[Experiment]) -> list[Exp
     there = {_problem(item) for experiment in experiments for item in experiment.items(budget)}
     for name in budget.problems:
         if name not in there:
-            whole = replace(budget, problems=())
+            whole = replace(budget, problems=(), quick=False)
             known = {_problem(item): None for experiment in experiments for item in experiment.items(whole)}
             raise ValueError(f"--problems {name}: these experiments have {', '.join(known)}")
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from sb3_greendc.experiments.comparison import matrix, mean_interval
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.known.players import RANDOM, RULES
 from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE, PROBLEMS, Problem
 from sb3_greendc.experiments.known.tasks import KnownTraining, acting
 from sb3_greendc.experiments.training import Learner
@@ -18,15 +19,16 @@ EPISODES = 20
 """Test episodes, the same for all."""
 
 
-def asked_for(names: Iterable[str], budget: Budget) -> list[Problem]:
-    """Return those of some problems that the budget asks for and that can be played here.
+def asked_for(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[Problem]:
+    """Return the problems that a budget has, of those that can be played here.
 
-    :param names: problems of an experiment in this budget
-    :param budget: with the names of the problems that are wanted, or none for all
-    :raises ValueError: for one that is wanted and needs a package that is not there
+    :param budget: with the names of the problems that are wanted, or none for its own
+    :param quick: problems that an experiment has in the quick budget
+    :param full: problems that it has in the full one, and where they are asked for by name
+    :raises ValueError: for one that is wanted by name and needs a package that is not there
     """
     found = []
-    for problem in _named(names, budget):
+    for problem in _named(budget, quick, full):
         reason = problem.missing()
         if reason is None:
             found.append(problem)
@@ -35,14 +37,17 @@ def asked_for(names: Iterable[str], budget: Budget) -> list[Problem]:
     return found
 
 
-def left_out(names: Iterable[str], budget: Budget) -> list[str]:
-    """Return a sentence for each of some problems that are asked for and cannot be played here."""
-    missing = [problem.missing() for problem in _named(names, budget)]
+def left_out(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[str]:
+    """Return a sentence for each problem that the budget has and that cannot be played here.
+
+    The parameters are those of :func:`asked_for`.
+    """
+    missing = [problem.missing() for problem in _named(budget, quick, full)]
     return [f"Left out: {reason}." for reason in missing if reason is not None]
 
 
-def _named(names: Iterable[str], budget: Budget) -> list[Problem]:
-    wanted = {*names} & {*budget.problems} if budget.problems else {*names}
+def _named(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[Problem]:
+    wanted = {*full} & {*budget.problems} if budget.problems else {*budget.pick(quick, full)}
     return [problem for problem in PROBLEMS if problem.name in wanted]
 
 
@@ -68,6 +73,11 @@ def run(
         test_kwargs=dict(problem.test_kwargs),
         episodes_along=episodes // 2,
     )
+
+
+def without_learning(problem: Problem) -> tuple[str, ...]:
+    """Return who plays a problem without having learned: chance, and the rules of a job shop."""
+    return (RANDOM, *(RULES if problem in (JOB_SHOP, JOB_SHOP_LARGE) else ()))
 
 
 def at_the_end(rows: pd.DataFrame) -> pd.DataFrame:
@@ -113,3 +123,21 @@ def job_shop_gap(final: pd.DataFrame) -> float | None:
     best = [load_benchmark_instance(one).metadata["upper_bound"] for one in instances]
     of_each = np.array([best[(TEST_SEED + int(k)) % len(best)] for k in final["episode"]])
     return float(100 * (-100 * final["return"].to_numpy() / of_each - 1).mean())
+
+
+def references(names: Container[str]) -> pd.DataFrame:
+    """Return what others have published for some problems."""
+    return pd.DataFrame(
+        [
+            {
+                "series": problem.name,
+                "policy": f"published: {one.learner}",
+                "steps": one.steps,
+                "gap, %" if "gap" in one.learner else "return": one.value,
+                "source": one.source,
+            }
+            for problem in PROBLEMS
+            if problem.name in names
+            for one in problem.published
+        ]
+    )

@@ -21,15 +21,14 @@ GAINS: tuple[dict[str, float], ...] = ({}, {"ki": 0.3}, {"kp": 0.3, "ki": 0.03})
 """The controller's trials, in place of its defaults."""
 
 QUICK = (GRID.name, CARTPOLE_COST.name, LAVA.name)
-"""Problems of the quick budget; LunarLander is left to the full one."""
+"""Problems of the quick budget; LunarLander is left to the full one, and to those who ask for it."""
 
 
 def items(budget: Budget) -> list[Item]:
     """Return the trials of every problem with a limit."""
-    names = budget.pick(QUICK, tuple(LIMITS))
     return [
         item
-        for problem in asked_for(names, budget)
+        for problem in asked_for(budget, QUICK, LIMITS)
         for item in labelled(tasks(problem, budget), series=problem.name)
     ]
 
@@ -77,7 +76,7 @@ def said(gains: dict[str, float]) -> str:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return reward and cost of every trial."""
-    notes = left_out(budget.pick(QUICK, tuple(LIMITS)), budget)
+    notes = left_out(budget, QUICK, LIMITS)
     return Analysis({"results": under_limits(results.table())}, {}, notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -10,8 +10,15 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, panels
-from sb3_greendc.experiments.known.common import EPISODES, asked_for, at_the_end, left_out, run
-from sb3_greendc.experiments.known.players import RANDOM
+from sb3_greendc.experiments.known.common import (
+    EPISODES,
+    asked_for,
+    at_the_end,
+    left_out,
+    references,
+    run,
+    without_learning,
+)
 from sb3_greendc.experiments.known.problems import (
     ACROBOT,
     CARTPOLE,
@@ -37,11 +44,11 @@ MASKABLE_PPO = Learner("MaskablePPO", "maskable_ppo", speed=1_500.0)
 
 QUICK: dict[str, tuple[Learner, ...]] = {
     CARTPOLE.name: (DISCRETE_SAC, DEFAULTS, PPO, DQN, QRDQN),
-    ACROBOT.name: (DISCRETE_SAC, PPO, DQN),
+    ACROBOT.name: (DISCRETE_SAC, DEFAULTS, PPO, DQN, QRDQN),
     MINATAR[1].name: (DISCRETE_SAC, DQN),
     JOB_SHOP.name: (DISCRETE_SAC, MASKABLE_PPO),
 }
-"""Learners of the quick budget; the other problems are left to the full one."""
+"""Learners of the quick budget; other problems are left to the full one, and to those who ask for them."""
 
 CLASSIC = (DISCRETE_SAC, DEFAULTS, PPO, DQN, QRDQN)
 FULL: dict[str, tuple[Learner, ...]] = {
@@ -51,23 +58,22 @@ FULL: dict[str, tuple[Learner, ...]] = {
     JOB_SHOP_LARGE.name: (DISCRETE_SAC, MASKABLE_PPO),
 }
 
-RULES = ("most work left", "shortest operation", "earliest start")
-
 
 def items(budget: Budget) -> list[Item]:
     """Return learners, and what does not learn, on every problem."""
-    learners = budget.pick(QUICK, FULL)
+    learners = budget.pick({**FULL, **QUICK}, FULL)
     return [
         item
-        for problem in asked_for(learners, budget)
+        for problem in asked_for(budget, QUICK, FULL)
         for item in labelled(tasks(problem, learners[problem.name], budget), series=problem.name)
     ]
 
 
 def tasks(problem: Problem, learners: Sequence[Learner], budget: Budget) -> list[Task]:
     """Return learners, chance, and the rules of a job shop."""
-    names = (RANDOM, *(RULES if problem.package == "job_shop_lib" else ()))
-    found: list[Task] = [Played(problem.name, tested_in(problem), name, EPISODES) for name in names]
+    found: list[Task] = [
+        Played(problem.name, tested_in(problem), name, EPISODES) for name in without_learning(problem)
+    ]
     for learner in learners:
         chosen = learner
         if learner is DEFAULTS:
@@ -84,25 +90,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     published = references(rows["series"].unique())
     table = pd.concat([at_the_end(rows), published], ignore_index=True)
     figure = draw(rows[rows["trained_decisions"].notna()])
-    return Analysis({"results": table}, {"figure": figure}, left_out(budget.pick(QUICK, FULL), budget))
-
-
-def references(names: Container[str]) -> pd.DataFrame:
-    """Return what others have published for some problems."""
-    return pd.DataFrame(
-        [
-            {
-                "series": problem.name,
-                "policy": f"published: {one.learner}",
-                "steps": one.steps,
-                "gap, %" if "gap" in one.learner else "return": one.value,
-                "source": one.source,
-            }
-            for problem in PROBLEMS
-            if problem.name in names
-            for one in problem.published
-        ]
-    )
+    return Analysis({"results": table}, {"figure": figure}, left_out(budget, QUICK, FULL))
 
 
 def draw(trained: pd.DataFrame) -> Figure:

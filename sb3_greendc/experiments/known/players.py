@@ -84,6 +84,9 @@ PLAYERS: dict[str, Controller | Dispatching] = {
 }
 """By name. Of CartPole's, the good one reaches 500, the weak one about 120; chance about 20."""
 
+RULES = ("most work left", "shortest operation", "earliest start")
+"""Those of job shops."""
+
 
 def player(name: str, action_space: spaces.Space[Any], seed: int = 0) -> Controller | Dispatching | Uniform:
     """Return what plays under a name.

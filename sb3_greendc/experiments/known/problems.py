@@ -108,6 +108,7 @@ LUNAR_LANDER = Problem(
     "LunarLander",
     ("LunarLander-v3", "LunarLander-v2"),
     package="Box2D",
+    quick_steps=50_000,
     full_steps=500_000,
     published=(Published("PPO", 242.1, 1_000_000, _ZOO), Published("SAC", 276.0, 300_000, _SLM)),
 )
@@ -177,6 +178,7 @@ LANDER_FUEL, LANDER_POSITION = (
         example=("limits_lava_and_fuel.py", "LunarLanderWithCost"),
         env_kwargs={"cost": cost},
         test_kwargs={"penalty": 0.0},
+        quick_steps=100_000,
         full_steps=500_000,
     )
     for cost in ("fuel", "position")

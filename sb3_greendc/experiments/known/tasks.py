@@ -1,4 +1,4 @@
-"""The tasks: a training, what does not learn, and a learner on data of known quality."""
+"""The tasks: a training, what does not learn, and learners on data of known quality."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import gymnasium as gym
 import pandas as pd
 from gymnasium import spaces
 
+from sb3_greendc.bc.distill import distill
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.crr import CRR
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.experiments.distillation import loaded
 from sb3_greendc.experiments.episodes import play
+from sb3_greendc.experiments.known.planned import PLANNING_SEED, Planned, data_of, operations
+from sb3_greendc.experiments.known.plans import PLANNERS
 from sb3_greendc.experiments.known.players import player
 from sb3_greendc.experiments.known.problems import Problem, register
 from sb3_greendc.experiments.offline import RECORDING_SEED
@@ -117,7 +120,7 @@ class OnData(Task):
     :param seed: number of the run: another one has other data, too
     :param episodes: test episodes
     :param options: in place of those of ``zoo_hparams/crr.yml``
-    :param files: of the players that are trained; without them these are trained here
+    :param files: of the players that are trained and of the planners; without them these are done here
     """
 
     name: str
@@ -148,9 +151,20 @@ class OnData(Task):
         }
 
     @property
+    def planned(self) -> dict[str, Planned]:
+        """The data of those of the sources that are planners, by name: their shares in whole episodes."""
+        names = [name for name in self.sources if name in PLANNERS]
+        if not names:
+            return {}
+        scenario = acting(self.problem)
+        episodes = max(1, self.transitions // len(self.sources) // operations(scenario))
+        first = PLANNING_SEED + 100_000 * self.seed
+        return {name: Planned(scenario, name, episodes, first) for name in names}
+
+    @property
     def needs(self) -> tuple[Task, ...]:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return tuple(self.trained.values())
+        return (*self.trained.values(), *self.planned.values())
 
     def given(self, *files: Files) -> OnData:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -166,23 +180,34 @@ class OnData(Task):
         return {**super().describe(), "settings": {k: v for k, v in settings.items() if k != "n_timesteps"}}
 
     def record(self) -> OfflineDataset:
-        """Return the data."""
+        """Return the data; those of planners alone have the label ``advantages``."""
         register()
-        scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
         files = self.files or tuple(task.compute().files for task in self.needs)
-        models = {name: loaded(given) for name, given in zip(self.trained, files, strict=True)}
+        by_name = dict(zip((*self.trained, *self.planned), files, strict=True))
+        parts = [data_of(by_name.pop(name)) for name in self.planned]
+        played = [name for name in self.sources if name not in self.planned]
+        if not played:
+            return concatenate(parts)
+        models = {name: loaded(given) for name, given in by_name.items()}
+        scenario, first = acting(self.problem), RECORDING_SEED + 1000 * self.seed
         space, kwargs = action_space(scenario), scenario.env_kwargs
-        actors = {name: models.get(name) or player(name, space, first) for name in self.sources}
-        return collect(actors, scenario.env_id, self.transitions, first, env_kwargs=kwargs, n_envs=4)
+        actors = {name: models.get(name) or player(name, space, first) for name in played}
+        share = self.transitions * len(played) // len(self.sources)
+        data = collect(actors, scenario.env_id, share, first, env_kwargs=kwargs, n_envs=4)
+        return concatenate([data, *(part.with_labels({}) for part in parts)]) if parts else data
+
+    def learned(self, data: OfflineDataset) -> Any:
+        """Return a model that has learned from the data."""
+        chosen = load_hyperparameters("crr", self.problem.env_id, self.options)
+        policy = policy_for(chosen.policy, hasattr(data.observation_space, "spaces"))
+        model = CRR(policy, dataset=data, seed=self.seed, device="cpu", **chosen.arguments)
+        return model.learn(self.steps)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         data = self.record()
-        chosen = load_hyperparameters("crr", self.problem.env_id, self.options)
-        policy = policy_for(chosen.policy, hasattr(data.observation_space, "spaces"))
-        model = CRR(policy, dataset=data, seed=self.seed, device="cpu", **chosen.arguments)
         started = time.perf_counter()
-        model.learn(self.steps)
+        model = self.learned(data)
         head = {
             "policy": self.name,
             "train_seed": self.seed,
@@ -193,6 +218,29 @@ class OnData(Task):
         returns = data.rewards.sum() / (data.episode_id.max() + 1)
         quality = {"transitions": len(data), "data_return": float(returns), "train_seed": self.seed}
         return Outcome({"episodes": pd.DataFrame(rows), "data": pd.DataFrame([quality])})
+
+
+@dataclass(frozen=True)
+class Distilled(OnData):
+    """Distillation of planners: what each action is worth to them, and not only what they did.
+
+    The parameters are those of :class:`OnData`, and the sources planners; the options are those of
+    :class:`~sb3_greendc.bc.Distillation`, beside a network of the size that ``zoo_hparams/crr.yml`` says.
+    """
+
+    def learned(self, data: OfflineDataset) -> Any:
+        """See :class:`OnData`."""
+        settings = load_hyperparameters("crr", self.problem.env_id).arguments
+        size, network = settings["batch_size"], settings["policy_kwargs"]
+        passes = max(1, round(self.steps * size / len(data)))
+        options = {"batch_size": size, "policy_kwargs": network, "n_epochs": passes, **self.options}
+        return distill(data, seed=self.seed, **options).model
+
+    def describe(self) -> dict[str, Any]:
+        """Leave out what is of the algorithm that does not train here."""
+        settings = load_hyperparameters("crr", self.problem.env_id).settings
+        own = {name: settings[name] for name in ("batch_size", "policy_kwargs")}
+        return {**Task.describe(self), "settings": own}
 
 
 def acting(problem: Problem) -> Scenario:
