@@ -27,7 +27,7 @@ from sb3_greendc.experiments.known.problems import (
     PENDULUM,
     Problem,
 )
-from sb3_greendc.experiments.known.tasks import Distilled, OnData, Played, tested_in
+from sb3_greendc.experiments.known.tasks import BATCH, Distilled, OnData, Played, tested_in
 from sb3_greendc.experiments.tasks import Item, Task
 
 _OF_RULES = ("most work left", "earliest start", RANDOM)
@@ -68,6 +68,10 @@ DISTILLATION = {"loss": "divergence", "logit_scale": 10.0}
 good, and plans that differ by one unit of time in a hundred are not level."""
 
 
+PASSES = 30
+"""Of distillation over the data; with three times as many it learns them by heart."""
+
+
 def items(budget: Budget) -> list[Item]:
     """Return the learners on every kind of data, in the quick budget of some problems alone."""
     return [
@@ -88,8 +92,9 @@ def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget)
         for name, options in (("CRR", {}), ("cloning", {"weight_mode": "bc"}))
     ]
     if planners == [*sources]:
+        updates = PASSES * transitions // BATCH
         learners.append(
-            Distilled("distillation", problem, data, sources, transitions, steps, 0, EPISODES, DISTILLATION)
+            Distilled("distillation", problem, data, sources, transitions, updates, 0, EPISODES, DISTILLATION)
         )
     return [
         *(Played(problem.name, tested, name, EPISODES) for name in without_learning(problem)),

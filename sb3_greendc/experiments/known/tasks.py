@@ -220,6 +220,10 @@ class OnData(Task):
         return Outcome({"episodes": pd.DataFrame(rows), "data": pd.DataFrame([quality])})
 
 
+BATCH = 256
+"""Transitions of an update of distillation."""
+
+
 @dataclass(frozen=True)
 class Distilled(OnData):
     """Distillation of planners: what each action is worth to them, and not only what they did.
@@ -230,17 +234,17 @@ class Distilled(OnData):
 
     def learned(self, data: OfflineDataset) -> Any:
         """See :class:`OnData`."""
-        settings = load_hyperparameters("crr", self.problem.env_id).arguments
-        size, network = settings["batch_size"], settings["policy_kwargs"]
-        passes = max(1, round(self.steps * size / len(data)))
-        options = {"batch_size": size, "policy_kwargs": network, "n_epochs": passes, **self.options}
-        return distill(data, seed=self.seed, **options).model
+        network = load_hyperparameters("crr", self.problem.env_id).settings["policy_kwargs"]
+        passes = max(1, round(self.steps * BATCH / len(data)))
+        clone = distill(
+            data, policy_kwargs=network, n_epochs=passes, batch_size=BATCH, seed=self.seed, **self.options
+        )
+        return clone.model
 
     def describe(self) -> dict[str, Any]:
         """Leave out what is of the algorithm that does not train here."""
-        settings = load_hyperparameters("crr", self.problem.env_id).settings
-        own = {name: settings[name] for name in ("batch_size", "policy_kwargs")}
-        return {**Task.describe(self), "settings": own}
+        network = load_hyperparameters("crr", self.problem.env_id).settings["policy_kwargs"]
+        return {**Task.describe(self), "settings": {"policy_kwargs": network}}
 
 
 def acting(problem: Problem) -> Scenario:
