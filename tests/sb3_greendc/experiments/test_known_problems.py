@@ -18,7 +18,7 @@ from sb3_greendc.discrete_sac import DiscreteSAC
 from sb3_greendc.experiments.distillation import loaded
 from sb3_greendc.experiments.experiment import Budget, Experiment
 from sb3_greendc.experiments.known import common, limits, offline, online, problems
-from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, Uniform, player
+from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, RULES, Uniform, player
 from sb3_greendc.experiments.known.problems import (
     CARTPOLE,
     CARTPOLE_COST,
@@ -81,11 +81,42 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch: py
     assert CARTPOLE.missing() is None
     monkeypatch.setattr(common, "PROBLEMS", (CARTPOLE, absent))
     both, alone = [CARTPOLE.name, "absent"], Budget(problems=("absent",))
-    assert common.asked_for(both, Budget()) == [CARTPOLE]
-    assert common.left_out(both, Budget()) == [f"Left out: {absent.missing()}."]
-    assert common.left_out([CARTPOLE.name], Budget()) == common.left_out([CARTPOLE.name], alone) == []
+    assert common.asked_for(Budget(), (), both) == [CARTPOLE]
+    assert common.left_out(Budget(), (), both) == [f"Left out: {absent.missing()}."]
+    assert common.left_out(Budget(), (), [CARTPOLE.name]) == []
+    assert common.left_out(alone, (), [CARTPOLE.name]) == []
     with pytest.raises(ValueError, match="--problems absent: the package no_such_package is not installed"):
-        common.asked_for(both, alone)
+        common.asked_for(alone, (), both)
+
+
+def test_the_quick_budget_has_problems_of_its_own_and_those_that_are_asked_for() -> None:
+    quick, full = (CARTPOLE.name,), (CARTPOLE.name, PENDULUM.name)
+    assert common.asked_for(Budget(quick=True), quick, full) == [CARTPOLE]
+    assert common.asked_for(Budget(), quick, full) == [CARTPOLE, PENDULUM]
+    assert common.asked_for(Budget(quick=True, problems=(PENDULUM.name,)), quick, full) == [PENDULUM]
+    assert common.asked_for(Budget(problems=("another experiment's",)), quick, full) == []
+
+
+@pytest.mark.parametrize("name", ["LunarLander", "Acrobot"])
+def test_learners_share_a_budget_on_problems_that_are_asked_for(name: str) -> None:
+    problem = named(name)
+    for quick, steps in ((True, problem.quick_steps), (False, problem.full_steps)):
+        items = online.EXPERIMENT.items(Budget(quick=quick, seeds=1, problems=(name,)))
+        trained = [item.task for item in items if isinstance(item.task, KnownTraining)]
+        assert [task.learner.name for task in trained] == [one.name for one in online.CLASSIC]
+        assert {task.decisions for task in trained} == {steps}
+
+
+@pytest.mark.parametrize("problem", [LANDER_FUEL, LANDER_POSITION])
+def test_a_lander_with_a_cost_has_a_quick_form_when_it_is_asked_for(problem: Problem) -> None:
+    named(problem.name)
+    items = limits.EXPERIMENT.items(Budget(quick=True, problems=(problem.name,)))
+    trained = [item.task for item in items if isinstance(item.task, KnownTraining)]
+    assert {task.decisions for task in trained} == {problem.quick_steps}
+    assert len(trained) == len(limits.GAINS) + len(limits.PENALTIES) + 1
+    assert not {problem.name} & {
+        item.labels["series"] for item in limits.EXPERIMENT.items(Budget(quick=True))
+    }
 
 
 def test_on_the_grid_the_wet_way_is_shorter_and_costs_five() -> None:
@@ -215,7 +246,7 @@ def test_chance_chooses_valid_actions_equally_often() -> None:
 def test_rules_of_job_shops_choose_among_unfinished_jobs() -> None:
     jobs = np.array([[[9.0, 9, 0, 9], [3, 4, 2, 1], [2, 8, 5, 1]]])
     observation = {"jobs": jobs, "action_mask": np.array([[0, 1, 1]])}
-    chosen = {name: int(PLAYERS[name].predict(observation)[0][0]) for name in online.RULES}
+    chosen = {name: int(PLAYERS[name].predict(observation)[0][0]) for name in RULES}
     assert chosen == {"most work left": 2, "shortest operation": 2, "earliest start": 1}
 
 
@@ -315,7 +346,7 @@ def test_trials_are_chosen_on_other_episodes_than_they_are_judged_on() -> None:
 
 
 def test_what_is_published_stands_beside_with_its_source() -> None:
-    table = online.references([CARTPOLE.name, "job shop 15 × 15"])
+    table = common.references([CARTPOLE.name, "job shop 15 × 15"])
     assert set(table["series"]) == {CARTPOLE.name, "job shop 15 × 15"}
     assert table.set_index("series").loc["job shop 15 × 15", "gap, %"] == 26.0
     assert table["source"].notna().all()
