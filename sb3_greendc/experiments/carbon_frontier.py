@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from greendc.baselines.resource_pool.energy_programme import carbon_bound
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS
@@ -17,6 +15,7 @@ from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.experiments.carbon_comparison import (
     CARBON,
     VALUE,
+    Floats,
     gain,
     hull,
     interval_columns,
@@ -25,37 +24,60 @@ from sb3_greendc.experiments.carbon_comparison import (
     written,
 )
 from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent
+from sb3_greendc.experiments.carbon_figure import KG, frontier_figure
 from sb3_greendc.experiments.carbon_learners import (
-    AT_LIMIT,
     GREEDY_KG,
     PID,
     PID_SCRATCH,
+    RECURRENT,
     SCALARISED,
+    SCALARISED_SAC,
     DecisionTimes,
-    StudentAtLimit,
+    StudentAtLimits,
     StudentPlay,
     named,
     pid_from_plan,
     pid_from_scratch,
+    recurrent_pid,
     scalarised,
+    scalarised_sac,
 )
+from sb3_greendc.experiments.carbon_lineup import (
+    CHANCE,
+    ENV_ID,
+    GREEDY,
+    LIMITS,
+    PLAN,
+    PRICES,
+    QUICK_PRICES,
+    QUICK_RULES,
+    RANDOM_ORDER,
+    RULES,
+    SHOWN_FORECAST,
+    YEARS,
+    Plans,
+    is_plan,
+    is_rule,
+    shown_plans,
+)
+from sb3_greendc.experiments.carbon_turns import TURNS, two_agents
+from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
 from sb3_greendc.experiments.episodes import TEST_SEED, Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import outer_legend, panels
 from sb3_greendc.experiments.tasks import Item, Outcome, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 
-ENV_ID = "ResourcePoolCarbon-10-v0"
 CHOOSING, HELD_OUT, SHIFTED = "2019, for choosing", "2019, held out", "2021"
-YEARS = {"2019": "PGE-2019", "2021": "PGE-2021"}
-GREEDY, PLAN, CHANCE = "grid_on", "power_plan", "random_actions"
 HALVES = {"jobs": "the plan decides on jobs alone", "power": "the plan decides on power alone"}
 """Halves of the decisions, in whose other one the rule ``carbon_threshold`` decides."""
-LEARNERS = {AT_LIMIT: "D", PID: "*", PID_SCRATCH: "P", SCALARISED: "X"}
-"""Markers of those that are under a limit, or a price."""
-LIMITS = (0.45, 0.60, 0.75)
-"""Carbon limits, as shares of what the greedy schedule, every unit on, emits in 2019."""
-SHOWN_FORECAST = "oracle"
+WITHOUT_PLAN = {
+    PID_SCRATCH: "PID-PPO",
+    RECURRENT: "recurrent PID-PPO",
+    SCALARISED: "MaskablePPO",
+    SCALARISED_SAC: "DiscreteSAC",
+    TURNS: "two agents",
+}
+"""Learners that have not seen the plan, and what the figure calls them."""
 ENERGY = (
     "solar_kwh",
     "wind_kwh",
@@ -67,49 +89,16 @@ ENERGY = (
     "switched_units",
     "grid_cost",
 )
-RULES = (
-    Variant(GREEDY),
-    *(Variant("grid_off", {"spares": spares}) for spares in (0, 2)),
-    *(Variant("as_needed", {"spares": spares}) for spares in (2, 4, 6)),
-    *(Variant("arbitrage", {"spares": spares}) for spares in (4, 6)),
-    *(
-        Variant("grid_qos", {"min_qos": qos, "spares": spares})
-        for qos in (0.2, 0.4, 0.5, 0.6, 0.7)
-        for spares in (2, 6)
-    ),
-    *(
-        Variant("carbon_threshold", {"kg_price": price, "battery": battery, "spares": spares})
-        for price in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
-        for battery in ("auto", "arbitrage")
-        for spares in (2, 6)
-    ),
-)
-QUICK_RULES = tuple(
-    rule
-    for rule in RULES
-    if rule.options.get("spares", 0) < 6 and rule.options.get("kg_price", 0.1) in (0.1, 0.2, 0.3)
-)
-PRICES = (0.05, 0.1, 0.15, 0.2, 0.3)
-"""Values of a kg at which plans are made."""
-QUICK_PRICES = (0.1, 0.25)
 BOUND_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+QUICK_BOUND_PRICES = BOUND_PRICES[::2]
 OTHER_FORECAST_PRICES = (0.1, 0.2)
 TAUGHT_PRICES = (0.05, 0.12, 0.25)
 """Values of a kg at which the plan is distilled; the network is asked at those and between them."""
 ASKED_PRICES = (0.05, 0.08, 0.12, 0.18, 0.25, 0.3)
+QUICK_ASKED_PRICES = ASKED_PRICES[::2]
 COMPARED_AT = 0.60
 """Limit at which learners without the plan are trained, too."""
 FULL_SEEDS = 3
-_PLAN_SECONDS = 5.0  # of an episode
-
-
-@dataclass(frozen=True)
-class Plans(Baselines):
-    """Rolling plans: :class:`~sb3_greendc.experiments.episodes.Baselines` that take their time."""
-
-    def seconds(self) -> float:
-        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 5.0 + _PLAN_SECONDS * self.episodes * len(self.variants)
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,7 @@ class Envelope(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 2.0 + 0.6 * self.episodes * len(self.prices)
+        return 2.0 + 0.35 * self.episodes * len(self.prices)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -151,37 +140,41 @@ class Envelope(Task):
 
 def items(budget: Budget) -> list[Item]:
     """Return rules, plans, learners, chance and bounds in both years; half the episodes of 2019 choose."""
-    episodes = budget.pick(20, 24)
-    prices = budget.pick(QUICK_PRICES, PRICES)
+    episodes = budget.pick(12, 24)
     found: list[Item] = []
     for year, carbon in YEARS.items():
         scenario = Scenario(ENV_ID, {"carbon": carbon})
         halves = 2 if year == "2019" else 1
-        rules = Baselines(scenario, (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE)), halves * episodes)
-        planned: list[Task] = [
-            Plans(scenario, (Variant(PLAN, {"kg_price": price}),), halves * episodes) for price in prices
-        ]
-        if year == "2021":
-            split_plans = [
-                Variant("power_halves", {**_half(half), "kg_price": price})
-                for price in prices
-                for half in HALVES
-            ]
-            planned += [Plans(scenario, (one,), episodes) for one in split_plans]
-            planned += [
-                Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), episodes)
-                for kind in OUTLOOKS
-                if kind != SHOWN_FORECAST
-                for price in budget.pick(OTHER_FORECAST_PRICES[:1], OTHER_FORECAST_PRICES)
-            ]
-        bounds = Envelope(scenario, BOUND_PRICES, halves * episodes)
+        variants = (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE), Variant(RANDOM_ORDER))
+        rules = Baselines(scenario, variants, halves * episodes)
+        chance = UniformPlay(scenario.with_kwargs(mask="valid"), UNIFORM_VALID, halves * episodes)
         students = [
-            StudentPlay(student(budget, seed), ASKED_PRICES, scenario, halves * episodes)
+            StudentPlay(student(budget, seed), asked, scenario, halves * episodes)
             for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
+            for asked in (budget.pick(QUICK_ASKED_PRICES, ASKED_PRICES),)
         ]
-        found += labelled([rules, *planned, bounds, *students], year=year)
+        found += labelled([rules, chance, *students, *_slow(budget, year, scenario)], year=year)
     found.append(Item(DecisionTimes(student(budget, 0), COMPARED_PRICE, budget.pick(200, 1000))))
     return found + trainings(budget, 2 * episodes)
+
+
+def _slow(budget: Budget, year: str, scenario: Scenario) -> list[Task]:
+    """Return plans and bounds, of the first episodes alone in the quick form."""
+    prices = budget.pick(QUICK_PRICES, PRICES)
+    episodes = budget.pick(6, 24) * (2 if year == "2019" else 1)
+    found: list[Task] = [Plans(scenario, (Variant(PLAN, {"kg_price": price}),), episodes) for price in prices]
+    if year == "2021":
+        split_plans = [
+            Variant("power_halves", {**_half(half), "kg_price": price}) for price in prices for half in HALVES
+        ]
+        found += [Plans(scenario, (one,), budget.pick(4, 24)) for one in split_plans]
+        found += [
+            Plans(scenario, (Variant(PLAN, {"kg_price": price, "forecast": kind}),), budget.pick(3, 24))
+            for kind in OUTLOOKS
+            if kind != SHOWN_FORECAST
+            for price in budget.pick(OTHER_FORECAST_PRICES[:1], OTHER_FORECAST_PRICES)
+        ]
+    return [*found, Envelope(scenario, budget.pick(QUICK_BOUND_PRICES, BOUND_PRICES), episodes)]
 
 
 def _half(half: str) -> dict[str, str]:
@@ -196,36 +189,43 @@ COMPARED_PRICE = 0.12
 def student(budget: Budget, seed: int) -> PlanStudent:
     """Return the distillation of the plan, from episodes of 2019 that no policy is judged on."""
     taught = Scenario(ENV_ID, {"carbon": YEARS["2019"]})
-    return PlanStudent(taught, TAUGHT_PRICES, budget.pick(5_580, 18_600), 20, seed, budget.pick(2, 4))
+    return PlanStudent(taught, TAUGHT_PRICES, budget.pick(2_790, 18_600), 20, seed, budget.pick(2, 4))
 
 
 def trainings(budget: Budget, episodes: int) -> list[Item]:
-    """Return the runs of learners under limits: trained in 2019, judged in both years."""
+    """Return the runs of learners under limits, or a price: trained in 2019, judged in both years."""
     years = {f"year {year}": Scenario(ENV_ID, {"carbon": carbon}) for year, carbon in YEARS.items()}
-    training_year = years["year 2019"]
-    limited = [
-        Item(StudentAtLimit(student(budget, seed), share, GREEDY, years, episodes), {"limit_share": share})
-        for share in LIMITS
+    found = [
+        Item(StudentAtLimits(student(budget, seed), LIMITS, GREEDY, years, episodes, budget.pick(12, 40)))
         for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
     ]
     learners: list[tuple[Learner, float]] = [
         (pid_from_plan(student(budget, 0), share), share) for share in LIMITS
     ]
-    learners += [(make(COMPARED_AT), COMPARED_AT) for make in (pid_from_scratch, scalarised)]
-    return limited + [
+    alone = (pid_from_scratch, recurrent_pid, scalarised, scalarised_sac)
+    for learner, share in [*learners, *((make(COMPARED_AT), COMPARED_AT) for make in alone)]:
+        decisions = budget.pick(learner.quick_decisions, learner.decisions)
+        found += [
+            Item(
+                Training(years["year 2019"], learner, decisions, seed, episodes, tests=years),
+                {"limit_share": share},
+            )
+            for seed in budget.seeds_of(learner.name, learner.quick_seeds, FULL_SEEDS)
+        ]
+    in_turn = scalarised(COMPARED_AT)  # whose decisions and reward the two agents share
+    return found + [
         Item(
-            Training(
-                training_year,
-                learner,
-                budget.pick(learner.quick_decisions, learner.decisions),
+            two_agents(
+                named(TURNS, COMPARED_AT),
+                years["year 2019"].with_kwargs(**in_turn.choice),
+                budget.pick(in_turn.quick_decisions, in_turn.decisions),
                 seed,
                 episodes,
-                tests=years,
+                years,
             ),
-            {"limit_share": share},
+            {"limit_share": COMPARED_AT},
         )
-        for learner, share in learners
-        for seed in budget.seeds_of(learner.name, learner.quick_seeds, FULL_SEEDS)
+        for seed in budget.seeds_of(TURNS, full=FULL_SEEDS)
     ]
 
 
@@ -271,7 +271,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     tables = {"comparison": frontier, "results": table}
     tables |= {name: found for name, found in (("learners", learners), ("halves", halves)) if len(found)}
     worth = _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates()))
-    return Analysis(tables, {"figure": _figure(means, bounds, worth)}, notes)
+    return Analysis(tables, {"figure": frontier_figure(means, _most(bounds, worth), WITHOUT_PLAN)}, notes)
 
 
 def _with_years(rows: pd.DataFrame) -> pd.DataFrame:
@@ -291,7 +291,7 @@ def _means_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _episodes_said(rows: pd.DataFrame) -> Iterator[str]:
-    for who, of_who in (("all but plans and bounds", rows), ("plans and bounds", rows[_is_plan(rows)])):
+    for who, of_who in (("all but plans and bounds", rows), ("plans and bounds", rows[is_plan(rows)])):
         counts = of_who.groupby("test", sort=False)["episode"].nunique()
         yield f"Episodes of {who}: {', '.join(f'{count} of {test}' for test, count in counts.items())}."
 
@@ -315,23 +315,9 @@ def _worth(rows: pd.DataFrame) -> pd.Series[float]:
     return (greedy["total_job_value"] / greedy[VALUE]).groupby(greedy["test"]).mean()
 
 
-def _is_plan(means: pd.DataFrame) -> pd.Series[bool]:
-    return means["baseline"] == PLAN
-
-
-def _is_rule(means: pd.DataFrame) -> pd.Series[bool]:
-    return means["baseline"].isin([rule.name for rule in RULES])
-
-
-def _shown_plan(means: pd.DataFrame) -> pd.DataFrame:
-    others = [kind for kind in OUTLOOKS if kind != SHOWN_FORECAST]
-    blurred = means["policy"].apply(lambda name: any(kind in name for kind in others))
-    return means[_is_plan(means) & ~blurred]
-
-
 def _chosen(means: pd.DataFrame) -> list[str]:
     """Return the rules on the hull of the choosing episodes."""
-    rules = means[(means["test"] == CHOOSING) & _is_rule(means)]
+    rules = means[(means["test"] == CHOOSING) & is_rule(means)]
     corners = hull(rules)
     on_hull = [
         any(np.allclose(corner, point) for corner in corners) for point in rules[[CARBON, VALUE]].to_numpy()
@@ -345,8 +331,8 @@ def _at_limits(
     for test, of_test in rows.groupby("test", sort=False):
         means = _means_of(of_test)
         rules = hull(means[means["policy"].isin(chosen)])
-        plans = list(_shown_plan(means)["policy"])
-        planned = _means_of(of_test[of_test["episode"].isin(of_test.loc[_is_plan(of_test), "episode"])])
+        plans = list(shown_plans(means)["policy"])
+        planned = _means_of(of_test[of_test["episode"].isin(of_test.loc[is_plan(of_test), "episode"])])
         students = means[means["baseline"] == STUDENT]
         lines = list(_bound_lines(bounds, str(test)))
         worth = _worth(of_test[of_test["episode"].isin(bounds.loc[bounds["test"] == test, "episode"])])
@@ -379,7 +365,7 @@ def _halves_at_limits(
     if halves.empty:
         return
     of_test = rows[rows["test"] == halves["test"].iloc[0]]
-    plans = list(_shown_plan(_means_of(of_test))["policy"])
+    plans = list(shown_plans(_means_of(of_test))["policy"])
     sides = {"the plan decides on both": plans}
     for half, said in HALVES.items():
         marked = "/".join(_half(half).values())
@@ -397,41 +383,14 @@ def _bound_lines(bounds: pd.DataFrame, test: str) -> Iterator[tuple[float, float
         yield float(price), float(of_test.loc[of_test["kg_price"] == price, "bound"].mean())
 
 
-def _figure(means: pd.DataFrame, bounds: pd.DataFrame, worth: pd.Series[float]) -> Figure:
-    tests = [test for test in (HELD_OUT, SHIFTED) if (means["test"] == test).any()]
-    figure, axes = panels(tests)
-    for panel, test in zip(axes, tests, strict=True):
-        _draw(panel, means[means["test"] == test])
-        kg = np.linspace(2_000.0, 16_000.0, 60)
-        most = (
-            np.min([bound + price * kg for price, bound in _bound_lines(bounds, test)], axis=0) / worth[test]
-        )
-        panel.plot(kg, np.minimum(most, 1.0), color="#333333", lw=1.0, ls="--", label="no policy is above")
-        panel.set_xlabel("kg CO2 an episode of 30 days")
-        panel.set_ylabel("share of the value")
-        panel.set_ylim(0.0, 1.05)
-    outer_legend(figure, axes[-1])  # which has the other forecasts
-    return figure
-
-
-def _draw(panel: Axes, means: pd.DataFrame) -> None:
-    for name, of_name in means[_is_rule(means)].groupby("baseline", sort=False):
-        panel.plot(of_name[CARBON], of_name[VALUE], "o", ms=4, label=name)
-    shown = _shown_plan(means).sort_values(CARBON)
-    panel.plot(shown[CARBON], shown[VALUE], "-s", color="#a04a00", ms=5, label="plan, exact forecasts")
-    others = means[_is_plan(means) & ~means["policy"].isin(shown["policy"])]
-    for kind in OUTLOOKS:
-        of_kind = others[others["policy"].str.contains(kind)]
-        if len(of_kind):
-            panel.plot(of_kind[CARBON], of_kind[VALUE], "d", ms=5, label=f"plan, {kind}")
-    students = means[means["baseline"] == STUDENT].sort_values(CARBON)
-    panel.plot(students[CARBON], students[VALUE], "-^", color="#2a9d5c", ms=5, label=STUDENT)
-    for name, marker in LEARNERS.items():
-        of_learner = means[means["policy"].str.startswith(name)]
-        if len(of_learner):
-            panel.plot(of_learner[CARBON], of_learner[VALUE], marker, color="#2a9d5c", ms=8, label=name)
-    chance = means[means["baseline"] == CHANCE]
-    panel.plot(chance[CARBON], chance[VALUE], "kx", ms=6, label="chance")
+def _most(bounds: pd.DataFrame, worth: pd.Series[float]) -> dict[str, Floats]:
+    """Return, by test, the share of the value that no policy exceeds at the carbon of the figure."""
+    return {
+        test: np.min([bound + price * KG for price, bound in _bound_lines(bounds, test)], axis=0)
+        / worth[test]
+        for test in (HELD_OUT, SHIFTED)
+        if test in worth
+    }
 
 
 EXPERIMENT = Experiment(

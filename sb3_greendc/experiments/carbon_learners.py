@@ -18,6 +18,7 @@ from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import Policy, policy_sources, takes_masks
 from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent, at_price
+from sb3_greendc.experiments.carbon_start import StartsOn
 from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task
@@ -25,6 +26,8 @@ from sb3_greendc.experiments.training import Learner
 
 WARMING_UP = 20
 """Decisions that are not timed."""
+EPISODE_SECONDS = 0.15
+"""Of an episode that a network plays."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class StudentPlay(_OfStudent):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 3.0 + 0.15 * self.episodes * len(self.kg_prices)
+        return 3.0 + EPISODE_SECONDS * self.episodes * len(self.kg_prices)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
@@ -87,50 +90,54 @@ class StudentPlay(_OfStudent):
 
 
 @dataclass(frozen=True)
-class StudentAtLimit(_OfStudent):
-    """Judge the distilled plan at the price of carbon at which it keeps a limit in training episodes.
+class StudentAtLimits(_OfStudent):
+    """Judge the distilled plan at the prices of carbon at which it keeps limits in training episodes.
 
-    :param share: limit, as a share of what ``greedy`` emits
+    :param shares: limits, as shares of what ``greedy`` emits
     :param greedy: name of that rule
     :param tests: what it is judged on, by name
     :param episodes: test episodes
+    :param pricing_episodes: training episodes by which prices are chosen
     """
 
-    share: float
+    shares: tuple[float, ...]
     greedy: str
     tests: Mapping[str, Scenario]
     episodes: int
+    pricing_episodes: int = 40
 
     @property
     def title(self) -> str:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"{named(AT_LIMIT, self.share)} seed {self.student.seed}"
+        return f"{AT_LIMIT} seed {self.student.seed}"
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 5.0 + 0.15 * (PRICING_EPISODES * len(PRICING) + self.episodes * len(self.tests))
+        judged = self.episodes * len(self.tests) * len(self.shares)
+        return 5.0 + EPISODE_SECONDS * (self.pricing_episodes * (len(PRICING) + 1) + judged)
 
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         model = self.model()
-        price = self._price(model)
-        head = {"policy": named(AT_LIMIT, self.share), "train_seed": self.student.seed, "kg_price": price}
-        rows = [
-            {**head, "test": name, **row}
-            for name, scenario in self.tests.items()
-            for row in play(at_price(model, price), scenario, self.episodes)
-        ]
+        rows: list[dict[str, Any]] = []
+        for share, price in zip(self.shares, self._prices(model), strict=True):
+            head = {"policy": named(AT_LIMIT, share), "limit_share": share, "kg_price": price}
+            rows += [
+                {**head, "train_seed": self.student.seed, "test": name, **row}
+                for name, scenario in self.tests.items()
+                for row in play(at_price(model, price), scenario, self.episodes)
+            ]
         return Outcome({"episodes": pd.DataFrame(rows)})
 
-    def _price(self, model: Any) -> float:
-        """Return the price, between those of :data:`PRICING` by linear interpolation."""
+    def _prices(self, model: Any) -> list[float]:
+        """Return the price of each limit, between those of :data:`PRICING` by linear interpolation."""
         greedy = self._emitted(self.greedy)
-        shares = [self._emitted(at_price(model, price)) / greedy for price in PRICING]
-        return float(np.interp(-self.share, -np.minimum.accumulate(shares), PRICING))
+        emitted = np.minimum.accumulate([self._emitted(at_price(model, price)) for price in PRICING])
+        return [float(np.interp(-share, -emitted / greedy, PRICING)) for share in self.shares]
 
     def _emitted(self, policy: Policy) -> float:
         """Return the carbon of a policy in the training episodes."""
-        rows = play(policy, self.student.scenario, PRICING_EPISODES, first_seed=PRICING_SEED)
+        rows = play(policy, self.student.scenario, self.pricing_episodes, first_seed=PRICING_SEED)
         return float(sum(row["carbon_kg"] + row["settled_carbon_kg"] for row in rows))
 
 
@@ -212,8 +219,8 @@ GREEDY_KG = 10_700.0
 """What the greedy schedule, every unit on, emits in an episode of 2019 (mean of the training seeds 20,000 to
 20,039, ± 700); limits in training are shares of it."""
 KG_OF_COST = 100.0
-PRICING_SEED, PRICING_EPISODES = 20_000, 40
-"""The episodes of the training year in which :data:`GREEDY_KG` was measured, and prices are chosen."""
+PRICING_SEED = 20_000
+"""Of the episodes of the training year in which :data:`GREEDY_KG` was measured, and prices are chosen."""
 PRICING = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Values of a kg that are tried for a limit."""
 START_PRICES = {0.45: 0.27, 0.60: 0.19, 0.75: 0.05}
@@ -224,7 +231,13 @@ AT_LIMIT = "distilled plan at a limit"
 PID = "PID-PPO, distilled start"
 PID_SCRATCH = "PID-PPO, from scratch"
 SCALARISED = "MaskablePPO, carbon in the reward"
+SCALARISED_SAC = "DiscreteSAC, carbon in the reward"
+RECURRENT = "recurrent PID-PPO, from scratch"
 
+SHAPED = {"on_time": 1.0, "potential": 1.0}
+"""What learners without the plan are paid: the value of jobs, credited when they are placed. With the credit
+DiscreteSAC earns .70 of the value at 9.3 t after 16,384 decisions, and nothing without (10 episodes, one seed
+each)."""
 _PID: dict[str, Any] = {
     "policy": "CostJobSetPolicy",
     "learning_rate": "lin_5e-4",
@@ -242,7 +255,7 @@ _PID: dict[str, Any] = {
 }
 _BUDGET: dict[str, Any] = {
     "decisions": 1_000_000,
-    "quick_decisions": 196_608,
+    "quick_decisions": 65_536,
     "quick_seeds": 1,
     "speed": 3_500.0,
 }
@@ -279,19 +292,67 @@ def pid_from_plan(student: PlanStudent, share: float) -> CarbonLearner:
 
 
 def pid_from_scratch(share: float) -> Learner:
-    """Return the same algorithm on the same networks, with nothing to start from."""
+    """Return the same algorithm on the same networks, that begins with every unit on."""
     limit = {"cost_limit": share * GREEDY_KG / KG_OF_COST}
-    return Learner(named(PID_SCRATCH, share), "pid_ppo", {**_PID, **limit}, deterministic=False, **_BUDGET)
+    return StartsOn(
+        named(PID_SCRATCH, share),
+        "pid_ppo",
+        {**_PID, **limit},
+        {"reward": SHAPED},
+        deterministic=False,
+        **_BUDGET,
+    )
+
+
+def recurrent_pid(share: float) -> Learner:
+    """Return CoCoRL's algorithm, two layers before an LSTM, under a limit on carbon, from scratch.
+
+    Other settings are those of ``zoo_hparams/recurrent_pid_ppo.yml``; the costs' are those of PID-PPO here.
+    """
+    own = {key: _PID[key] for key in ("callback", "init", "min_episodes", "cost_vf_coef", "cost_gamma")}
+    limit = {"cost_limit": share * GREEDY_KG / KG_OF_COST}
+    return StartsOn(
+        named(RECURRENT, share),
+        "recurrent_pid_ppo",
+        {**own, **limit},
+        {"reward": SHAPED},
+        deterministic=False,
+        **{**_BUDGET, "speed": 2_000.0},
+    )
+
+
+SHORT_ROLLOUTS: dict[str, Any] = {"n_envs": 16, "n_steps": 128, "batch_size": 512, "learning_rate": 6e-4}
+"""In place of those of ``zoo_hparams/maskable_ppo.yml``: for few decisions, and for turns, in each of which a
+falling learning rate would begin again."""
+PRICED: dict[str, Any] = {"reward": {**SHAPED, "carbon": REWARD_PRICE}, "cost": "delayed"}
+"""The environment of learners that pay for carbon in the reward; it is charged once, so that no cost is."""
 
 
 def scalarised(share: float) -> Learner:
     """Return MaskablePPO that pays the price of carbon at which the plan keeps near the limit of 60 %."""
-    reward = {"on_time": 1.0, "carbon": REWARD_PRICE}
-    return Learner(
+    return StartsOn(
         named(SCALARISED, share),
         "maskable_ppo",
-        {"callback": "DiscountByTime"},
-        {"reward": reward, "cost": "delayed"},  # carbon is charged once
+        {**SHORT_ROLLOUTS, "callback": "DiscountByTime"},
+        PRICED,
         deterministic=False,
-        **_BUDGET,
+        **{**_BUDGET, "quick_decisions": 61_440, "speed": 5_000.0},
+    )
+
+
+def scalarised_sac(share: float) -> Learner:
+    """Return DiscreteSAC, with the mask, that pays the same price.
+
+    Other settings are those of ``zoo_hparams/discrete_sac.yml``. It takes two updates for 32 decisions, which
+    are slow: its decisions are fewer than those of PPO, and its updates many more.
+    """
+    return Learner(
+        named(SCALARISED_SAC, share),
+        "discrete_sac",
+        {"callback": "DiscountByTime"},
+        PRICED,
+        decisions=200_000,
+        quick_decisions=24_576,
+        quick_seeds=1,
+        speed=900.0,
     )

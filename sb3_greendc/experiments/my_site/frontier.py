@@ -14,7 +14,7 @@ from greendc.resource_pool.presets import CARBON as PRESET
 from greendc.traces.power import read_carbon
 from sb3_greendc.evaluation.plots import TEXT_WIDTH, styled
 from sb3_greendc.experiments.carbon_comparison import CARBON, VALUE, gain, hull, value_at, written
-from sb3_greendc.experiments.carbon_frontier import (
+from sb3_greendc.experiments.carbon_lineup import (
     CHANCE,
     GREEDY,
     LIMITS,

@@ -26,12 +26,15 @@ from sb3_greendc.experiments.carbon_distillation import (
 from sb3_greendc.experiments.carbon_learners import (
     GREEDY_KG,
     DecisionTimes,
-    StudentAtLimit,
+    StudentAtLimits,
     StudentPlay,
     pid_from_plan,
     pid_from_scratch,
+    recurrent_pid,
     scalarised,
+    scalarised_sac,
 )
+from sb3_greendc.experiments.carbon_turns import TurnsTraining
 from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded, unpacked
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
@@ -82,8 +85,10 @@ def test_learners_and_the_network_stand_in_the_comparison():
             task.learner.hyperparameters.get("cost_limit") for task in tasks if isinstance(task, Training)
         ]
         from_plan = [share * GREEDY_KG / 100.0 for share in frontier.LIMITS]
-        assert sorted(x for x in limits if x) == sorted(seeds * [*from_plan, 0.6 * GREEDY_KG / 100.0])
-        assert limits.count(None) == seeds
+        alone = 2 * [0.6 * GREEDY_KG / 100.0]  # with and without a memory
+        assert sorted(x for x in limits if x) == sorted(seeds * [*from_plan, *alone])
+        assert limits.count(None) == 2 * seeds  # MaskablePPO and DiscreteSAC
+        assert sum(isinstance(task, TurnsTraining) for task in tasks) == seeds
         judged = {task.scenario.env_kwargs["carbon"] for task in tasks if isinstance(task, StudentPlay)}
         assert judged == {"PGE-2019", "PGE-2021"}
         assert sum(isinstance(task, DecisionTimes) for task in tasks) == 1
@@ -128,7 +133,6 @@ def probabilities(model, observations, masks):
 
 
 def test_a_limit_is_kept_by_a_price_that_training_episodes_choose(rounds, monkeypatch):
-    monkeypatch.setattr(carbon_learners, "PRICING_EPISODES", 3)
     emitted = {0.0: 9.0, 0.05: 8.0, 0.1: 8.4, 0.15: 6.0, 0.2: 4.0, 0.25: 3.0, 0.3: 2.0}
     seen = []
 
@@ -139,23 +143,23 @@ def test_a_limit_is_kept_by_a_price_that_training_episodes_choose(rounds, monkey
 
     monkeypatch.setattr(carbon_learners, "play", play)
     monkeypatch.setattr(carbon_learners, "at_price", lambda model, price: round(price, 3))
-    found = {}
-    for share in (0.95, 0.7, 0.5, 0.1):
-        task = StudentAtLimit(TINY, share, "grid_on", {}, 3)
-        found[share] = task.given(rounds[2])._price(None)
+    task = StudentAtLimits(TINY, (0.95, 0.7, 0.5, 0.1), "grid_on", {}, 3, pricing_episodes=3)
     # A price at which more is emitted than at a lower one counts as that: 0.1 as 0.05.
-    assert found == pytest.approx({0.95: 0.0, 0.7: 0.125, 0.5: 0.175, 0.1: 0.3})
+    assert task.given(rounds[2])._prices(None) == pytest.approx([0.0, 0.125, 0.175, 0.3])
+    assert len(seen) == 1 + len(carbon_learners.PRICING)  # once for all limits
     assert all(one == (SHORT, 3, carbon_learners.PRICING_SEED) for one in seen)
 
 
-def test_the_network_at_a_limit_is_judged_in_every_year(rounds, monkeypatch):
-    monkeypatch.setattr(carbon_learners, "PRICING_EPISODES", 2)
+def test_the_network_at_limits_is_judged_in_every_year(rounds):
     later = Scenario(SHORT.env_id, {**SHORT.env_kwargs, "carbon": "PGE-2021"})
-    task = StudentAtLimit(TINY, 0.6, "grid_on", {"year 2019": SHORT, "year 2021": later}, 3)
+    years = {"year 2019": SHORT, "year 2021": later}
+    task = StudentAtLimits(TINY, (0.45, 0.6), "grid_on", years, 3, pricing_episodes=2)
     episodes = task.given(rounds[2]).compute().tables["episodes"]
-    assert episodes["policy"].unique().tolist() == ["distilled plan at a limit, 60 %"]
-    assert episodes.groupby("test").size().to_dict() == {"year 2019": 3, "year 2021": 3}
-    assert episodes["kg_price"].nunique() == 1
+    names = ["distilled plan at a limit, 45 %", "distilled plan at a limit, 60 %"]
+    assert episodes["policy"].unique().tolist() == names
+    assert episodes.groupby("test").size().to_dict() == {"year 2019": 6, "year 2021": 6}
+    assert episodes.groupby("policy")["limit_share"].unique().map(list).tolist() == [[0.45], [0.6]]
+    assert (episodes.groupby("policy")["kg_price"].nunique() == 1).all()
     assert episodes["kg_price"].between(0.0, 0.3).all()
 
 
@@ -171,10 +175,11 @@ def test_the_network_is_judged_and_timed(rounds):
 
 
 @pytest.mark.filterwarnings("ignore:No episode finished")
-@pytest.mark.parametrize("make", [pid_from_scratch, scalarised])
+@pytest.mark.parametrize("make", [pid_from_scratch, recurrent_pid, scalarised, scalarised_sac])
 def test_learners_without_the_plan_run(make):
-    short = {"n_steps": 16, "n_envs": 4, "batch_size": 32}
     learner = make(0.6)
+    short = {"n_envs": 4, "batch_size": 32}
+    short |= {"learning_starts": 64} if learner.algorithm == "discrete_sac" else {"n_steps": 16}
     learner = dataclasses.replace(learner, hyperparameters={**learner.hyperparameters, **short})
     outcome = Training(SHORT, learner, 128, 0, 2, tests={"year 2019": SHORT}).compute()
     assert set(outcome.tables["episodes"]["test"]) == {"year 2019"}

@@ -6,7 +6,7 @@ learned, judged, or trained in turn with the other.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -14,10 +14,25 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from greendc.baselines.registry import find_simulator
-from greendc.baselines.resource_pool.power_rules import AsNeeded, PowerRule, require_commands
+from greendc.baselines.resource_pool.power_rules import AsNeeded, require_commands
 from greendc.config import require
+from greendc.resource_pool import ResourcePoolSimulator
 
 MASK = "action_mask"
+
+
+class Partner(Protocol):
+    """What takes the half of the decisions that a view fixes: a rule, or a network that is not trained."""
+
+    @property
+    def simulator(self) -> ResourcePoolSimulator:
+        """The simulator that it acts on."""
+
+    def choose(self, index: int, mask: NDArray[np.bool_]) -> int:
+        """Return an action in environment ``index``; one that lets time go on if no job is to start."""
+
+    def command(self, index: int, mask: NDArray[np.bool_]) -> int:
+        """Return an action that lets time go on in environment ``index``."""
 
 
 class _Half(gym.Wrapper[Any, Any, Any, Any]):
@@ -27,7 +42,7 @@ class _Half(gym.Wrapper[Any, Any, Any, Any]):
         rule acts in another one
     """
 
-    def __init__(self, env: gym.Env[Any, Any], rule: PowerRule | None, first: int, last: int) -> None:
+    def __init__(self, env: gym.Env[Any, Any], rule: Partner | None, first: int, last: int) -> None:
         super().__init__(env)
         self._pool = require_commands(find_simulator(env))
         observation = self._pool.config.observation
@@ -59,7 +74,7 @@ class SchedulerView(_Half):
     :param rule: what commands; the default orders units as they are needed
     """
 
-    def __init__(self, env: gym.Env[Any, Any], rule: PowerRule | None = None) -> None:
+    def __init__(self, env: gym.Env[Any, Any], rule: Partner | None = None) -> None:
         ready = require_commands(find_simulator(env)).config.ready_pool_size
         super().__init__(env, rule, 0, ready + 2)
         self._no_op = ready + 1
@@ -86,7 +101,7 @@ class PowerView(_Half):
     :param rule: what places jobs; the default places all that will be on time, of the highest QoS value first
     """
 
-    def __init__(self, env: gym.Env[Any, Any], rule: PowerRule | None = None) -> None:
+    def __init__(self, env: gym.Env[Any, Any], rule: Partner | None = None) -> None:
         config = require_commands(find_simulator(env)).config
         self._first = config.ready_pool_size + 1
         super().__init__(env, rule, self._first, config.n_actions)
