@@ -19,6 +19,8 @@ from sb3_greendc.experiments.figures import outer_legend, panels
 
 KG = np.linspace(2_000.0, 16_000.0, 60)
 """Carbon at which the bound is drawn."""
+NAMES_KG, NAMES_VALUE = 12_900.0, 0.5
+"""Where the names of learners stand, one below another: there is nothing else."""
 ORANGE, GREEN, VIOLET = "#a04a00", "#2a9d5c", "#7b3fa0"
 
 
@@ -49,13 +51,16 @@ def _draw_planned(panel: Axes, means: pd.DataFrame) -> None:
     """Draw rules, plans, and chance."""
     rules = means[is_rule(means)]
     panel.plot(rules[CARBON], rules[VALUE], "o", ms=3.5, color="#9aa7b0", label="rules")
-    for row in rules[rules["baseline"] == GREEDY].itertuples():
-        _name(panel, "every unit on", float(getattr(row, CARBON)), float(getattr(row, VALUE)), -11)
+    greedy = rules[rules["baseline"] == GREEDY]
+    for kg, value in greedy[[CARBON, VALUE]].to_numpy():
+        panel.annotate("every unit on", (kg, value), (3, 5), textcoords="offset points", fontsize=6.5)
     shown = shown_plans(means).sort_values(CARBON)
     panel.plot(shown[CARBON], shown[VALUE], "-s", color=ORANGE, ms=5, label="plan, exact forecasts")
     others = means[is_plan(means) & ~means["policy"].isin(shown["policy"])]
     if len(others):
-        panel.plot(others[CARBON], others[VALUE], "d", color=ORANGE, mfc="w", ms=5, label="plan, others")
+        panel.plot(
+            others[CARBON], others[VALUE], "d", color=ORANGE, mfc="w", ms=5, label="plan, other forecasts"
+        )
     chance = means[means["baseline"].isin([CHANCE, RANDOM_ORDER, UNIFORM_VALID])]
     panel.plot(chance[CARBON], chance[VALUE], "kx", ms=6, label="chance")
 
@@ -72,10 +77,14 @@ def _draw_learned(panel: Axes, means: pd.DataFrame, learners: Mapping[str, str])
     if points:
         kg, value, _ = zip(*points, strict=True)
         panel.plot(kg, value, "P", color=VIOLET, ms=6, label="learners without the plan")
-    for k, (at, earned, name) in enumerate(sorted(points)):
-        _name(panel, name, at, earned, 6 + 9 * (k % 3))  # close ones at three heights
-
-
-def _name(panel: Axes, name: str, kg: float, value: float, above: float) -> None:
-    """Write a name beside a point, ``above`` points over it."""
-    panel.annotate(name, (kg, value), (4, above), textcoords="offset points", fontsize=6.5, color="#333333")
+    points.sort(key=lambda point: -point[1] - point[0] / 20_000.0)  # so that no two lines cross
+    for k, (at, earned, name) in enumerate(points):
+        panel.annotate(
+            name,
+            (at, earned),
+            (NAMES_KG, NAMES_VALUE - 0.06 * k),
+            fontsize=6.5,
+            color=VIOLET,
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": VIOLET, "lw": 0.4, "relpos": (0.0, 0.5)},
+        )

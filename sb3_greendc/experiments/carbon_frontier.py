@@ -264,6 +264,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "The plan knows run times and, unless another forecast is named, the truth of the next 36 hours; the "
         "network sees the truth of 24; the bound knows the arrivals, too.",
         *([f"A decision, asked alone: {said}. The plan solves a programme an hour."] if said else []),
+        *_chance_said(means),
         _bounded(rows, bounds),
         "Weather is generated after that of Texas, emissions are California's: no real correlation.",
     ]
@@ -294,6 +295,19 @@ def _episodes_said(rows: pd.DataFrame) -> Iterator[str]:
     for who, of_who in (("all but plans and bounds", rows), ("plans and bounds", rows[is_plan(rows)])):
         counts = of_who.groupby("test", sort=False)["episode"].nunique()
         yield f"Episodes of {who}: {', '.join(f'{count} of {test}' for test, count in counts.items())}."
+
+
+def _chance_said(means: pd.DataFrame) -> Iterator[str]:
+    """Say what is earned without any thought, and what learners without the plan were given."""
+    order = means[means["baseline"] == RANDOM_ORDER]
+    if len(order):
+        said = ", ".join(
+            f"{value:.3f} of the value and {kg:,.0f} kg in {test}"
+            for test, value, kg in order[["test", VALUE, CARBON]].itertuples(index=False)
+        )
+        yield f"Jobs in a random order with every unit on: {said}."
+    if any(means["policy"].str.startswith(name).any() for name in WITHOUT_PLAN):
+        yield "Learners without the plan begin with every unit on, and are credited for jobs when placed."
 
 
 def _bounded(rows: pd.DataFrame, bounds: pd.DataFrame) -> str:

@@ -26,7 +26,7 @@ from sb3_greendc.experiments.training import Learner
 
 WARMING_UP = 20
 """Decisions that are not timed."""
-EPISODE_SECONDS = 0.15
+EPISODE_SECONDS = 0.08
 """Of an episode that a network plays."""
 
 
@@ -317,7 +317,7 @@ def recurrent_pid(share: float) -> Learner:
         {**own, **limit},
         {"reward": SHAPED},
         deterministic=False,
-        **{**_BUDGET, "speed": 2_000.0},
+        **{**_BUDGET, "speed": 3_500.0},
     )
 
 
@@ -354,5 +354,5 @@ def scalarised_sac(share: float) -> Learner:
         decisions=200_000,
         quick_decisions=24_576,
         quick_seeds=1,
-        speed=900.0,
+        speed=1_250.0,
     )

@@ -160,7 +160,7 @@ class TurnsTraining(Task):
 
     def seconds(self) -> float:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 5.0 + self.decisions / 900.0 + 0.2 * self.episodes * len(self.tests)
+        return 5.0 + self.decisions / 1250.0 + 0.2 * self.episodes * len(self.tests)
 
     def describe(self) -> dict[str, Any]:
         """Add the hyperparameters that the file has today to the fields."""

@@ -29,6 +29,7 @@ EXPERIMENTS: dict[str, str] = {
     "learners-offline": "known.offline",
     "learners-limits": "known.limits",
     "carbon-frontier": "carbon_frontier",
+    "carbon-site": "carbon_site",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

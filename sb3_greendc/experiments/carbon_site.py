@@ -1,0 +1,215 @@
+"""Value against carbon on other sites: how large a battery, and what the grid may serve.
+
+CoCoRL (VII) would select among "power sources to minimize brown energy and battery usage", RARE (3.2) would
+give a little brown energy to urgent jobs. Where the grid serves everything, machines and battery are
+commanded; where it does not, machines follow sun, wind and battery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from greendc.resource_pool.presets import CARBON as PRESET
+from sb3_greendc.experiments.carbon_comparison import CARBON, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon_distillation import STUDENT
+from sb3_greendc.experiments.carbon_frontier import ASKED_PRICES, FULL_SEEDS, QUICK_ASKED_PRICES, student
+from sb3_greendc.experiments.carbon_learners import StudentPlay
+from sb3_greendc.experiments.carbon_lineup import (
+    CHANCE,
+    ENV_ID,
+    GREEDY,
+    LIMITS,
+    PLAN,
+    PRICES,
+    QUICK_PRICES,
+    QUICK_RULES,
+    RANDOM_ORDER,
+    RULES,
+    YEARS,
+    Plans,
+)
+from sb3_greendc.experiments.episodes import Baselines, Variant, all_variants
+from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.figures import color_of, panels
+from sb3_greendc.experiments.rollouts import NAME as ROLLOUT
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
+
+BATTERIES = {"no battery": 0.0, "500 kWh": 500.0, "1,000 kWh": 1_000.0, "2,000 kWh": 2_000.0}
+"""Of the sites whose grid serves everything; RARE's battery has 1,000 kWh."""
+DEFAULT = "1,000 kWh"
+"""Whose policies the limits are shares of: the site of ``carbon-frontier``."""
+GRIDS: dict[str, dict[str, Any]] = {
+    "no grid": {"grid": "off"},
+    "grid for the critical load": {"grid": "critical"},
+    "and for jobs of a QoS above .7": {"grid": "qos_above", "grid_qos_above": 0.7},
+    "and for jobs of a QoS above .4": {"grid": "qos_above", "grid_qos_above": 0.4},
+}
+"""What the grid serves at the other sites, with the default battery."""
+CHOSEN_ON, JUDGED_ON = "2019", "2021"
+FOLLOWING = {
+    "power_levels": None,
+    "switch_delay": 0,
+    "switch_hours": 0.0,
+    "suspend": False,
+    "pausing": False,
+}
+"""Machines that nobody commands; rollouts know no pauses."""
+METRICS = [VALUE, CARBON, "brown_kwh", "battery_discharged_kwh", "critical_unserved_kwh", "switched_units"]
+
+
+def scenario(name: str, year: str) -> Scenario:
+    """Return a site with the emissions of a year.
+
+    :param name: of :data:`BATTERIES` or :data:`GRIDS`
+    :param year: of :data:`~sb3_greendc.experiments.carbon_lineup.YEARS`
+    """
+    site, carbon = PRESET["site"], {"carbon": YEARS[year]}
+    if name == DEFAULT:
+        return Scenario(ENV_ID, carbon)
+    if name in BATTERIES:
+        return Scenario(ENV_ID, {**carbon, "site": {**site, "battery": {"energy_kwh": BATTERIES[name]}}})
+    return Scenario(ENV_ID, {**carbon, **FOLLOWING, "site": {**site, **GRIDS[name]}})
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return rules, plans, chance and the distilled plan on every site; rules are chosen in 2019."""
+    found: list[Item] = []
+    for name in (*BATTERIES, *GRIDS):
+        for year in (CHOSEN_ON, JUDGED_ON):
+            found += labelled([_rules(budget, name, year)], series=name, year=year)
+        found += labelled(_ahead(budget, name), series=name, year=JUDGED_ON)
+    return found
+
+
+def _rules(budget: Budget, name: str, year: str) -> Baselines:
+    """Return every rule, and chance, in the episodes of a year."""
+    if name in BATTERIES:
+        variants = (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE), Variant(RANDOM_ORDER))
+    else:
+        variants = (*all_variants(dispatches=("skip",)), Variant(RANDOM_ORDER))
+    return Baselines(scenario(name, year), variants, budget.pick(8, 24))
+
+
+def _ahead(budget: Budget, name: str) -> list[Task]:
+    """Return what looks ahead: the plan and the network distilled from it, or rollouts."""
+    site, episodes = scenario(name, JUDGED_ON), budget.pick(5, 24)
+    if name not in BATTERIES:
+        return [Baselines(site, (Variant(ROLLOUT, {"futures": budget.pick(16, 64)}),), budget.pick(8, 24))]
+    plans = [Variant(PLAN, {"kg_price": price}) for price in budget.pick(QUICK_PRICES, PRICES)]
+    asked = budget.pick(QUICK_ASKED_PRICES, ASKED_PRICES)
+    return [
+        *(Plans(site, (plan,), episodes) for plan in plans),
+        *(
+            StudentPlay(student(budget, seed), asked, site, budget.pick(8, 24))
+            for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
+        ),
+    ]
+
+
+def analyze(results: Results, _form: Budget) -> Analysis:
+    """Return what policies earned and emitted on each site, and the value at each limit."""
+    rows = results.table()
+    rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"]
+    judged = rows[rows["year"].astype(str) == JUDGED_ON]
+    greedy = judged[(judged["series"] == DEFAULT) & (judged["baseline"] == GREEDY)][CARBON].mean()
+    sites = dict(list(judged.groupby("series", sort=False)))
+    chosen = {str(name): _on_hull(of_site) for name, of_site in _choosing(rows).groupby("series", sort=False)}
+    comparison = [
+        row for name, at in sites.items() for row in _at_limits(str(name), at, chosen[str(name)], greedy)
+    ]
+    means = judged.groupby(["series", "policy", "baseline"], sort=False)
+    table = means[METRICS].mean().assign(episodes=means["episode"].nunique()).reset_index()
+    notes = [
+        f"A limit is a share of what {GREEDY} emits at the site with {DEFAULT} in {JUDGED_ON}: in kg the "
+        "same at all sites. An empty cell: no policy that was tried emits so little.",
+        f"Rules are those on the hull of the episodes of {CHOSEN_ON}. Where the grid serves everything they "
+        "and the plan command machines and battery; elsewhere the heuristics of the pool stand for rules, "
+        "and rollouts, which know no carbon, for the plan.",
+        f"The {STUDENT} has learned from plans at the site with {DEFAULT} alone, and acts only where "
+        "machines are commanded. The plan has the truth of the next 36 hours, the network that of 24.",
+        _kept(judged),
+    ]
+    tables = {"comparison": pd.DataFrame(comparison), "results": table}
+    return Analysis(tables, {"figure": _figure(table, chosen)}, notes)
+
+
+def _choosing(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the episodes by which rules are chosen."""
+    chance = rows["baseline"].isin([CHANCE, RANDOM_ORDER])
+    return rows[(rows["year"].astype(str) == CHOSEN_ON) & ~chance]
+
+
+def _on_hull(rows: pd.DataFrame) -> list[str]:
+    """Return the policies on the hull of carbon and value."""
+    means = rows.groupby("policy", sort=False)[[CARBON, VALUE]].mean()
+    corners = hull(means.reset_index()).tolist()
+    return [str(policy) for policy, row in means.iterrows() if [row[CARBON], row[VALUE]] in corners]
+
+
+def _at_limits(name: str, rows: pd.DataFrame, chosen: list[str], greedy: float) -> Iterator[dict[str, Any]]:
+    means = rows.groupby(["policy", "baseline"], sort=False)[[VALUE, CARBON]].mean().reset_index()
+    ahead = means[means["baseline"].isin([PLAN, ROLLOUT])]
+    students = means[means["baseline"] == STUDENT]
+    chance = means[means["baseline"].isin([CHANCE, RANDOM_ORDER])].set_index("baseline")[VALUE]
+    for share in LIMITS:
+        kg = share * greedy
+        found: dict[str, Any] = {"series": name, "limit_share": share, "limit_kg": kg}
+        found["rules"] = value_at(hull(means[means["policy"].isin(chosen)]), kg)
+        for side, of_side in (("plan", ahead), ("distilled", students)):
+            if len(of_side):
+                found[side] = value_at(hull(of_side), kg)
+                found |= written(f"{side}_over_rules", gain(rows, list(of_side["policy"]), chosen, kg))
+        yield found | {str(who).replace("_", " "): float(earned) for who, earned in chance.items()}
+
+
+def _kept(judged: pd.DataFrame) -> str:
+    """Say how much of the critical load goes without power where the grid is closed."""
+    of_site = (
+        judged[judged["series"].isin(GRIDS)].groupby("series", sort=False)["critical_unserved_kwh"].mean()
+    )
+    said = ", ".join(f"{name} {kwh:,.0f} kWh" for name, kwh in of_site.items())
+    return f"Critical load without power, an episode: {said}."
+
+
+def _figure(table: pd.DataFrame, chosen: Mapping[str, list[str]]) -> Figure:
+    """Draw a panel for batteries and one for what the grid serves; colors are sites."""
+    figure, axes = panels(["battery", "what the grid serves"], columns=1)
+    for panel, names in zip(axes, (list(BATTERIES), list(GRIDS)), strict=True):
+        for name in names:
+            _draw(panel, name, table[table["series"] == name], chosen[name], color_of(name, names))
+        panel.plot([], [], "o:", color="#555555", ms=3.5, label="rules")
+        panel.plot([], [], "s-", color="#555555", ms=4.5, label="plan, or rollouts")
+        if names == list(BATTERIES):
+            panel.plot([], [], "^", color="#555555", ms=5, label=STUDENT)
+        panel.plot([], [], "x", color="#555555", ms=5, label="chance")
+        panel.set_xlabel("kg CO2 an episode of 30 days")
+        panel.set_ylabel("share of the value")
+        panel.set_ylim(-0.03, 1.0)
+        panel.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="small", frameon=False)
+    return figure
+
+
+def _draw(panel: Axes, name: str, means: pd.DataFrame, chosen: list[str], color: str) -> None:
+    """Draw a site: rules on the hull, what looks ahead, chance."""
+    panel.plot([], [], "-", color=color, lw=4, label=name)
+    rules = hull(means[means["policy"].isin(chosen)])
+    panel.plot(*rules.T, "o:", color=color, ms=3.5, lw=1.0)
+    ahead = means[means["baseline"].isin([PLAN, ROLLOUT])].sort_values(CARBON)
+    panel.plot(ahead[CARBON], ahead[VALUE], "s-", color=color, ms=4.5, lw=1.2)
+    students = means[means["baseline"] == STUDENT]
+    panel.plot(students[CARBON], students[VALUE], "^", color=color, ms=5)
+    chance = means[means["baseline"].isin([CHANCE, RANDOM_ORDER])]
+    panel.plot(chance[CARBON], chance[VALUE], "x", color=color, ms=5)
+
+
+EXPERIMENT = Experiment(
+    "carbon-site",
+    "value against carbon by the site: battery sizes, no grid, the grid for high-QoS jobs alone",
+    items,
+    analyze,
+)
