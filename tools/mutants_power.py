@@ -40,6 +40,33 @@ POWER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
+        "sb3_greendc/experiments/carbon_turns.py",
+        ("tests/sb3_greendc/experiments/test_carbon_turns.py",),
+        ("turns-the-partner-stays-a-rule", "            if turn > 0:", "            if turn > 99:"),
+        ("turns-the-manager-is-never-asked", "actions[commands] = self.first + found", "pass"),
+        ("turns-frozen-agents-trade-places", "self.agents.first + self._ask(", "self._ask("),
+    ),
+    *mutations(
+        "sb3_greendc/experiments/carbon_start.py",
+        ("tests/sb3_greendc/experiments/test_carbon_learners.py",),
+        ("start-suspends-jobs", "[-commands - 1, *but_all_on(commands)]", "but_all_on(commands)"),
+        ("start-units-go-off", "if number != AUTO - MODES", "if number != -commands"),
+    ),
+    *mutations(
+        "sb3_greendc/experiments/carbon_site.py",
+        ("tests/sb3_greendc/experiments/test_carbon_site.py",),
+        (
+            "site-limits-of-each-site-alone",
+            'judged[(judged["series"] == DEFAULT) & (judged["baseline"] == GREEDY)]',
+            'judged[judged["baseline"] == GREEDY].tail(1)',
+        ),
+        (
+            "site-rules-chosen-where-all-are-judged",
+            'return rows[(rows["year"].astype(str) == CHOSEN_ON) & ~chance]',
+            "return rows",
+        ),
+    ),
+    *mutations(
         "sb3_greendc/experiments/my_site/frontier.py",
         ("tests/sb3_greendc/experiments/test_my_site.py",),
         (

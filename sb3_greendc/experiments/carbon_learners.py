@@ -257,7 +257,7 @@ _BUDGET: dict[str, Any] = {
     "decisions": 1_000_000,
     "quick_decisions": 65_536,
     "quick_seeds": 1,
-    "speed": 3_500.0,
+    "speed": 5_500.0,
 }
 
 

@@ -107,6 +107,7 @@ def _ahead(budget: Budget, name: str) -> list[Task]:
         *(
             StudentPlay(student(budget, seed), asked, site, budget.pick(8, 24))
             for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
+            if BATTERIES[name] > 0.0  # observations tell the charge where there is a battery, and only there
         ),
     ]
 
@@ -131,7 +132,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "and the plan command machines and battery; elsewhere the heuristics of the pool stand for rules, "
         "and rollouts, which know no carbon, for the plan.",
         f"The {STUDENT} has learned from plans at the site with {DEFAULT} alone, and acts only where "
-        "machines are commanded. The plan has the truth of the next 36 hours, the network that of 24.",
+        "machines are commanded and a battery is seen. The plan has the truth of the next 36 hours, the network that of 24.",
         _kept(judged),
     ]
     tables = {"comparison": pd.DataFrame(comparison), "results": table}

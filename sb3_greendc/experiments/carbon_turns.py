@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from greendc.baselines.resource_pool.power_views import PowerView, SchedulerView
@@ -190,7 +189,7 @@ class TurnsTraining(Task):
         for turn, agent in enumerate(self.turns()):
             model = models[agent]
             if turn > 0:
-                _pair(model.get_env(), agents)
+                _pair(model, agents)
             callbacks = self._hyperparameters(agent).make_callbacks()
             with warnings.catch_warnings():  # rollouts of a short run may be shorter than an episode
                 warnings.filterwarnings("ignore", "No episode finished in a rollout")
@@ -226,10 +225,10 @@ class TurnsTraining(Task):
         return model
 
 
-def _pair(env: VecEnv | None, agents: TwoAgents) -> None:
-    """Let the agents be partners in all of an agent's environments."""
-    inner: Any = env.unwrapped if env is not None else None
-    for view in inner.envs:
+def _pair(model: BaseAlgorithm, agents: TwoAgents) -> None:
+    """Let the other agent be the partner in all of an agent's environments."""
+    env: Any = model.get_env()
+    for view in env.unwrapped.envs:
         view.rule = Frozen(view.rule.simulator, agents)
 
 

@@ -40,6 +40,7 @@ from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.experiments.training import Training
+from sb3_greendc.runs.training import prepare
 
 SHORT = Scenario(frontier.ENV_ID, {"carbon": "PGE-2019", "episode_steps": 24})
 TINY = PlanStudent(SHORT, (0.05, 0.25), 90, 3, 0, 2)
@@ -183,6 +184,28 @@ def test_learners_without_the_plan_run(make):
     learner = dataclasses.replace(learner, hyperparameters={**learner.hyperparameters, **short})
     outcome = Training(SHORT, learner, 128, 0, 2, tests={"year 2019": SHORT}).compute()
     assert set(outcome.tables["episodes"]["test"]) == {"year 2019"}
+
+
+@pytest.mark.parametrize("make", [pid_from_scratch, recurrent_pid, scalarised])
+def test_at_first_every_unit_stays_on(make):
+    learner = make(0.6)
+    short = {**learner.hyperparameters, "n_steps": 16, "n_envs": 4, "batch_size": 32}
+    model = prepare(learner.algorithm, SHORT.env_id, 64, 0, SHORT.env_kwargs, short, device="cpu").model
+    learner.start(model)
+    last = getattr(model.policy.mlp_extractor, "actor_heads", None)
+    bias = (last.other_scorer[-1] if last else model.policy.action_net).bias.detach().flatten()
+    on = bias[-3]
+    others = th.cat([bias[-19:-3], bias[-2:]])  # suspending a job, and the other commands
+    assert (on - others).min() > 4.5
+    assert abs(float(on)) < 0.5
+    if last is None:
+        assert (bias[:-19].abs() < 0.5).all()  # starting a job is as likely as before
+
+
+@pytest.mark.parametrize("learner", [scalarised(0.6), scalarised_sac(0.6)])
+def test_carbon_is_charged_once(learner):
+    config = make_vec_env(SHORT.env_id, 1, **{**SHORT.env_kwargs, **learner.choice}).get_attr("config")[0]
+    assert (config.reward.carbon, config.reward.potential, config.cost) == (0.1, 1.0, "delayed")
 
 
 @pytest.mark.filterwarnings("ignore:No episode finished")
