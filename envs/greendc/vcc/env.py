@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
+from greendc.simulator import Observation
 from greendc.vcc.config import VCCConfig
 from greendc.vcc.rendering import draw_week, show, summarize
 from greendc.vcc.simulator import VCCSimulator
@@ -128,6 +129,15 @@ class VCCEnv(SimulatorEnv):
     def config(self) -> VCCConfig:
         """The configuration."""
         return self.simulator.config
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Advance by an hour; the constraint cost is ``info["cost"]``."""
+        observation, reward, truncated, info = self.simulator.step_one(action)
+        if truncated:
+            info["episode_metrics"] = self.simulator.episode_metrics(0)
+        if self.render_mode == "human":
+            self.render()
+        return observation, reward, False, truncated, info
 
     def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]
         """Draw the last week: the VCC against the load, the queue, and the emissions."""

@@ -50,6 +50,7 @@ class VCCSimulator(Simulator):
         self.config = config
         self.num_envs = num_envs
         self._threads = Threads(threads, num_envs)
+        self._one_fraction = num_envs == 1 and config.discrete_actions is None
         self.hours = 24 * config.days
         self._workload = Workload(config)
         self.trace = self._workload.trace
@@ -125,7 +126,8 @@ class VCCSimulator(Simulator):
         self.step_info = {name: self.report.info[name] for name in columns.INFO}
         arrays = (getattr(self.state, name) for name in layout.ZEROED)
         self._zeroed = [array.view(np.int64).reshape(self.num_envs, -1) for array in arrays]
-        self.step_info["observation"] = self.report.raw[:, : self._shape[1]]
+        self.step_info["observation"] = seen = self.report.raw[:, : self._shape[1]]
+        self._first_hour, self._first_seen = self.report.info[:1].view(np.float64), seen[0]
 
     # What Python calls is called without type checks: its arguments are checked before.
 
@@ -151,7 +153,7 @@ class VCCSimulator(Simulator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out compiled code, and views: copies of them would not show what the kernel writes."""
-        views = {"rewards", "truncated", "step_info", "_zeroed"}
+        views = {"rewards", "truncated", "step_info", "_zeroed", "_first_hour", "_first_seen"}
         made = views | {"_step", "_observe", "_begin", "_count_unfinished"}
         return {key: value for key, value in vars(self).items() if key not in made}
 
@@ -270,11 +272,42 @@ class VCCSimulator(Simulator):
         if self._threads.several and self._all_can_step(fractions):
             self._step_shares(fractions, out)
             return
-        status = self._step(fractions, *self._arrays, out)
+        status = self._step(fractions, self.world, self.state, self.report, out)
+        if status:
+            self._refuse(actions, status)
+
+    def step_one(self, action: Any) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
+        """Step a batch of one, with less around it than :meth:`step`.
+
+        :return: a new observation, reward, whether the episode is over, and ``info``
+        :raises: as :meth:`step`
+        """
+        if type(action) is np.ndarray and self._is_plain(action):
+            fractions = action.astype(np.float64)
+        else:
+            action = np.asarray(action)
+            fractions = self._fractions(action[None])
+        out, report = np.empty(self._shape, SINGLE), self.report
+        status = self._step(fractions, self.world, self.state, report, out)
+        if status:
+            self._refuse(action[None], status)
+        info: dict[str, Any] = dict(zip(columns.INFO, self._first_hour.tolist(), strict=True))
+        info["observation"] = self._first_seen.copy()
+        return out[0], report.rewards.item(), report.truncated.item(), info
+
+    def _is_plain(self, action: NDArray[Any]) -> bool:
+        """Return whether an action is an array of one number, as most are, and there is one environment."""
+        return action.shape == (1,) and action.dtype.kind in "fiu" and self._one_fraction
+
+    def _refuse(self, actions: NDArray[Any], status: int) -> None:
+        """Raise the error that the kernel's answer stands for."""
         if status > 0:
             raise ValueError(f"action[{status - 1}]={actions[status - 1]}: must be {self._allowed_actions()}")
-        if status < 0:
-            raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+        raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
+
+    def empty_observations(self) -> NDArray[np.float32]:
+        """Allocate a batch of observations; see :class:`~greendc.simulator.Simulator`."""
+        return np.empty(self._shape, SINGLE)
 
     def _all_can_step(self, fractions: NDArray[np.float64]) -> bool:
         """Return whether all environments can be stepped: where one cannot, none is."""
