@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.compiled import inlined, internal
+from greendc.memory import copy_run
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
 from greendc.resource_pool.kernel_command import allow_commands, write_outlook
@@ -166,16 +167,8 @@ def write_image(pool: Pool, out: Cells) -> None:
     """Copy the ring into the picture that starts now."""
     width = pool.image.shape[1]
     cells, head = pool.image.shape[0] * width, pool.env.head * width
-    copy_cells(out, pool.image, 0, head, cells - head)
-    copy_cells(out, pool.image, cells - head, 0, head)
-
-
-@internal
-def copy_cells(target: Cells, source: Cells, to: int, start: int, count: int) -> None:
-    """Copy a run of ``count`` cells between two pictures, both seen as flat."""
-    flat_target, flat_source = target.reshape(-1)[to : to + count], source.reshape(-1)[start : start + count]
-    for i in range(count):
-        flat_target[i] = flat_source[i]
+    copy_run(out, 0, pool.image, head, cells - head)
+    copy_run(out, cells - head, pool.image, 0, head)
 
 
 @inlined
@@ -187,11 +180,10 @@ def write_jobs(pool: Pool, out: Singles) -> None:
     unit = 1.0 / pool.config.units
     mean_value = pool.config.mean_value
     ready = ready_count(pool)
-    for slot in range(pool.config.ready_pool_size):
-        if slot >= ready:
-            for f in range(seen.UNITS + types):
-                out[slot, f] = 0.0
-            continue
+    empty = out.reshape(-1)[ready * out.shape[1] :]
+    for k in range(empty.shape[0]):  # all at once: a loop for each slot takes longer to begin than to run
+        empty[k] = 0.0
+    for slot in range(ready):
         job = waiting_job(pool, slot)
         value, left = pool.jobs[job].value, pool.jobs[job].latest - now
         length = occupied_steps(pool, job)
