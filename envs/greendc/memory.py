@@ -1,8 +1,9 @@
-# mypy: allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-calls
 """Copying memory (compiled)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
@@ -10,15 +11,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[misc,unused-ignore]
-def copy_run(typing: Any, target: Any, to: Any, source: Any, start: Any, count: Any) -> Any:
-    """Copy ``count`` elements of ``source`` from ``start`` on to ``target`` from ``to`` on, as flat arrays.
-
-    The C library does it. A loop over bytes first makes sure that the arrays do not overlap, and goes
-    through what is left of a vector one by one: that takes longer than the copying itself where it is short.
-
-    :param target: a contiguous array, like ``source``, which does not overlap it and has elements as long
-    """
+def _copy_run(typing: Any, target: Any, to: Any, source: Any, start: Any, count: Any) -> Any:
+    """Return the types of :data:`copy_run`, and what writes its code."""
 
     def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         target_type, source_type = signature.args[0], signature.args[2]
@@ -31,3 +25,12 @@ def copy_run(typing: Any, target: Any, to: Any, source: Any, start: Any, count: 
         return context.get_dummy_value()
 
     return types.void(target, to, source, start, count), write
+
+
+copy_run: Callable[..., None] = intrinsic(_copy_run)
+"""Copy between contiguous arrays that do not overlap and have elements of the same type, both seen as flat.
+
+``copy_run(target, to, source, start, count)`` copies ``count`` elements from ``start`` on to ``to`` on; no
+index is checked. The C library does it: a loop first makes sure that the arrays do not overlap, and goes
+through what is left of its vectors one by one, which takes long where the run is short.
+"""
