@@ -132,7 +132,8 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "and the plan command machines and battery; elsewhere the heuristics of the pool stand for rules, "
         "and rollouts, which know no carbon, for the plan.",
         f"The {STUDENT} has learned from plans at the site with {DEFAULT} alone, and acts only where "
-        "machines are commanded and a battery is seen. The plan has the truth of the next 36 hours, the network that of 24.",
+        "machines are commanded and a battery is seen. The plan has the truth of the next 36 hours, the "
+        "network that of 24.",
         _kept(judged),
     ]
     tables = {"comparison": pd.DataFrame(comparison), "results": table}
