@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from greendc.bits import lowest_bit
 from greendc.compiled import compiled
 from greendc.records import Ints
+from greendc.vcc import kernel_queue
 from greendc.vcc.kernel import datacenter
-from greendc.vcc.layout import FLEXIBLE_GROUPS, NO_JOB, State, World
+from greendc.vcc.layout import BLOCK, FLEXIBLE_GROUPS, State, World
 
 
 @compiled
@@ -21,8 +23,12 @@ def count_unfinished(i: int, world: World, state: State, delays: Ints) -> tuple[
     cluster, now = dc.cluster, dc.cluster.now
     left_over, undone = 0, 0
     for group in range(FLEXIBLE_GROUPS):
-        for j in range(dc.settings.first_places[group], cluster.ends[group]):
-            if dc.keys[j] != NO_JOB:
+        first, end = dc.settings.first_places[group], cluster.ends[group]
+        for b in range(first // BLOCK, (end + BLOCK - 1) // BLOCK):
+            bits = kernel_queue.waiting(dc.keys, b)
+            while bits != 0:
+                j = b * BLOCK + lowest_bit(bits)
+                bits &= bits - 1
                 cpu, left, delay = int(dc.keys[j]), dc.places[j].left, now - dc.places[j].origin
                 left_over += cpu * left
                 undone += cpu * min(left, delay)

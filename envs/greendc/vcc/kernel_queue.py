@@ -67,6 +67,12 @@ def fitting(keys: Keys, b: int, room: int) -> int:
 
 
 @inlined
+def waiting(keys: Keys, b: int) -> int:
+    """Return the bits of the places of block ``b`` in which a job waits."""
+    return fitting(keys, b, NO_JOB - 1)
+
+
+@inlined
 def renew(keys: Keys, first: int, target: int) -> None:
     """Bring ``keys[target]`` up to date, the least of the 64 entries from ``first`` on."""
     block = keys[first : first + BLOCK]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from greendc.bits import lowest_bit
 from greendc.compiled import compiled, inlined
 from greendc.records import Floats
+from greendc.vcc import kernel_queue
 from greendc.vcc.columns import LATE, LEADS, N_DELAY_BINS, Hour, Observation
 from greendc.vcc.kernel_lateness import pending_overdue
-from greendc.vcc.layout import DAY, FLEXIBLE_GROUPS, MICRO, NO_JOB, Cluster, Datacenter, Settings
+from greendc.vcc.layout import BLOCK, DAY, FLEXIBLE_GROUPS, MICRO, Cluster, Datacenter, Settings
 
 
 class SloCharges(NamedTuple):
@@ -91,8 +93,12 @@ def undone(dc: Datacenter) -> int:
     """Return the flexible work that the no-delay schedule would have done by now, and that is not done."""
     work, now = 0, dc.cluster.now
     for group in range(FLEXIBLE_GROUPS):
-        for j in range(dc.settings.first_places[group], dc.cluster.ends[group]):
-            if dc.keys[j] != NO_JOB:
+        first, end = dc.settings.first_places[group], dc.cluster.ends[group]
+        for b in range(first // BLOCK, (end + BLOCK - 1) // BLOCK):
+            bits = kernel_queue.waiting(dc.keys, b)
+            while bits != 0:
+                j = b * BLOCK + lowest_bit(bits)
+                bits &= bits - 1
                 work += int(dc.keys[j]) * min(dc.places[j].left, now - dc.places[j].origin)
     for index in range(dc.cluster.stack_top):
         job = dc.stack[index]
