@@ -145,3 +145,4 @@ def test_an_estimate_without_an_interval_stands_alone():
     row = pd.Series({"margin_percent": 1.04, "low": -0.5, "high": 2.0})
     assert interval(row) == "+1.0 [-0.5, +2.0]"
     assert interval(row.replace(-0.5, np.nan)) == "+1.0"
+    assert interval(row * np.nan) == ""
