@@ -120,13 +120,13 @@ def steps_of(infos: Sequence[Mapping[str, Any]]) -> NDArray[np.float32]:
     """Return how many time steps the last decision took in each environment.
 
     :param infos: the ``info`` of each environment
-    :raises KeyError: if an environment does not say
+    :raises ValueError: if an environment does not say
     """
     try:
         return np.array([info[TIME_ADVANCED] for info in infos], dtype=np.float32)
     except KeyError:
         index = next(i for i, info in enumerate(infos) if TIME_ADVANCED not in info)
-        raise KeyError(
+        raise ValueError(
             f"environment {index} reports no info[{TIME_ADVANCED!r}], how many time steps a decision took: "
             "DiscountByTime is for environments some of whose decisions take no time"
         ) from None

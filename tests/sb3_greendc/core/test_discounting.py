@@ -162,9 +162,9 @@ def test_what_it_does_not_fit_is_said_before_training(algorithm: str, name: str)
 
 def test_environments_must_say_how_much_time_passes() -> None:
     model = PPO("MlpPolicy", make_vec_env("DiscreteVCC-2019", 2, seed=0), n_steps=8, batch_size=8)
-    with pytest.raises(KeyError, match="time_advanced"):
+    with pytest.raises(ValueError, match="time_advanced"):
         model.learn(16, callback=DiscountByTime())
-    with pytest.raises(KeyError, match="environment 1 reports no"):
+    with pytest.raises(ValueError, match="environment 1 reports no"):
         steps_of([{"time_advanced": 1}, {}])
 
 
