@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import engine_tasks
 import pytest
 import torch as th
 
+from sb3_greendc.core import engine
 from sb3_greendc.core.engine import TaskError, map_tasks
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
@@ -61,9 +63,19 @@ def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
         map_tasks(engine_tasks.die, [0], "process")
 
 
+@pytest.fixture
+def ray_with_one_worker() -> Iterator[None]:
+    """Start Ray once for several calls: each would take seconds to."""
+    import ray
+
+    engine._connect(ray, 1, None)
+    yield
+    ray.shutdown()
+
+
 @needs_ray
 @pytest.mark.default_row
-def test_a_killed_ray_worker_is_replaced(tmp_path: Path) -> None:
+def test_a_killed_ray_worker_is_replaced(ray_with_one_worker: None, tmp_path: Path) -> None:
     """Its task is run once more, as `again` says; one that kills every worker is given up."""
     tasks = [tmp_path / "a", tmp_path / "b"]
     assert map_tasks(engine_tasks.die_at_first, tasks, "ray", jobs=1) == [7, 7]
