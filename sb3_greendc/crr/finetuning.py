@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.type_aliases import (
     GymEnv,
     MaybeCallback,
@@ -18,7 +17,7 @@ from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.offline import OfflineAlgorithm
 from sb3_greendc.crr.online import FinetuneSettings, OnlineData, make_buffer
-from sb3_greendc.discrete_sac.collection import require_finite_step
+from sb3_greendc.discrete_sac.collection import FiniteCollection
 
 SelfFinetuned = TypeVar("SelfFinetuned", bound="FinetunedAlgorithm")
 
@@ -26,7 +25,7 @@ NO_NORMALIZATION = "env: CRR takes no VecNormalize: its data hold observations a
 ONE_STEP = TrainFreq(1, TrainFrequencyUnit.STEP)
 
 
-class FinetunedAlgorithm(OfflineAlgorithm):
+class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
     """An offline algorithm that can go on learning from an environment.
 
     A subclass draws its batches from ``_online`` while that is not ``None``, and has :meth:`_read_options`.
@@ -145,19 +144,3 @@ class FinetunedAlgorithm(OfflineAlgorithm):
         assert self._last_obs is not None
         actions, _ = self.predict(self._last_obs, deterministic=False)
         return actions, actions
-
-    def _store_transition(
-        self,
-        replay_buffer: ReplayBuffer,
-        buffer_action: NDArray[Any],
-        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
-        reward: NDArray[Any],
-        dones: NDArray[Any],
-        infos: list[dict[str, Any]],
-    ) -> None:
-        """Store a transition of every environment; see SB3.
-
-        :raises ValueError: if a reward or an observation is not finite
-        """
-        require_finite_step(new_obs, reward, infos)
-        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.core.masking import ACTION_MASK
@@ -69,6 +71,30 @@ def require_finite_step(observations: Any, rewards: NDArray[Any], infos: list[di
     for info in infos:
         if "terminal_observation" in info:
             require_finite("terminal observation", info["terminal_observation"])
+
+
+class FiniteCollection(OffPolicyAlgorithm):
+    """An off-policy algorithm that stores nothing that is not finite."""
+
+    def _store_transition(
+        self,
+        replay_buffer: ReplayBuffer,
+        buffer_action: NDArray[Any],
+        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
+        reward: NDArray[Any],
+        dones: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store a transition of every environment; see SB3.
+
+        :raises ValueError: if a reward or an observation is not finite
+        """
+        require_finite_step(new_obs, reward, infos)
+        self._note(infos)
+        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
+
+    def _note(self, infos: list[dict[str, Any]]) -> None:
+        """Write into each ``info`` what the buffer should keep besides."""
 
 
 def check_normalization(env: VecNormalize | None) -> None:

@@ -8,26 +8,24 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.utils import obs_as_tensor
 
 from sb3_greendc.discrete_sac.buffers import POLICY_ENTROPY, DictNStepReplayBuffer, FlatNStepReplayBuffer
 from sb3_greendc.discrete_sac.collection import (
+    FiniteCollection,
     check_normalization,
     live_masks,
     require_finite,
-    require_finite_step,
     uniform_valid_actions,
 )
 from sb3_greendc.discrete_sac.losses import policy_entropy
 from sb3_greendc.discrete_sac.policies import DiscreteSACPolicy
 
 
-class MaskedCollection(OffPolicyAlgorithm):
+class MaskedCollection(FiniteCollection):
     """The half of DiscreteSAC that acts in environments; the other half learns from what it stores."""
 
     action_space: spaces.Discrete
@@ -61,25 +59,12 @@ class MaskedCollection(OffPolicyAlgorithm):
                     self._collection_entropies = policy_entropy(log_pi).cpu().numpy()
         return actions, actions
 
-    def _store_transition(
-        self,
-        replay_buffer: ReplayBuffer,
-        buffer_action: NDArray[Any],
-        new_obs: NDArray[Any] | dict[str, NDArray[Any]],
-        reward: NDArray[Any],
-        dones: NDArray[Any],
-        infos: list[dict[str, Any]],
-    ) -> None:
-        """Store a transition of every environment; see SB3.
-
-        :raises ValueError: if a reward or an observation is not finite
-        """
-        require_finite_step(new_obs, reward, infos)
+    def _note(self, infos: list[dict[str, Any]]) -> None:
+        """Add the policy's entropy where it acted."""
         if self.entropy_penalty > 0:
             assert self._collection_entropies is not None
             for info, entropy in zip(infos, self._collection_entropies, strict=True):
                 info[POLICY_ENTROPY] = entropy
-        super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
     def _setup_learn(
         self,

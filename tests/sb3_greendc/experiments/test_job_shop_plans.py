@@ -32,9 +32,6 @@ from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE
 from sb3_greendc.experiments.known.tasks import Distilled, OnData, Played, acting
 from sb3_greendc.experiments.tasks import Scenario
 
-if (reason := JOB_SHOP.missing()) is not None:
-    pytest.skip(reason, allow_module_level=True)
-
 LENGTHS = {"la01": 666, "la02": 655, "la03": 597, "la04": 590, "la05": 593}
 """Shortest plans of Lawrence's first instances (1984)."""
 

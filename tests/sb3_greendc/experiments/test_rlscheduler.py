@@ -40,6 +40,7 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
     simulator = windows.benchmark_simulator
     small = lambda jobs, backfill, **options: simulator(jobs, backfill, episode_jobs=40, **options)  # noqa: E731
     monkeypatch.setattr(windows, "benchmark_simulator", small)
+    differ = 0
     for profile in windows.PROFILES:
         task = windows.Windows(windows.GENERATED, None, "easy", profile, 1)
         rows = task.compute().tables["episodes"]
@@ -50,6 +51,8 @@ def test_a_task_plays_rules_or_rollouts_on_each_sequence(monkeypatch):
         assert np.isfinite(rows["mean_bounded_slowdown"]).all()
         assert (searched["mean_bounded_slowdown"] >= 1).all()
         assert searched["start"].tolist() == [1100, 1100, 1500, 1500]
+        differ += searched.groupby("start")["mean_bounded_slowdown"].nunique().max() > 1
+    assert differ > 0  # each draw has other futures
 
 
 def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
@@ -61,6 +64,8 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     assert {type(task.training) for task in networks} == {learned.ClusterDistillation, Training}
     for task in networks:
         distilled = task.name == learned.DISTILLED
+        if distilled:
+            assert task.training.logit_scale == learned.LOGIT_SCALES[task.backfill]
         for kwargs in task.training.training_jobs if distilled else [task.training.scenario.env_kwargs]:
             assert kwargs["backfill"] == task.backfill
             if kwargs["workload"] == "lublin":
@@ -123,6 +128,16 @@ def test_a_network_is_distilled_from_rollouts_and_then_judged(small):
         simulator.step(actions, out)
     found = rows.set_index("start").loc[1500]
     assert found["mean_bounded_slowdown"] == simulator.episode_metrics(0)["mean_bounded_slowdown"]
+
+
+def test_labels_are_as_sharp_as_the_task_says(small, monkeypatch):
+    def stop(data, logit_scale, **options):
+        raise InterruptedError(logit_scale)
+
+    monkeypatch.setattr(learned, "distill", stop)
+    task = learned.ClusterDistillation((learned.generated("none", 1),), CHEAP, 3 * 4 * 5, 2, 0, 0.5)
+    with pytest.raises(InterruptedError, match=r"0\.5"):
+        task.compute()
 
 
 def test_the_rollouts_judge_the_states_that_the_network_comes_to(small):
