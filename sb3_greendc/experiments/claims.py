@@ -118,7 +118,7 @@ RARE = (
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 20, points=_LARGE),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 6, "qos", points=_FROM_50),
     Claim("RARE, section 5.4, Fig. 4", _FIG4, 2, 6, "sjf", points=_FROM_50),
-    Claim("RARE, section 5.4, Fig. 4", ("discrete-sac-curves",), 18, 25, points=(10,)),
+    Claim("RARE, section 5.4, Fig. 4", ("as-printed", "discrete-sac-curves"), 18, 25, points=(10,)),
     Claim("RARE, Fig. 5", _FIG5, 0, 0, "qos", points=(10,), says="equals QoS", why_not=LOG),
     *(
         Claim("RARE, Fig. 5", _FIG5, 5, 10, rival, points=(10,), why_not=LOG)
@@ -183,7 +183,7 @@ RARE_OFFLINE = (
     ),
 )
 
-_SC20_2, _SC20_6 = ("sc20-fig2",), ("sc20-fig6",)
+_SC20_2, _SC20_6, _AS_PRINTED = ("sc20-fig2",), ("sc20-fig6",), ("as-printed",)
 
 SC20 = (
     _statement(
@@ -205,6 +205,7 @@ SC20 = (
     _statement("SC20, Fig. 4", ("sc20-fig4",), "reward is below 0 at first"),
     _statement("SC20, Fig. 5", ("sc20-fig5",), "slowdown at 90 % power is close to that at full power"),
     Claim("SC20, Fig. 6", _SC20_6, 38, 70, "hvf", points=(0.6, 0.7, 0.8, 0.9, 1.0)),
+    Claim("SC20, Fig. 6", _AS_PRINTED, 38, 70, "hvf", series="SC20"),
     _statement("SC20, Fig. 6", _SC20_6, "below 50 % arrivals all are alike, but at 40 % HVF is poor"),
 )
 
@@ -214,6 +215,7 @@ _RATES_9 = ((11, 23, (0.2,)), (16, 22, (0.4,)), (10, 18, (0.6,)), (6, 12, (0.8,)
 
 COCORL = (
     *(Claim("CoCoRL, Fig. 5", _COCORL_5, low, high, points=points) for low, high, points in _RATES_5),
+    Claim("CoCoRL, Fig. 5", _AS_PRINTED, 1, 6, series="CoCoRL"),
     Claim(
         "CoCoRL, Fig. 5",
         _COCORL_5,

@@ -38,8 +38,7 @@ QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pi
 """The quick budget's budgets, the same for all rungs of a point."""
 
 CHOICE_ONLY = {"skip_forced": True}
-"""For DiscreteSAC, which has no discount by time: it decides only where it has a choice, so that decisions
-and time keep closer together."""
+"""DiscreteSAC decides only where it has a choice, so that decisions and time keep closer together."""
 
 _SET: Mapping[str, Any] = {
     "features_extractor_kwargs": {"job_dim": 64, "context_dim": 64},
@@ -104,8 +103,7 @@ COCORL_RUNGS = _adding(
         AHEAD: {"choice": LOOKAHEAD},
     },
 )
-"""The network that scores jobs has no memory: it comes before the discount by time, which the recurrent
-learner's sequences do not have."""
+"""The network that scores jobs has no memory."""
 
 
 @dataclass(frozen=True)

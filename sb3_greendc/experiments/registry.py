@@ -18,6 +18,7 @@ EXPERIMENTS: dict[str, str] = {
     "rare-mixed": "rare.mixed",
     **{f"sc20-fig{number}": f"sc20.fig{number}" for number in range(2, 7)},
     **{f"cocorl-fig{number}": f"cocorl.fig{number}" for number in range(5, 13)},
+    "as-printed": "as_printed",
     "discrete-sac-curves": "curves",
     "pid-ppo-limits": "pid_limits",
     "vcc-shift": "vcc_shift",

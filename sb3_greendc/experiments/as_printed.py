@@ -1,0 +1,205 @@
+"""The papers' learners with the papers' budgets, and what one change at a time does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from sb3_greendc.experiments.claims import BEST_OF_PAPER
+from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
+from sb3_greendc.experiments.controls import UNIFORM_MASKED, UNIFORM_VALID
+from sb3_greendc.experiments.episodes import PAPER
+from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.figures import curves, outer_legend, panels
+from sb3_greendc.experiments.printed import COCORL_LIMITS, PRINTED, RARE, SC20, SMALL_DELAY, cocorl
+from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
+from sb3_greendc.experiments.sweep import METRICS
+from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.training import Learner, Training
+
+SHOWN = "total_job_value_ratio"
+MASK, REWARD, TIME, NETWORK = "our mask", "shaped reward", "discount by time", "network that scores jobs"
+ARMS = (PRINTED, MASK, REWARD, TIME, NETWORK)
+SHARE_OF_CHANGED, SHARE_OF_QUICK = 10, 40
+"""One change has a tenth of the printed budget, the quick budget's runs a fortieth, the learner as printed,
+too."""
+JUDGED_AT = tuple(digit * 10**power for power in (3, 4, 5, 6) for digit in (1, 2, 5))
+
+_SET: Mapping[str, Any] = {
+    "features_extractor_kwargs": {"job_dim": 64, "context_dim": 64},
+    "net_arch": [64, 64],
+}
+_BY_TIME = {"callback": "DiscountByTime"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A paper's learner at one of its points.
+
+    :param name: what the figure calls it
+    :param x: the point, as the paper's own figure has it
+    :param scenario: the scenario
+    :param learner: as printed
+    :param papers: the paper's heuristics
+    :param hyperparameters: what an arm changes in the learner's
+    :param choice: what an arm changes in what it sees, chooses from and is paid for
+    :param algorithms: arms that need another algorithm
+    """
+
+    name: str
+    x: float
+    scenario: Scenario
+    learner: Learner
+    papers: tuple[str, ...]
+    hyperparameters: Mapping[str, Mapping[str, Any]]
+    choice: Mapping[str, Mapping[str, Any]]
+    algorithms: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        """The learner as printed, and once with each change."""
+        printed, decisions = self.learner, self.learner.decisions
+        quick = decisions // SHARE_OF_QUICK
+        changed = [
+            replace(
+                printed,
+                name=f"{printed.name.removesuffix(PRINTED)}with {arm}",
+                algorithm=self.algorithms.get(arm, printed.algorithm),
+                hyperparameters={**printed.hyperparameters, **self.hyperparameters.get(arm, {})},
+                choice={**printed.choice, **self.choice.get(arm, {})},
+                decisions=decisions // SHARE_OF_CHANGED,
+                quick_decisions=quick,
+            )
+            for arm in ARMS[1:]
+        ]
+        return (replace(printed, quick_decisions=quick), *changed)
+
+
+CASES = (
+    Case(
+        "RARE, 10 units",
+        10,
+        Scenario("ResourcePool-10"),
+        RARE,
+        PAPER,
+        {TIME: _BY_TIME, NETWORK: {"policy_kwargs": {"features_extractor": "job_set", **_SET}}},
+        {MASK: ON_TIME, REWARD: {"reward": "potential"}},
+    ),
+    Case(
+        "SC20, 60 % arrivals",
+        0.6,
+        sc20_scenario(0.6),
+        SC20,
+        ("fcfs", "hvf"),
+        {TIME: _BY_TIME, NETWORK: {"policy": "JobSetPolicy", "policy_kwargs": dict(_SET)}},
+        {MASK: ON_TIME, REWARD: {"reward": {**SMALL_DELAY, "potential": 1.0}}},
+    ),
+    Case(
+        "CoCoRL, load 100 %",
+        1.0,
+        Scenario("ResourcePool-10", {"offered_load": 1.0}),
+        cocorl(COCORL_LIMITS[0]),
+        (*PAPER, "edf"),
+        {
+            TIME: _BY_TIME,
+            NETWORK: {
+                "policy": "CostJobSetPolicy",
+                "policy_kwargs": {"features_extractor": "job_set", "share_cost_features_extractor": False},
+            },
+        },
+        {MASK: ON_TIME, REWARD: {"reward": "potential"}},
+        {NETWORK: "pid_ppo"},
+    ),
+)
+NOTE = "CoCoRL's learner has no LSTM with the network that scores jobs."
+
+
+def items(budget: Budget) -> list[Item]:
+    """Return at each point the baselines, chance, the bound, and all arms."""
+    found: list[Item] = []
+    for case in CASES:
+        about = {"series": case.name, "x": case.x}
+        found += labelled(budget.baselines(case.scenario), **about)
+        for arm, learner in zip(ARMS, case.learners, strict=True):
+            found += labelled(_trainings(budget, case, learner), **about, curve=arm)
+    return found
+
+
+def _trainings(budget: Budget, case: Case, learner: Learner) -> list[Training]:
+    """Return a learner's runs, judged at the decisions that a figure to a logarithmic scale has."""
+    found = budget.trainings(case.scenario, learner, full_seeds=3)
+    judged_at = tuple(decisions for decisions in JUDGED_AT if decisions < found[0].decisions)
+    return [replace(run, judged_at=judged_at, episodes_along=budget.pick(8, 32)) for run in found]
+
+
+def analyze(results: Results, budget: Budget) -> Analysis:
+    """Return the margins at the end of training, all means there, the curves as numbers, and their figure."""
+    rows = results.table()
+    learners = [learner.name for case in CASES for learner in case.learners]
+    parts = [compare(rows[rows["series"] == case.name], learners, VALUE, case.papers) for case in CASES]
+    trained = rows[rows["train_seed"].notna()]
+    tables = {
+        "comparison": pd.concat(parts, ignore_index=True),
+        "results": summary(final(rows), METRICS),
+        "curves": _along(trained),
+    }
+    return Analysis(tables, {"figure": _figure(rows)}, [*_budgets(trained), NOTE])
+
+
+def _along(trained: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of the value at each judgement, averaged over seeds and episodes."""
+    by = ["series", "curve", "trained_decisions"]
+    return trained.groupby(by, sort=False)[SHOWN].mean().reset_index()
+
+
+def _budgets(trained: pd.DataFrame) -> list[str]:
+    """Say what each paper's learner had, of what is printed."""
+    found = []
+    for case in CASES:
+        had = trained[trained["policy"] == case.learner.name]
+        most, seeds = had["trained_decisions"].max(), had["train_seed"].nunique()
+        seconds = had.groupby("train_seed")["trained_seconds"].max().mean()
+        found.append(
+            f"{case.name}: {case.learner.name} had {most:,.0f} of {case.learner.decisions:,} decisions, "
+            f"{seeds} training seed(s), {seconds / 60:.0f} minutes each."
+        )
+    return found
+
+
+def _figure(rows: pd.DataFrame) -> Figure:
+    """Draw the share of the value over decisions, beside chance and the papers' best heuristic."""
+    figure, axes = panels([case.name for case in CASES], columns=3)
+    for panel, case in zip(axes, CASES, strict=True):
+        here = rows[rows["series"] == case.name]
+        still = here[here["train_seed"].isna()]
+        forms = {
+            BEST_OF_PAPER: best_form(still, case.papers, VALUE, dispatch="skip"),
+            UNIFORM_VALID: UNIFORM_VALID,
+            UNIFORM_MASKED: UNIFORM_MASKED,
+        }
+        means = still.groupby("policy")[SHOWN].mean()
+        levels = {
+            name: float(means[form]) for name, form in forms.items() if form is not None and form in means
+        }
+        trained = here[here["train_seed"].notna()]
+        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", legend=False, among=ARMS)
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator())
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda decisions, _: f"{decisions:,.0f}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.set_ylabel("share of the arrived value")
+    outer_legend(figure, axes[0])
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "as-printed",
+    "the papers' learners with the papers' budgets, and with one change at a time",
+    items,
+    analyze,
+)
