@@ -40,20 +40,20 @@ POWER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
-        "sb3_greendc/experiments/carbon_turns.py",
+        "sb3_greendc/experiments/carbon/turns.py",
         ("tests/sb3_greendc/experiments/test_carbon_turns.py",),
         ("turns-the-partner-stays-a-rule", "            if turn > 0:", "            if turn > 99:"),
         ("turns-the-manager-is-never-asked", "actions[commands] = self.first + found", "pass"),
         ("turns-frozen-agents-trade-places", "self.agents.first + self._ask(", "self._ask("),
     ),
     *mutations(
-        "sb3_greendc/experiments/carbon_start.py",
+        "sb3_greendc/experiments/carbon/start.py",
         ("tests/sb3_greendc/experiments/test_carbon_learners.py",),
         ("start-suspends-jobs", "[-commands - 1, *but_all_on(commands)]", "but_all_on(commands)"),
         ("start-units-go-off", "if number != AUTO - MODES", "if number != -commands"),
     ),
     *mutations(
-        "sb3_greendc/experiments/carbon_site.py",
+        "sb3_greendc/experiments/carbon/site.py",
         ("tests/sb3_greendc/experiments/test_carbon_site.py",),
         (
             "site-limits-of-each-site-alone",

@@ -29,8 +29,8 @@ EXPERIMENTS: dict[str, str] = {
     "learners": "known.online",
     "learners-offline": "known.offline",
     "learners-limits": "known.limits",
-    "carbon-frontier": "carbon_frontier",
-    "carbon-site": "carbon_site",
+    "carbon-frontier": "carbon.frontier",
+    "carbon-site": "carbon.site",
 }
 """Module of each experiment in this package; it defines ``EXPERIMENT``."""
 

@@ -13,8 +13,8 @@ from greendc.resource_pool import ResourcePoolConfig
 from greendc.resource_pool.presets import CARBON as PRESET
 from greendc.traces.power import read_carbon
 from sb3_greendc.evaluation.plots import TEXT_WIDTH, styled
-from sb3_greendc.experiments.carbon_comparison import CARBON, VALUE, gain, hull, value_at, written
-from sb3_greendc.experiments.carbon_lineup import (
+from sb3_greendc.experiments.carbon.comparison import CARBON, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
     GREEDY,
     LIMITS,
@@ -97,7 +97,7 @@ def at_limits(rows: pd.DataFrame) -> pd.DataFrame:
     The plan plays fewer episodes: what it earns is what rules do, times its gain over them in these.
 
     :param rows: episodes of :func:`items`
-    :return: a row for each of :data:`~sb3_greendc.experiments.carbon_frontier.LIMITS`, a share of the carbon
+    :return: a row for each of :data:`~sb3_greendc.experiments.carbon.frontier.LIMITS`, a share of the carbon
         of every unit on
     """
     return pd.DataFrame(_at_limits(rows.assign(**{CARBON: rows["carbon_kg"] + rows["settled_carbon_kg"]})))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments import carbon_frontier as frontier
+from sb3_greendc.experiments.carbon import frontier
 from sb3_greendc.experiments.controls import UniformPlay
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.figures import MOST_SERIES

@@ -12,9 +12,8 @@ import torch as th
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.collection import collect
-from sb3_greendc.experiments import carbon_distillation, carbon_learners
-from sb3_greendc.experiments import carbon_frontier as frontier
-from sb3_greendc.experiments.carbon_distillation import (
+from sb3_greendc.experiments.carbon import distillation, frontier, learners
+from sb3_greendc.experiments.carbon.distillation import (
     DATA_FILE,
     KG_PRICE,
     LARGEST_PRICE,
@@ -23,7 +22,7 @@ from sb3_greendc.experiments.carbon_distillation import (
     at_price,
     with_prices,
 )
-from sb3_greendc.experiments.carbon_learners import (
+from sb3_greendc.experiments.carbon.learners import (
     GREEDY_KG,
     DecisionTimes,
     StudentAtLimits,
@@ -34,7 +33,7 @@ from sb3_greendc.experiments.carbon_learners import (
     scalarised,
     scalarised_sac,
 )
-from sb3_greendc.experiments.carbon_turns import TurnsTraining
+from sb3_greendc.experiments.carbon.turns import TurnsTraining
 from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded, unpacked
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
@@ -142,13 +141,13 @@ def test_a_limit_is_kept_by_a_price_that_training_episodes_choose(rounds, monkey
         kg = 10.0 if policy == "grid_on" else emitted[policy]
         return [{"carbon_kg": kg - 1.0, "settled_carbon_kg": 1.0, "episode": k} for k in range(episodes)]
 
-    monkeypatch.setattr(carbon_learners, "play", play)
-    monkeypatch.setattr(carbon_learners, "at_price", lambda model, price: round(price, 3))
+    monkeypatch.setattr(learners, "play", play)
+    monkeypatch.setattr(learners, "at_price", lambda model, price: round(price, 3))
     task = StudentAtLimits(TINY, (0.95, 0.7, 0.5, 0.1), "grid_on", {}, 3, pricing_episodes=3)
     # A price at which more is emitted than at a lower one counts as that: 0.1 as 0.05.
     assert task.given(rounds[2])._prices(None) == pytest.approx([0.0, 0.125, 0.175, 0.3])
-    assert len(seen) == 1 + len(carbon_learners.PRICING)  # once for all limits
-    assert all(one == (SHORT, 3, carbon_learners.PRICING_SEED) for one in seen)
+    assert len(seen) == 1 + len(learners.PRICING)  # once for all limits
+    assert all(one == (SHORT, 3, learners.PRICING_SEED) for one in seen)
 
 
 def test_the_network_at_limits_is_judged_in_every_year(rounds):
@@ -234,7 +233,7 @@ def test_the_plan_is_asked_with_the_price_that_the_data_are_named_after(rounds, 
         asked.append((*policies, teacher or next(iter(policies.values()))))
         return collect(policies, *args, teacher=teacher, **options)
 
-    monkeypatch.setattr(carbon_distillation, "collect", remember)
+    monkeypatch.setattr(distillation, "collect", remember)
     few = dataclasses.replace(TINY, decisions=4)
     few.needs[0].compute()
     dataclasses.replace(few.needs[1], network=rounds[2]).compute()

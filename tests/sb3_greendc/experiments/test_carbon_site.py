@@ -10,10 +10,9 @@ import pytest
 
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.experiments import carbon_frontier as frontier
-from sb3_greendc.experiments import carbon_site as site
-from sb3_greendc.experiments.carbon_learners import StudentPlay
-from sb3_greendc.experiments.carbon_lineup import LIMITS, YEARS
+from sb3_greendc.experiments.carbon import frontier, site
+from sb3_greendc.experiments.carbon.learners import StudentPlay
+from sb3_greendc.experiments.carbon.lineup import LIMITS, YEARS
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.figures import MOST_SERIES

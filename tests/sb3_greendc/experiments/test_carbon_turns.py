@@ -13,8 +13,8 @@ from sb3_contrib import MaskablePPO
 import greendc  # noqa: F401
 from greendc.baselines.resource_pool.power_views import PowerView, SchedulerView
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.experiments import carbon_turns
-from sb3_greendc.experiments.carbon_turns import (
+from sb3_greendc.experiments.carbon import turns
+from sb3_greendc.experiments.carbon.turns import (
     MANAGER,
     SCHEDULER,
     SETTINGS,
@@ -149,7 +149,7 @@ def test_settings_make_another_run_and_names_do_not():
     other = two_agents("called otherwise", SHORT, 128, 0, 2, {"year 2019": SHORT})
     same = two_agents("two", SHORT, 128, 0, 2, {"year 2019": SHORT})
     assert other.key == same.key != TINY.key
-    assert list(same.turns()) == carbon_turns.ROUNDS * [SCHEDULER, MANAGER]
+    assert list(same.turns()) == turns.ROUNDS * [SCHEDULER, MANAGER]
 
 
 @pytest.mark.parametrize("agent", [SCHEDULER, MANAGER])

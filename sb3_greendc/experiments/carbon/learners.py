@@ -17,8 +17,8 @@ import greendc
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import Policy, policy_sources, takes_masks
-from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent, at_price
-from sb3_greendc.experiments.carbon_start import StartsOn
+from sb3_greendc.experiments.carbon.distillation import STUDENT, PlanStudent, at_price
+from sb3_greendc.experiments.carbon.start import StartsOn
 from sb3_greendc.experiments.distillation import RECORDING_SEED, loaded
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.tasks import Files, Outcome, Scenario, Task

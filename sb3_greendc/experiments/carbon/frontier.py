@@ -12,7 +12,7 @@ from greendc.baselines.resource_pool.energy_programme import carbon_bound
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
-from sb3_greendc.experiments.carbon_comparison import (
+from sb3_greendc.experiments.carbon.comparison import (
     CARBON,
     VALUE,
     Floats,
@@ -23,9 +23,9 @@ from sb3_greendc.experiments.carbon_comparison import (
     value_at,
     written,
 )
-from sb3_greendc.experiments.carbon_distillation import STUDENT, PlanStudent
-from sb3_greendc.experiments.carbon_figure import KG, frontier_figure
-from sb3_greendc.experiments.carbon_learners import (
+from sb3_greendc.experiments.carbon.distillation import STUDENT, PlanStudent
+from sb3_greendc.experiments.carbon.figure import KG, frontier_figure
+from sb3_greendc.experiments.carbon.learners import (
     GREEDY_KG,
     PID,
     PID_SCRATCH,
@@ -42,7 +42,7 @@ from sb3_greendc.experiments.carbon_learners import (
     scalarised,
     scalarised_sac,
 )
-from sb3_greendc.experiments.carbon_lineup import (
+from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
     ENV_ID,
     GREEDY,
@@ -60,7 +60,7 @@ from sb3_greendc.experiments.carbon_lineup import (
     is_rule,
     shown_plans,
 )
-from sb3_greendc.experiments.carbon_turns import TURNS, two_agents
+from sb3_greendc.experiments.carbon.turns import TURNS, two_agents
 from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
 from sb3_greendc.experiments.episodes import TEST_SEED, Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sb3_greendc.experiments.carbon_comparison import CARBON, VALUE
-from sb3_greendc.experiments.carbon_distillation import STUDENT
-from sb3_greendc.experiments.carbon_learners import PID
-from sb3_greendc.experiments.carbon_lineup import CHANCE, GREEDY, RANDOM_ORDER, is_plan, is_rule, shown_plans
+from sb3_greendc.experiments.carbon.comparison import CARBON, VALUE
+from sb3_greendc.experiments.carbon.distillation import STUDENT
+from sb3_greendc.experiments.carbon.learners import PID
+from sb3_greendc.experiments.carbon.lineup import CHANCE, GREEDY, RANDOM_ORDER, is_plan, is_rule, shown_plans
 from sb3_greendc.experiments.controls import UNIFORM_VALID
 from sb3_greendc.experiments.figures import outer_legend, panels
 

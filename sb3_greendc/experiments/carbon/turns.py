@@ -26,8 +26,8 @@ from greendc.baselines.resource_pool.power_views import PowerView, SchedulerView
 from greendc.resource_pool import ResourcePoolSimulator
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.experiments.carbon_learners import SHORT_ROLLOUTS
-from sb3_greendc.experiments.carbon_start import but_all_on, discourage
+from sb3_greendc.experiments.carbon.learners import SHORT_ROLLOUTS
+from sb3_greendc.experiments.carbon.start import but_all_on, discourage
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 from sb3_greendc.runs.hyperparameters import Hyperparameters, load_hyperparameters
@@ -131,7 +131,7 @@ class TurnsTraining(Task):
     """Train the two agents in turns, and judge them together on test episodes.
 
     In its first turn the scheduler has the rule ``as_needed`` for a partner, since there is no manager yet.
-    Both begin as :mod:`~sb3_greendc.experiments.carbon_start` says.
+    Both begin as :mod:`~sb3_greendc.experiments.carbon.start` says.
 
     :param name: of the agents in tables
     :param scenario: what they are trained on, with the reward of both

@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from greendc.resource_pool.presets import CARBON as PRESET
-from sb3_greendc.experiments.carbon_comparison import CARBON, VALUE, gain, hull, value_at, written
-from sb3_greendc.experiments.carbon_distillation import STUDENT
-from sb3_greendc.experiments.carbon_frontier import ASKED_PRICES, FULL_SEEDS, QUICK_ASKED_PRICES, student
-from sb3_greendc.experiments.carbon_learners import StudentPlay
-from sb3_greendc.experiments.carbon_lineup import (
+from sb3_greendc.experiments.carbon.comparison import CARBON, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.distillation import STUDENT
+from sb3_greendc.experiments.carbon.frontier import ASKED_PRICES, FULL_SEEDS, QUICK_ASKED_PRICES, student
+from sb3_greendc.experiments.carbon.learners import StudentPlay
+from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
     ENV_ID,
     GREEDY,
@@ -66,7 +66,7 @@ def scenario(name: str, year: str) -> Scenario:
     """Return a site with the emissions of a year.
 
     :param name: of :data:`BATTERIES` or :data:`GRIDS`
-    :param year: of :data:`~sb3_greendc.experiments.carbon_lineup.YEARS`
+    :param year: of :data:`~sb3_greendc.experiments.carbon.lineup.YEARS`
     """
     site, carbon = PRESET["site"], {"carbon": YEARS[year]}
     if name == DEFAULT:
