@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="of learners, learners-offline and learners-limits: these problems alone",
+        help="these problems alone, of as-printed, what-earns-the-margin, learners and learners-*",
     )
     parser.add_argument(
         "--job-log",
@@ -220,20 +220,18 @@ def with_problems(budget: Budget, experiments: Sequence[Experiment]) -> list[Exp
 
     :raises ValueError: for a problem that none of them has
     """
-    there = {_problem(item) for experiment in experiments for item in experiment.items(budget)}
+    having = [one for one in experiments if one.by_problem]
     for name in budget.problems:
-        if name not in there:
+        if not any(one.items(replace(budget, problems=(name,))) for one in having):
             whole = replace(budget, problems=(), quick=False)
-            known = {_problem(item): None for experiment in experiments for item in experiment.items(whole)}
-            raise ValueError(f"--problems {name}: these experiments have {', '.join(known)}")
-    return [
-        one for one in experiments if any(_problem(item) in budget.problems for item in one.items(budget))
-    ]
+            known = {_problem(item): None for one in having for item in one.items(whole)}
+            raise ValueError(f"--problems {name}: these experiments have {', '.join(known) or 'no problems'}")
+    return [one for one in having if one.items(budget)]
 
 
 def _problem(item: Item) -> str:
     """Return the problem of a task: what stands before the name of its data."""
-    return str(item.labels.get("series")).partition(",")[0]
+    return str(item.labels["series"]).partition(",")[0]
 
 
 def _my_site(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,12 +122,16 @@ NOTE = "CoCoRL's learner has no LSTM with the network that scores jobs."
 def items(budget: Budget) -> list[Item]:
     """Return at each point the baselines, chance, the bound, and all arms."""
     found: list[Item] = []
-    for case in CASES:
+    for case in _cases(budget):
         about = {"series": case.name, "x": case.x}
         found += labelled(budget.baselines(case.scenario), **about)
         for arm, learner in zip(ARMS, case.learners, strict=True):
             found += labelled(_trainings(budget, case, learner), **about, curve=arm)
     return found
+
+
+def _cases(budget: Budget) -> list[Case]:
+    return [case for case in CASES if budget.wants(case.name)]
 
 
 def _trainings(budget: Budget, case: Case, learner: Learner) -> list[Training]:
@@ -140,15 +144,16 @@ def _trainings(budget: Budget, case: Case, learner: Learner) -> list[Training]:
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the margins at the end of training, all means there, the curves as numbers, and their figure."""
     rows = results.table()
-    learners = [learner.name for case in CASES for learner in case.learners]
-    parts = [compare(rows[rows["series"] == case.name], learners, VALUE, case.papers) for case in CASES]
+    cases = _cases(budget)
+    learners = [learner.name for case in cases for learner in case.learners]
+    parts = [compare(rows[rows["series"] == case.name], learners, VALUE, case.papers) for case in cases]
     trained = rows[rows["train_seed"].notna()]
     tables = {
         "comparison": pd.concat(parts, ignore_index=True),
         "results": summary(final(rows), METRICS),
         "curves": _along(trained),
     }
-    return Analysis(tables, {"figure": _figure(rows)}, [*_budgets(trained), NOTE])
+    return Analysis(tables, {"figure": _figure(rows, cases)}, [*_budgets(trained, cases), NOTE])
 
 
 def _along(trained: pd.DataFrame) -> pd.DataFrame:
@@ -157,10 +162,10 @@ def _along(trained: pd.DataFrame) -> pd.DataFrame:
     return trained.groupby(by, sort=False)[SHOWN].mean().reset_index()
 
 
-def _budgets(trained: pd.DataFrame) -> list[str]:
+def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
     """Say what each paper's learner had, of what is printed."""
     found = []
-    for case in CASES:
+    for case in cases:
         had = trained[trained["policy"] == case.learner.name]
         most, seeds = had["trained_decisions"].max(), had["train_seed"].nunique()
         seconds = had.groupby("train_seed")["trained_seconds"].max().mean()
@@ -171,10 +176,10 @@ def _budgets(trained: pd.DataFrame) -> list[str]:
     return found
 
 
-def _figure(rows: pd.DataFrame) -> Figure:
+def _figure(rows: pd.DataFrame, cases: Sequence[Case]) -> Figure:
     """Draw the share of the value over decisions, beside chance and the papers' best heuristic."""
-    figure, axes = panels([case.name for case in CASES], columns=3)
-    for panel, case in zip(axes, CASES, strict=True):
+    figure, axes = panels([case.name for case in cases], columns=3)
+    for panel, case in zip(axes, cases, strict=True):
         here = rows[rows["series"] == case.name]
         still = here[here["train_seed"].isna()]
         forms = {
@@ -202,4 +207,5 @@ EXPERIMENT = Experiment(
     "the papers' learners with the papers' budgets, and with one change at a time",
     items,
     analyze,
+    by_problem=True,
 )

@@ -46,7 +46,7 @@ class Budget:
     :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
-    :param problems: names of problems, in place of all that ``learners`` and its kin have
+    :param problems: names of problems, in place of all that an experiment has (:meth:`wants`)
     """
 
     quick: bool = False
@@ -89,6 +89,13 @@ class Budget:
     def futures(self) -> int:
         """Sampled futures of a decision of rollouts that compete, and of the search on top of a network."""
         return self.pick(32, 100)
+
+    def wants(self, series: str) -> bool:
+        """Tell whether the budget has a series: all, or those of the problems that are asked for.
+
+        :param series: a problem's name, alone or with more behind a comma
+        """
+        return not self.problems or any(f"{series},".startswith(f"{name},") for name in self.problems)
 
     def labels(self, long_queues: bool) -> int:
         """Return how many decisions a network is distilled from, all training tasks together.
@@ -293,12 +300,14 @@ class Experiment:
     :param title: what it shows, in a line
     :param items: gives its tasks in a budget
     :param analyze: turns results into tables and figures
+    :param by_problem: whether it can do some of its problems alone
     """
 
     name: str
     title: str
     items: Callable[[Budget], Sequence[Item]]
     analyze: Callable[[Results, Budget], Analysis]
+    by_problem: bool = False
 
 
 def unique_tasks(items: Sequence[Item]) -> list[Task]:

@@ -37,9 +37,6 @@ NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
 QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pid_ppo": 40_000}
 """The quick budget's budgets, the same for all rungs of a point."""
 
-CHOICE_ONLY = {"skip_forced": True}
-"""DiscreteSAC decides only where it has a choice, so that decisions and time keep closer together."""
-
 _SET: Mapping[str, Any] = {
     "features_extractor_kwargs": {"job_dim": 64, "context_dim": 64},
     "net_arch": [64, 64],
@@ -74,7 +71,7 @@ RARE_RUNGS = _adding(
     RARE,
     {
         MASK: {"choice": ON_TIME},
-        TIME: {"choice": CHOICE_ONLY},
+        TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
         NETWORK: {"hyperparameters": {"policy_kwargs": {"features_extractor": "job_set", **_SET}}},
         AHEAD: {"choice": LOOKAHEAD},
     },
@@ -114,7 +111,7 @@ class Headline:
     :param scenario: the scenario
     :param rungs: the paper's learner, as printed and with one ingredient after another
     :param papers: the paper's heuristics
-    :param quick: whether the quick budget trains the learners here
+    :param quick: whether the quick budget trains the learners here, unasked
     """
 
     name: str
@@ -151,9 +148,9 @@ POINTS = (
 def items(budget: Budget) -> list[Item]:
     """Return at each point the baselines, chance, the bound, the learners, and the distilled policy."""
     found: list[Item] = []
-    for point in POINTS:
+    for point in filter(lambda point: budget.wants(point.name), POINTS):
         tasks = [*budget.baselines(point.scenario), shipped(budget, point.scenario)]
-        if point.quick or not budget.quick:
+        if point.quick or not budget.quick or budget.problems:
             for learner in point.rungs:
                 tasks += budget.trainings(point.scenario, learner, full_seeds=3)
         found += labelled(tasks, series=point.name, x="")
@@ -161,22 +158,22 @@ def items(budget: Budget) -> list[Item]:
 
 
 def shipped(budget: Budget, scenario: Scenario) -> Baselines:
-    """Return the distilled policy that ships for a scenario, by itself, and in full guiding rollouts, too."""
+    """Return the distilled policy that ships for a scenario, by itself and guiding rollouts."""
     release = release_for(scenario.env_id)
     acting = scenario.with_kwargs(**release.choice, episode_steps=budget.test_steps)
     guided = {**strong(budget.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
-    variants = budget.pick((Variant(PRETRAINED),), (Variant(PRETRAINED), Variant("rollout", guided)))
-    return Baselines(acting, variants, budget.episodes)
+    return Baselines(acting, (Variant(PRETRAINED), Variant("rollout", guided)), budget.episodes)
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the table of all rungs, and the figure."""
     rows = results.table()
-    table = pd.DataFrame(row for point in POINTS for row in _rungs(rows[rows["series"] == point.name], point))
+    points = [point for point in POINTS if budget.wants(point.name)]
+    table = pd.DataFrame(row for point in points for row in _rungs(rows[rows["series"] == point.name], point))
     note = (
         'From "learner as printed" on, each rung adds one change to the one before. The quick budget trains '
-        "the learners on ten units alone, for 12,000 (RARE), 50,000 (SC20, of the paper's 2.5 "
-        "million) and 40,000 decisions (CoCoRL). It has no guided rollouts."
+        "the learners on ten units, and elsewhere with --problems, for 12,000 (RARE), 50,000 (SC20, of the "
+        "paper's 2.5 million) and 40,000 decisions (CoCoRL)."
     )
     return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
 
@@ -268,4 +265,5 @@ EXPERIMENT = Experiment(
     "six headline points, from the papers' heuristics to the bound, step by step",
     items,
     analyze,
+    by_problem=True,
 )

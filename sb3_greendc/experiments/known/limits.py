@@ -116,5 +116,5 @@ def choose(trials: pd.DataFrame) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "learners-limits", "PIDLagrangianPPO and PPO with fixed penalties under limits", items, analyze
+    "learners-limits", "PIDLagrangianPPO and PPO with fixed penalties under limits", items, analyze, True
 )

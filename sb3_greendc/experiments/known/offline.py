@@ -114,5 +114,5 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 
 EXPERIMENT = Experiment(
-    "learners-offline", "CRR, cloning and distillation on data of known quality", items, analyze
+    "learners-offline", "CRR, cloning and distillation on data of known quality", items, analyze, True
 )

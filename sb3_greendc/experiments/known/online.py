@@ -113,4 +113,6 @@ def draw(trained: pd.DataFrame) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("learners", "DiscreteSAC beside others on problems that others made", items, analyze)
+EXPERIMENT = Experiment(
+    "learners", "DiscreteSAC beside others on problems that others made", items, analyze, True
+)

@@ -11,6 +11,7 @@ from sb3_greendc.cli import reproduce
 from sb3_greendc.experiments import pages
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.registry import load_experiment
+from sb3_greendc.experiments.training import Training
 
 
 @pytest.fixture
@@ -106,9 +107,31 @@ def test_problems_are_chosen_by_name(capsys):
     limits = load_experiment("learners-limits")
     wanted = Budget(quick=True, problems=("grid with a cost",))
     assert reproduce.with_problems(wanted, [*both, limits]) == [limits]
-    with pytest.raises(SystemExit):
-        reproduce.main(["learners-offline", "--quick", "--problems", "CatPole"])
-    assert "--problems CatPole: these experiments have CartPole" in capsys.readouterr().err
+    for experiment, name, said in (
+        ("learners-offline", "CatPole", "these experiments have CartPole"),
+        ("what-earns-the-margin", "SC2", "these experiments have RARE, SC20, CoCoRL"),
+        ("rare-fig5", "HPC log (modelled)", "these experiments have no problems"),
+    ):
+        with pytest.raises(SystemExit):
+            reproduce.main([experiment, "--quick", "--problems", name])
+        assert f"--problems {name}: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "series"),
+    [
+        (("RARE, 100 units",), {"RARE, 100 units"}),
+        (("RARE",), {"RARE, 10 units", "RARE, 100 units", "RARE, 300 units"}),
+        (("CoCoRL, load 60%", "SC20"), {"CoCoRL, load 60%", "SC20, 60 % arrivals"}),
+    ],
+)
+def test_points_asked_for_by_name_train_their_learners_in_the_quick_budget_too(names, series):
+    experiment, budget = load_experiment("what-earns-the-margin"), Budget(quick=True, problems=names)
+    assert reproduce.with_problems(budget, [experiment, load_experiment("rare-fig5")]) == [experiment]
+    items = experiment.items(budget)
+    assert {item.labels["series"] for item in items} == series
+    trained = {item.labels["series"] for item in items if isinstance(item.task, Training)}
+    assert trained == series
 
 
 def test_processes_give_the_same(run, tmp_path):
