@@ -154,6 +154,18 @@ def express(model: BaseAlgorithm) -> SafeModel:
     return SafeModel(_algorithm_of(type(model)), content, encoder.tensors)
 
 
+def open_model(file: File) -> Any:
+    """Open a saved model to read.
+
+    :param file: a path, without or with ``.zip``, or an open file, which is returned
+    :raises FileNotFoundError: if there is none
+    """
+    try:
+        return open_path(file, "r", suffix="zip")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{file}: no such model, neither with .zip nor without") from error
+
+
 def read_safe_model(file: File) -> SafeModel | None:
     """Read a file of this form; nothing is built yet. ``None`` if it is a file of another form.
 
@@ -161,7 +173,7 @@ def read_safe_model(file: File) -> SafeModel | None:
     :raises ValueError: if it is of this form, and damaged
     :raises FileNotFoundError: if there is none
     """
-    opened = open_path(file, "r", suffix="zip")
+    opened = open_model(file)
     by_path = isinstance(file, str | pathlib.Path)
     try:
         with zipfile.ZipFile(opened) as archive:

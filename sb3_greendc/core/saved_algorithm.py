@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 
 import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.save_util import open_path
 from stable_baselines3.common.type_aliases import GymEnv
 
-from sb3_greendc.core.safe_model import LARGEST_JSON, express, parameters_of, read_safe_model
+from sb3_greendc.core.safe_model import LARGEST_JSON, express, open_model, parameters_of, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 
 SelfSafelySaved = TypeVar("SelfSafelySaved", bound="SafelySaved")
@@ -133,7 +132,7 @@ def check_saved_algorithm(path: str | pathlib.Path | io.BufferedIOBase, expected
 
 def _read_data(path: str | pathlib.Path | io.BufferedIOBase) -> dict[str, Any] | None:
     """Return the raw JSON of the model's attributes; serialized objects in it stay strings."""
-    file = open_path(path, "r", suffix="zip")
+    file = open_model(path)
     try:
         with zipfile.ZipFile(file) as archive:
             if "data" not in archive.namelist():

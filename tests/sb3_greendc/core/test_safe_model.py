@@ -217,6 +217,15 @@ def test_damage_is_one_value_error(tmp_path: Path) -> None:
         PIDLagrangianPPO.load(path)
 
 
+@pytest.mark.parametrize("algorithm", [CRR, DiscreteSAC, PIDLagrangianPPO])
+@pytest.mark.parametrize("name", ["nothing", "nothing.zip"])
+def test_a_model_that_is_not_there_is_named_as_it_was_asked_for(
+    tmp_path: Path, algorithm: type[BaseAlgorithm], name: str
+) -> None:
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path}/{name}: no such model"):
+        algorithm.load(tmp_path / name)
+
+
 def test_a_bomb_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
