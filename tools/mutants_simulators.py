@@ -47,7 +47,10 @@ SIMULATORS: tuple[Mutation, ...] = (
     *mutations(
         "envs/greendc/resource_pool/kernel_queue.py",
         ("tests/greendc/resource_pool/test_pool_rules.py",),
-        ("deadline-an-hour-too-strict", "> pool.jobs[job].latest", ">= pool.jobs[job].latest"),
+        ("deadline-an-hour-too-strict", "pool.env.now > latest_start", "pool.env.now >= latest_start"),
+        ("queue-never-by-latest-start", "if pool.config.by_latest_start:", "if False:"),
+        ("queue-the-latest-first", "if ahead < 0 or", "if ahead > 0 or"),
+        ("queue-the-youngest-of-equals-first", "other < job):", "other > job):"),
     ),
     *mutations(
         "envs/greendc/resource_pool/kernel_step.py",

@@ -235,13 +235,22 @@ one step of a hundred. Heuristics on the whole queue see all of them anyway. The
 one: its weights do not know how many there are."""
 
 
+SOONEST = {"queue_order": "latest_start"}
+"""Which jobs these are, where more wait: those that must start soonest to be on time. Of the value of a log
+(Mira, 2018) a network on ten units then earns 2 per cent more than the best heuristic on the whole queue with
+five jobs to choose among, 3 with ten and with 32; in order of arrival it earns 16 and 9 less, and 2 more
+(24 training episodes; on a model of logs 4, 6, 6, and 11 and 3 less, and 6)."""
+
+
 def student_choice(scenario: Scenario) -> dict[str, object]:
     """Return what a distilled network chooses from.
 
     :param scenario: one that says how large its ready pool is keeps it: the figure may be about just that
     """
-    wider = scenario.has_long_queues and "ready_pool_size" not in scenario.env_kwargs
-    return {**CHOICE, **(LONG_QUEUES if wider else {})}
+    if not scenario.has_long_queues:
+        return dict(CHOICE)
+    wider = {} if "ready_pool_size" in scenario.env_kwargs else LONG_QUEUES
+    return {**CHOICE, **SOONEST, **wider}
 
 
 LOOKAHEAD = {"lookahead": DEPTH}

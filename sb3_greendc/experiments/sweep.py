@@ -20,7 +20,6 @@ from sb3_greendc.experiments.comparison import (
 from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
 from sb3_greendc.experiments.experiment import (
-    LONG_QUEUES,
     Analysis,
     Budget,
     Experiment,
@@ -162,13 +161,17 @@ def budgets(rows: pd.DataFrame, learners: Sequence[str]) -> dict[str, str]:
 
 
 def wider_choices(points: Sequence[Point]) -> list[str]:
-    """Return a note on the points whose distilled policy chooses among more jobs than the ready pool has."""
-    wider = {point.series for point in points if set(LONG_QUEUES) <= set(student_choice(point.scenario))}
-    seen = f"the first {LONG_QUEUES['ready_pool_size']} jobs"
+    """Return a note on the points whose distilled policy chooses among other jobs than the ready pool has."""
+    seen = {}
+    for point in points:
+        choice = student_choice(point.scenario)
+        if "queue_order" in choice:
+            many = choice.get("ready_pool_size")
+            seen[point.series] = f"the {many} jobs" if many else "as many jobs as the ready pool has, those"
     return [
-        f"{series}: the distilled policy chooses among {seen}. Heuristics choose among the first ten or "
-        "the whole queue, whichever is better for them. Jobs and power are the same."
-        for series in sorted(wider)
+        f"{series}: the distilled policy chooses among {jobs} that must start soonest. Heuristics choose "
+        "among the ready pool or the whole queue, whichever is better for them. Jobs and power are the same."
+        for series, jobs in sorted(seen.items())
     ]
 
 

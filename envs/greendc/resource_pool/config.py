@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from greendc.traces.swf import JobLog
 
 LATE_JOBS = ("leave", "demote", "stay")
+QUEUE_ORDERS = ("arrival", "latest_start")
 MASKS = ("valid", "now", "now_on_time")
 PLACEMENTS = ("earliest", "now")
 COSTS = ("delayed", "waiting", "weighted", "carbon", "brown")
@@ -66,6 +67,9 @@ class ResourcePoolConfig:
     :param late_jobs: what happens to a waiting job that can no longer be on time: ``"demote"`` sends it
         behind all others, ``"leave"`` removes and counts it, ``"stay"`` keeps its place (the papers' text;
         the ready pool then fills with hopeless jobs)
+    :param queue_order: how the waiting jobs stand, of which the first ``ready_pool_size`` can be chosen:
+        by ``"arrival"``, or by ``"latest_start"``, the last step at which a job can start and be on time.
+        Where many more wait than can be chosen, the second is worth much (``docs/heuristics.md``)
     :param placement: ``"earliest"`` reserves the first start within the horizon, ``"now"`` allows none but
         this step
     :param suspend: whether the ``suspend`` action may be valid at all
@@ -150,6 +154,7 @@ class ResourcePoolConfig:
     offered_load: float | None = 1.0
     too_large: str = "clip"
     late_jobs: str = "demote"
+    queue_order: str = "arrival"
     placement: str = "earliest"
     suspend: bool = False
     pausing: bool = False
@@ -235,6 +240,7 @@ class ResourcePoolConfig:
 
     def _check_rules(self) -> None:
         require_one_of("late_jobs", self.late_jobs, LATE_JOBS)
+        require_one_of("queue_order", self.queue_order, QUEUE_ORDERS)
         require_one_of("placement", self.placement, PLACEMENTS)
         require_one_of("mask", self.mask, MASKS)
         require_one_of("cost", self.cost, COSTS)

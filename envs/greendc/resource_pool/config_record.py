@@ -32,6 +32,7 @@ def config_record(
         "ready_pool_size": config.ready_pool_size,
         "episode_steps": config.episode_steps,
         "late_rule": LATE_JOBS.index(config.late_jobs),
+        "by_latest_start": config.queue_order == "latest_start",
         "place_now": config.placement == "now",
         "may_suspend": config.suspend,
         "mask_rule": MASKS.index(config.mask),

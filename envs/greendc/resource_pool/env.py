@@ -98,10 +98,10 @@ class ResourcePoolEnv(SimulatorEnv):
 
     ### Queue
 
-    Waiting jobs stand in order of arrival; the ready pool is the first ``n``. A job that is suspended or
-    whose reservation breaks returns to its place. ``late_jobs`` says what happens to a job that cannot be
-    on time even if it started now: ``"demote"`` puts it behind all others, ``"leave"`` lets it go,
-    ``"stay"`` changes nothing.
+    Waiting jobs stand in order of arrival, or by their latest start (``queue_order``); the ready pool is the
+    first ``n``. A job that is suspended or whose reservation breaks returns to its place. ``late_jobs`` says
+    what happens to a job that cannot be on time even if it started now: ``"demote"`` puts it behind all
+    others, ``"leave"`` lets it go, ``"stay"`` changes nothing.
 
     ### When time goes on
 

@@ -1,8 +1,8 @@
 # mypy: warn-return-any=False
 """Compiled queue of the resource pool: which jobs wait, in which order, and what each job needs.
 
-The queue is two lists of job ids in ascending order, and ids ascend with arrival: ``QUEUE``, and behind it
-``LATE``, the jobs that ``late_jobs="demote"`` has sent there.
+The queue is two lists of job ids, and ids ascend with arrival: ``QUEUE``, in the order that ``queue_order``
+says, and behind it ``LATE``, the jobs that ``late_jobs="demote"`` has sent there, in ascending order.
 """
 
 from __future__ import annotations
@@ -46,9 +46,29 @@ def occupied_steps(pool: Pool, job: int) -> int:
 
 
 @inlined
+def latest_start(pool: Pool, job: int) -> int:
+    """Return the last step at which the job can start and be on time; it stays while the job waits."""
+    return pool.jobs[job].latest - occupied_steps(pool, job)
+
+
+@inlined
 def is_hopeless(pool: Pool, job: int) -> bool:
     """Return whether the job could not finish on time even if it started now."""
-    return pool.env.now + occupied_steps(pool, job) > pool.jobs[job].latest
+    return pool.env.now > latest_start(pool, job)
+
+
+@compiled
+def insert_by_latest_start(pool: Pool, job: int) -> None:
+    """Insert ``job`` into the queue before those that can start later; of equals the oldest comes first."""
+    latest, place = latest_start(pool, job), pool.env.n_queue
+    while place > 0:
+        other = pool.queue[place - 1]
+        ahead = latest_start(pool, other) - latest
+        if ahead < 0 or (ahead == 0 and other < job):
+            break
+        pool.queue[place] = other
+        place -= 1
+    pool.queue[place] = job
 
 
 @inlined
@@ -63,7 +83,10 @@ def enqueue(pool: Pool, job: int) -> None:
     pool.jobs[job].status = at.WAITING
     rule = pool.config.late_rule
     if rule == at.STAY or not is_hopeless(pool, job):
-        insert(pool.queue, pool.env.n_queue, job)
+        if pool.config.by_latest_start:
+            insert_by_latest_start(pool, job)
+        else:
+            insert(pool.queue, pool.env.n_queue, job)
         pool.env.n_queue += 1
     elif rule == at.DEMOTE:
         insert(pool.late, pool.env.n_late, job)

@@ -32,7 +32,7 @@ CONFIG = np.dtype(
             "units", "types", "horizon", "ready_pool_size", "episode_steps", "late_rule", "place_now",
             "may_suspend", "mask_rule", "skip_forced", "start_delay", "end_delay", "words", "has_site",
             "exact_levels", "context_rows", "commands", "switch_delay", "pausing", "outlook_rows",
-            "prices_energy",
+            "prices_energy", "by_latest_start",
         )),
         ("command_units", np.int64, (MOST_LEVELS,)),
         *((name, np.float64) for name in (

@@ -15,7 +15,7 @@ TRAINING_ARRIVALS = (0.2, 0.6, 1.0)
 FULL_SEEDS = 5
 _CHOICES = LONG_QUEUES["ready_pool_size"]
 NOTES = (
-    f"A2C with our mask and the distilled policy choose among the first {_CHOICES} jobs, A2C as printed "
+    f"A2C with our mask and the distilled policy choose among {_CHOICES} jobs, A2C as printed "
     "among the first ten. The paper's heuristics choose among the first ten or the whole queue, whichever is "
     "better for them. Jobs and power are the same.",
     "Heuristics that suspend jobs choose among as many as the distilled policy.",

@@ -112,6 +112,7 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         "episode_steps": steps,
         "prices": tuple(rng.uniform(0.5, 2.0, types)) if rng.random() < 0.3 else None,
         "late_jobs": str(pick(["demote", "leave", "stay"])),
+        "queue_order": str(pick(["arrival", "arrival", "latest_start"])),
         "placement": str(pick(["earliest", "now"])),
         "suspend": bool(rng.random() < 0.4),
         "mask": str(pick(["valid", "valid", "now", "now_on_time"])),

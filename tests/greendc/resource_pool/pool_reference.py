@@ -193,7 +193,12 @@ class ReferencePool:
 
     def queue(self) -> list[Job]:
         waiting = [job for job in self.jobs if job.status == WAITING]
-        return sorted(waiting, key=lambda job: (job.demoted, job.arrival, job.id))
+        if self.config.queue_order == "arrival":
+            return sorted(waiting, key=lambda job: (job.demoted, job.arrival, job.id))
+        return sorted(waiting, key=lambda job: (job.demoted, self.place_by_latest_start(job), job.id))
+
+    def place_by_latest_start(self, job: Job) -> int:
+        return 0 if job.demoted else job.latest - self.length(job)
 
     def ready(self) -> list[Job]:
         return self.queue()[: self.config.ready_pool_size]

@@ -137,6 +137,33 @@ def test_the_rule_for_late_jobs(rule, queues):
     assert env.simulator.episode_metrics(0)["left_jobs"] == (rule == "leave")
 
 
+@pytest.mark.parametrize(
+    ("order", "queues"),
+    [
+        # The jobs can start until 9, 3, 3 and 1. Of equals the oldest comes first; job 3 is hopeless at 2.
+        ("arrival", [[0, 1], [0, 1, 2, 3], [0, 1, 2, 3]]),
+        ("latest_start", [[1, 0], [3, 1, 2, 0], [1, 2, 0, 3]]),
+    ],
+)
+def test_the_order_of_the_queue(order, queues):
+    jobs = job_arrays((0, 1, (1, 0), 0.1), (0, 3, (1, 0), 0.5), (1, 2, (1, 0), 0.5), (1, 1, (1, 0), 1.0))
+    env = pool(jobs, queue_order=order)
+    for queue in queues:
+        assert env.simulator.view().queue.tolist() == queue
+        no_op(env)
+
+
+def test_a_suspended_job_returns_to_its_place_by_latest_start():
+    # They can start until 16, 2 and 14; job 0 fills the pool for a step, and then until 17.
+    jobs = job_arrays((0, 4, (4, 4), 0.2), (0, 2, (4, 4), 0.5), (0, 2, (4, 4), 0.125))
+    env = pool(jobs, suspend=True, queue_order="latest_start")
+    assert env.simulator.view().queue.tolist() == [1, 2, 0]
+    act(env, 2)
+    no_op(env)
+    act(env, 3)
+    assert env.simulator.view().queue.tolist() == [2, 0]
+
+
 def test_potential_reward_telescopes_and_credits_the_decision():
     jobs = job_arrays((0, 2, (1, 1), 0.5), (0, 2, (1, 1), 0.9))
     env = pool(jobs, mean_value=4.0, reward="potential", shaping_gamma=0.9)

@@ -12,7 +12,7 @@ from sb3_greendc.experiments.bounds import Bounds
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import Baselines, Variant
-from sb3_greendc.experiments.experiment import CHOICE, Budget, unique_tasks
+from sb3_greendc.experiments.experiment import CHOICE, Budget, student_choice, unique_tasks
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
 from sb3_greendc.experiments.printed import RARE, SC20, cocorl
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
@@ -140,12 +140,23 @@ def test_the_teacher_looks_as_far_as_the_horizon_of_the_figure_about_it():
         } == {item.labels["x"]}
 
 
-@pytest.mark.parametrize(("name", "series"), [("rare-fig7", ["HPC log (modelled)"]), ("rare-fig8", [])])
-def test_a_note_says_where_networks_see_more_jobs(name, series):
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [("rare-fig7", "the 32 jobs"), ("rare-fig8", "as many jobs as the ready pool has, those")],
+)
+def test_a_note_says_where_networks_choose_among_other_jobs(name, jobs):
     points = importlib.import_module(f"sb3_greendc.experiments.rare.{name[5:]}").points(Budget(quick=True))
-    notes = wider_choices(points)
-    assert [note.split(":")[0] for note in notes] == series
-    assert all("first 32 jobs" in note for note in notes)
+    (note,) = wider_choices(points)
+    said = f"the distilled policy chooses among {jobs} that must start soonest."
+    assert note.startswith(f"HPC log (modelled): {said}")
+
+
+def test_where_many_jobs_wait_networks_choose_among_those_that_must_start_soonest():
+    synthetic, log = Scenario("ResourcePool-10"), Scenario("ResourcePool-10", {"workload": "hpc"})
+    assert "queue_order" not in student_choice(synthetic)
+    assert {"ready_pool_size": 32, "queue_order": "latest_start"}.items() <= student_choice(log).items()
+    narrow = student_choice(log.with_kwargs(ready_pool_size=5))
+    assert narrow["queue_order"] == "latest_start" and "ready_pool_size" not in narrow
 
 
 def test_figures_of_the_same_runs_share_their_tasks():

@@ -103,7 +103,7 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
         "laid onto the power's calendar",
         "mean 0.300 kg/kWh",
         "deadline_never",
-        "chooses among the first 32 jobs",
+        "chooses among the 32 jobs that must start soonest",
     ):
         assert part in report
     assert report.index("## What was assumed") < report.index("## Verdict") < report.index("## Policies")
