@@ -77,7 +77,7 @@ def play_a_step(simulator: ResourcePoolSimulator, policy: Any) -> tuple[list[int
             return actions, status
 
 
-@pytest.mark.parametrize("states", [150, pytest.param(STATES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("states", [250, pytest.param(STATES, marks=pytest.mark.slow)])
 def test_a_decision_is_what_the_policy_does_in_the_environment(states: int) -> None:
     done = seed = placed = gave_way = commanded = 0
     while done < states:
