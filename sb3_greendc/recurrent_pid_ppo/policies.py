@@ -52,6 +52,30 @@ class CostRecurrentActorCriticPolicy(CostCriticMixin, RecurrentActorCriticPolicy
     def _cost_latent_dim(self) -> int:
         return int(self.lstm_output_dim)
 
+    @staticmethod
+    def _process_sequence(
+        features: th.Tensor, lstm_states: LSTMStates, episode_starts: th.Tensor, lstm: nn.LSTM
+    ) -> tuple[th.Tensor, Any]:  # sb3-contrib annotates the states as one tensor
+        """Run an LSTM over padded sequences, as sb3-contrib does, in one call where it goes step by step.
+
+        It does so as soon as an episode begins anywhere. Rollout buffers cut sequences there, so that
+        episodes begin with sequences, and never within one.
+
+        :param features: ``(n_seq * length, features)``
+        :param lstm_states: hidden and cell state before each sequence, each ``(layers, n_seq, hidden)``
+        :param episode_starts: ``(n_seq * length,)``
+        :param lstm: the network
+        :return: ``(n_seq * length, hidden)``, and the states after the sequences
+        """
+        n_seq = lstm_states[0].shape[1]
+        starts = episode_starts.reshape(n_seq, -1)
+        if th.any(starts[:, 1:] != 0.0):
+            return RecurrentActorCriticPolicy._process_sequence(features, lstm_states, episode_starts, lstm)
+        goes_on = (1.0 - starts[:, 0]).view(1, n_seq, 1)
+        sequences = features.reshape(n_seq, -1, lstm.input_size).swapaxes(0, 1)
+        output, after = lstm(sequences, (goes_on * lstm_states[0], goes_on * lstm_states[1]))
+        return th.flatten(output.transpose(0, 1), start_dim=0, end_dim=1), after
+
     def _critic_latent(
         self, features: th.Tensor, lstm_states: LSTMStates, episode_starts: th.Tensor
     ) -> th.Tensor:
