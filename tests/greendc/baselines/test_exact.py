@@ -181,6 +181,7 @@ def test_every_state_has_one_number(pool):
         ({"workload": "synthetic"}, "workload='synthetic': must be a ClassWorkload"),
         ({"placement": "earliest"}, "placement='earliest'"),
         ({"late_jobs": "demote"}, "late_jobs='demote'"),
+        ({"queue_order": "latest_start"}, "queue_order='latest_start'"),
         ({"power": "markov"}, "power='markov'"),
         ({"suspend": True}, "suspend=True"),
         ({"ready_pool_size": 1}, "ready_pool_size=1: must be at least 3"),

@@ -272,6 +272,7 @@ def require_tiny(config: ResourcePoolConfig) -> ClassWorkload:
         ("forecast_error", 0.0),
         ("placement", "now"),
         ("late_jobs", "leave"),
+        ("queue_order", "arrival"),
     ):
         found = getattr(config, name)
         require(found == wanted, name, found, f"{wanted!r} for an exact optimum")

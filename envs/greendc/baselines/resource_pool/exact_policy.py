@@ -87,7 +87,7 @@ class ExactPolicy(BaselinePolicy[ResourcePoolSimulator]):
 
     def __init__(self, simulator: ResourcePoolSimulator, pool: ExactPool, played: Played) -> None:
         super().__init__(require_pool(simulator))
-        for name in ("units", "workload", "episode_steps", "placement", "late_jobs"):
+        for name in ("units", "workload", "episode_steps", "placement", "late_jobs", "queue_order"):
             found, wanted = getattr(simulator.config, name), getattr(pool.config, name)
             require(found == wanted, name, found, f"{wanted!r}, as in the exact model")
         self.pool, self.played, self._reader = pool, played, StateReader(pool)
