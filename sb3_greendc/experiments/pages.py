@@ -42,7 +42,9 @@ PAPERS = {
 }
 """Pages by the beginning of their experiments' names; the last one has the rest."""
 
-FRONT = "what-earns-the-margin"
+FRONT = ("what-earns-the-margin", "as-printed")
+"""Experiments of the front page: they are about all papers."""
+
 PRINTED = "printed, %"
 CORES = 2
 """What the full budgets' times are given for."""
@@ -72,7 +74,7 @@ def publish(source: Path, target: Path) -> Path:
     remarks = target / REMARKS
     said = json.loads(remarks.read_text(encoding="utf-8")) if remarks.is_file() else {}
     for start, title in PAPERS.items():
-        names = [name for name in done if page_of(name) == start and name != FRONT]
+        names = [name for name in done if page_of(name) == start and name not in FRONT]
         _write(target / page_name(start), _paper_page(title, names, target, said))
     page = target / "README.md"
     _write(page, _front_page(target, done, said))
@@ -95,11 +97,10 @@ def _write(path: Path, parts: Sequence[str]) -> None:
 
 
 def _front_page(target: Path, done: Sequence[str], said: dict[str, str]) -> list[str]:
-    """Return introduction, what earns the margin, every printed number, all margins, and what was not run."""
+    """Return introduction, all papers together, every printed number, all margins, and what was not run."""
     introduction = target / INTRODUCTION
     parts = [introduction.read_text(encoding="utf-8")] if introduction.is_file() else []
-    if FRONT in done:
-        parts.append(_section(FRONT, target / FRONT, said.get(FRONT, ""), {}))
+    parts += [_section(name, target / name, said.get(name, ""), {}) for name in FRONT if name in done]
     commands = {name: _command(_record(target, name)) for name in done}
     table = claims_table(target, commands)
     parts.append("\n".join(["## Every printed number", "", CLAIMS_SAID, "", markdown(table), ""]))
