@@ -116,8 +116,8 @@ CASES = (
     ),
 )
 NOTES = (
-    "Of the numbers of decisions SC20's alone is printed (2.5 million). RARE and CoCoRL print none: 200,000 and "
-    "400,000 are ours.",
+    "Of the numbers of decisions SC20's alone is printed (2.5 million). RARE and CoCoRL print none: 200,000 "
+    "and 400,000 are ours.",
     "CoCoRL's learner has no LSTM with the network that scores jobs.",
 )
 
