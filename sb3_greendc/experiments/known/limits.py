@@ -36,7 +36,7 @@ def items(budget: Budget) -> list[Item]:
 def tasks(problem: Problem, budget: Budget) -> list[Task]:
     """Return PPO under a limit and PPO with fixed penalties, as many trials of each, and chance.
 
-    The recurrent form has one trial, its defaults: it takes five times as long.
+    The recurrent form has one trial, its defaults: it takes longer.
     """
     limit = LIMITS[problem.name]
     trials = [
