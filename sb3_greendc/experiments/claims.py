@@ -205,7 +205,7 @@ SC20 = (
     _statement("SC20, Fig. 4", ("sc20-fig4",), "reward is below 0 at first"),
     _statement("SC20, Fig. 5", ("sc20-fig5",), "slowdown at 90 % power is close to that at full power"),
     Claim("SC20, Fig. 6", _SC20_6, 38, 70, "hvf", points=(0.6, 0.7, 0.8, 0.9, 1.0)),
-    Claim("SC20, Fig. 6", _AS_PRINTED, 38, 70, "hvf", series="SC20"),
+    Claim("SC20, Fig. 6", _AS_PRINTED, 38, 70, "hvf", points=(0.6,)),
     _statement("SC20, Fig. 6", _SC20_6, "below 50 % arrivals all are alike, but at 40 % HVF is poor"),
 )
 
@@ -215,7 +215,7 @@ _RATES_9 = ((11, 23, (0.2,)), (16, 22, (0.4,)), (10, 18, (0.6,)), (6, 12, (0.8,)
 
 COCORL = (
     *(Claim("CoCoRL, Fig. 5", _COCORL_5, low, high, points=points) for low, high, points in _RATES_5),
-    Claim("CoCoRL, Fig. 5", _AS_PRINTED, 1, 6, series="CoCoRL"),
+    Claim("CoCoRL, Fig. 5", _AS_PRINTED, 1, 6, points=(1.0,)),
     Claim(
         "CoCoRL, Fig. 5",
         _COCORL_5,

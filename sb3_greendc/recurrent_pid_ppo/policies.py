@@ -56,10 +56,11 @@ class CostRecurrentActorCriticPolicy(CostCriticMixin, RecurrentActorCriticPolicy
     def _process_sequence(
         features: th.Tensor, lstm_states: LSTMStates, episode_starts: th.Tensor, lstm: nn.LSTM
     ) -> tuple[th.Tensor, Any]:  # sb3-contrib annotates the states as one tensor
-        """Run an LSTM over padded sequences, as sb3-contrib does, in one call where it goes step by step.
+        """Run an LSTM over padded sequences in one call.
 
-        It does so as soon as an episode begins anywhere. Rollout buffers cut sequences there, so that
-        episodes begin with sequences, and never within one.
+        sb3-contrib's policies do so, too, but go step by step as soon as an episode begins anywhere in the
+        minibatch. Rollout buffers cut sequences where an episode begins, so it begins with a sequence, never
+        within one, and it is enough to reset the state before the sequence.
 
         :param features: ``(n_seq * length, features)``
         :param lstm_states: hidden and cell state before each sequence, each ``(layers, n_seq, hidden)``

@@ -124,7 +124,7 @@ def test_a_decision_is_what_the_policy_does_in_the_environment(states: int) -> N
 @pytest.mark.parametrize("name", ["ResourcePool-10", "ResourcePoolSuspend-10", "ResourcePoolGreen-10"])
 def test_a_shipped_network_decides_as_in_its_environment(name: str) -> None:
     policy = greendc.load_policy(name)
-    env: Any = policy.make_env(offered_load=1.3)
+    env: Any = policy.make_env(offered_load=2.5)
     env.reset(seed=1)
     simulator: ResourcePoolSimulator = env.unwrapped.simulator
     scheduler = Scheduler.load(name, work_conserving=False)
@@ -136,6 +136,7 @@ def test_a_shipped_network_decides_as_in_its_environment(name: str) -> None:
         # Nothing of what it chooses from or sees depends on what the snapshot says of that.
         if k % 10 == 0:
             others = {**told.configuration, "mask": "valid", "lookahead": 0, "observation": "flat"}
+            others["queue_order"] = "latest_start"
             assert scheduler.decide(dataclasses.replace(told, configuration=others)) == decision
         started += len(decision.start)
     assert started > 5
