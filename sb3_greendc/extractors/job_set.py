@@ -208,7 +208,7 @@ class JobSetExtractor(BaseFeaturesExtractor):
         mean = jobs.sum(dim=1) / present.sum(dim=1).clamp(min=1)
         maximum = jobs.masked_fill(~present, MASKED_LOGIT).amax(dim=1) * present.any(dim=1)
         context = self.context(th.cat([situation, mean, maximum], dim=1))
-        every = th.arange(table.shape[0] * table.shape[1])
+        every = th.arange(table.shape[0] * table.shape[1], device=table.device)
         owners = th.div(every, table.shape[1], rounding_mode="floor")
         return JobSetFeatures(jobs.flatten(0, 1), every, owners, context, table.shape[1])
 
