@@ -16,6 +16,7 @@ from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
+from sb3_greendc.core.discounting import NoTimeError
 from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
 from sb3_greendc.core.files import RescuedError
 from sb3_greendc.runs.checkpoints import CheckpointError
@@ -24,6 +25,9 @@ from sb3_greendc.runs.jobs import Job
 from sb3_greendc.runs.models import MODEL_FILE
 from sb3_greendc.runs.training import DivergedError, Run, train
 from sb3_greendc.tuning.storage import FOLDER
+
+_ENDED_BY = (CheckpointError, DivergedError, NoTimeError, RescuedError)
+"""What ends a training and is said in one line."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -122,11 +126,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     try:
         return _train_one(options) if options.seeds is None else _train_seeds(options)
-    except (CheckpointError, DivergedError, RescuedError) as error:
+    except _ENDED_BY as error:
         reason = str(error)
     except TaskError as error:
         kind, _, reason = error.reason.partition(": ")
-        if kind not in (CheckpointError.__name__, DivergedError.__name__, RescuedError.__name__):
+        if kind not in {ended_by.__name__ for ended_by in _ENDED_BY}:
             raise
     print(f"train: error: {reason}", file=sys.stderr)
     return FAILED

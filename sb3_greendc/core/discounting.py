@@ -15,6 +15,10 @@ TIME_ADVANCED = "time_advanced"
 """The key under which an environment reports how many time steps a decision took."""
 
 
+class NoTimeError(ValueError):
+    """An environment does not say how many time steps its decisions take."""
+
+
 class DiscountByTime(BaseCallback):
     """Let PPO, A2C, PIDLagrangianPPO and DiscreteSAC discount by the time that passes, not by decisions.
 
@@ -120,13 +124,13 @@ def steps_of(infos: Sequence[Mapping[str, Any]]) -> NDArray[np.float32]:
     """Return how many time steps the last decision took in each environment.
 
     :param infos: the ``info`` of each environment
-    :raises ValueError: if an environment does not say
+    :raises NoTimeError: if an environment does not say
     """
     try:
         return np.array([info[TIME_ADVANCED] for info in infos], dtype=np.float32)
     except KeyError:
         index = next(i for i, info in enumerate(infos) if TIME_ADVANCED not in info)
-        raise ValueError(
+        raise NoTimeError(
             f"environment {index} reports no info[{TIME_ADVANCED!r}], how many time steps a decision took: "
             "DiscountByTime is for environments some of whose decisions take no time"
         ) from None

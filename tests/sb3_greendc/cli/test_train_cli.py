@@ -198,6 +198,16 @@ def test_divergence_is_one_line(
     assert not (tmp_path / "run" / "model.zip").exists()
 
 
+def test_discount_by_time_where_no_time_is_reported_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "200", "--out", str(tmp_path / "run")]
+    arguments += ["--no-progress", "--hparams", "n_steps=16", "batch_size=16", "callback=DiscountByTime"]
+    assert main(arguments) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("train: error: environment 0 reports no info['time_advanced'], ")
+
+
 def test_an_error_in_training_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any) -> bool:
         raise ValueError("a bug")
