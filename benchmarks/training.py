@@ -4,7 +4,7 @@ Each part has cases that are timed in turn (:mod:`sb3_greendc.cli.timing`) and c
 
 - ``discrete_sac``: updates of DiscreteSAC against SB3's DQN with the same network, on full replay buffers
 - ``pid_ppo``: rollouts with their updates, PIDLagrangianPPO against PPO, MaskablePPO and RecurrentPPO at
-  equal settings
+  equal settings; the last also where an episode ends in every sequence of the LSTM (``_cut``)
 - ``offline``: updates of CRR and of behavioral cloning against DQN's, sampling included
 - ``collection``: transitions a minute of ``scripts/collect.py``
 - ``decisions``: what a million decisions of DiscreteSAC on ResourcePool-10 would take, from a shorter run
@@ -197,8 +197,11 @@ def pid_ppo_part() -> Part:
         *on_policy_pair("pid_ppo", "ppo", "VCC-2019", vcc, {}),
         *on_policy_pair("pid_ppo", "maskable_ppo", "ResourcePool-10", {}, {"n_steps": 32}),
         *on_policy_pair("recurrent_pid_ppo", "recurrent_ppo", "VCC-2019", vcc, short),
+        *on_policy_pair(
+            "recurrent_pid_ppo", "recurrent_ppo", "ResourcePool-10", {"episode_steps": 100}, short, "_cut"
+        ),
     ]
-    relatives = ("ppo", "maskable_ppo", "recurrent_ppo")
+    relatives = ("ppo", "maskable_ppo", "recurrent_ppo", "recurrent_ppo_cut")
     return Part(
         cases,
         [
@@ -209,16 +212,29 @@ def pid_ppo_part() -> Part:
 
 
 def on_policy_pair(
-    ours: str, theirs: str, env_id: str, env_kwargs: dict[str, Any], changes: dict[str, Any]
+    ours: str,
+    theirs: str,
+    env_id: str,
+    env_kwargs: dict[str, Any],
+    changes: dict[str, Any],
+    suffix: str = "",
 ) -> list[Case]:
-    """Time rollouts, each with its update, of two algorithms with the hyperparameters of the first."""
+    """Time rollouts, each with its update, of two algorithms with the hyperparameters of the first.
+
+    :param ours: the algorithm that is compared
+    :param theirs: its relative
+    :param env_id: an environment id
+    :param env_kwargs: keyword arguments of the environment
+    :param changes: hyperparameters in place of the zoo's
+    :param suffix: of the names of the two cases
+    """
     env_id = greendc.resolve_env_id(env_id)
     settings = {**load_hyperparameters(ours, env_id).settings, "target_kl": None, **changes}
     known = {*hyperparameters_of(theirs), "policy", "n_envs", "n_timesteps"}
     shared = {key: value for key, value in settings.items() if key in known}
     return [
-        rollouts(theirs, theirs, shared, env_id, env_kwargs),
-        rollouts(f"pid_as_{theirs}", ours, settings, env_id, env_kwargs),
+        rollouts(f"{theirs}{suffix}", theirs, shared, env_id, env_kwargs),
+        rollouts(f"pid_as_{theirs}{suffix}", ours, settings, env_id, env_kwargs),
     ]
 
 

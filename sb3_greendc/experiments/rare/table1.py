@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.claims import AGREEMENT, OFFLINE_GAIN
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import outer_legend, panels
+from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.rare.agreement import (
     HEURISTICS,
     PRINTED,
@@ -43,33 +42,41 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 
 def _figure(levels: pd.DataFrame, gains: pd.DataFrame) -> Figure:
-    """Draw both columns of the table, the printed ones in grey."""
-    figure, axes = panels(["the clone agrees with the heuristic", "CRR's value over the clone's"])
-    clones = levels[levels["policy"] == "BC"].set_index("x").reindex(HEURISTICS)
-    _bars(axes[0], 0, AGREEMENT, "printed", "#c6c6c6", 0.4)
-    _bars(
-        axes[0],
-        1,
-        {str(x): float(level) for x, level in clones["level_percent"].items()},
-        "clone (network that scores jobs)",
-        "#17808c",
-        0.4,
-    )
+    """Draw both columns of the table with 95 % intervals, the printed ones in grey."""
+    titles = ["the clone agrees with the heuristic", "CRR's value over the clone's"]
+    figure, (agreement, gain) = panels(titles)
+    clones = levels[levels["policy"] == "BC"].rename(columns={"level_percent": "margin_percent"})
     over = gains[gains["against"] == "BC"]
-    _bars(axes[1], 0, OFFLINE_GAIN, "printed", "#c6c6c6", 0.27)
-    for k, (learner, color) in enumerate(((PRINTED, "#d4a017"), ("CRR", "#2a9d5c")), 1):
-        at = over[over["learner"] == learner].set_index("series")["margin_percent"]
-        _bars(axes[1], k, {str(x): float(margin) for x, margin in at.items()}, learner, color, 0.27)
-    for panel in axes:
-        panel.set_xticks(range(len(HEURISTICS)), list(HEURISTICS))
-        panel.set_ylabel("per cent")
-    outer_legend(figure, axes[1])
+    by_learner = {learner: over[over["learner"] == learner] for learner in (PRINTED, "CRR")}
+    _bars(agreement, {"printed": _printed(AGREEMENT), "ours": clones})
+    _bars(gain, {"printed": _printed(OFFLINE_GAIN), **by_learner})
     return figure
 
 
-def _bars(panel: Axes, place: int, heights: Mapping[Any, float], name: str, color: str, width: float) -> None:
-    at = [k + (place - 0.5) * width for k in range(len(HEURISTICS))]
-    panel.bar(at, [heights[one] for one in HEURISTICS], width, color=color, label=name)
+def _printed(heights: Mapping[str, float]) -> pd.DataFrame:
+    """Return what the paper prints, without intervals."""
+    values = list(heights.values())
+    return pd.DataFrame({"series": list(heights), "margin_percent": values, "low": values, "high": values})
+
+
+COLORS = {"printed": "#c6c6c6", "ours": "#17808c", PRINTED: "#d4a017", "CRR": "#2a9d5c"}
+
+
+def _bars(panel: Axes, groups: Mapping[str, pd.DataFrame]) -> None:
+    """Draw a bar of each group for each heuristic, its height written beside it."""
+    width = 0.8 / len(groups)
+    for place, (name, rows) in enumerate(groups.items()):
+        of = rows.set_index("series").reindex(HEURISTICS)
+        height = of["margin_percent"]
+        spread = abs(of[["low", "high"]].to_numpy().T - height.to_numpy())
+        at = [k + (place - (len(groups) - 1) / 2) * width for k in range(len(HEURISTICS))]
+        bars = panel.bar(at, height, width, yerr=spread, color=COLORS[name], label=name, error_kw={"lw": 0.8})
+        panel.bar_label(bars, fmt="%.0f", fontsize="small", padding=2)
+    panel.set_xticks(range(len(HEURISTICS)), [f"{name}'s data" for name in HEURISTICS])
+    panel.set_ylabel("per cent")
+    panel.axhline(0, color="#555555", lw=0.8)
+    panel.margins(y=0.12)
+    panel.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
 
 
 EXPERIMENT = Experiment(
