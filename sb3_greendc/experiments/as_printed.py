@@ -16,10 +16,10 @@ from sb3_greendc.experiments.controls import UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.episodes import PAPER
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
-from sb3_greendc.experiments.printed import COCORL_LIMITS, PRINTED, RARE, SC20, SMALL_DELAY, cocorl
+from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, SMALL_DELAY, cocorl
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.sweep import METRICS
-from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.tasks import PRINTED, Item, Scenario
 from sb3_greendc.experiments.training import Learner, Training
 
 SHOWN = "total_job_value_ratio"

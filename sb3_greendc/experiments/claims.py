@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from sb3_greendc.experiments import statements
+from sb3_greendc.experiments.statements import Check
 from sb3_greendc.experiments.tasks import SYNTHETIC
 
 BEST_OF_PAPER = "best of the papers'"
@@ -40,6 +42,7 @@ class Claim:
     :param who: the policies that a level is about; empty for all
     :param says: in words: what the numbers leave out
     :param why_not: why ours cannot be compared with it, if so
+    :param check: of a statement: whether it holds in our tables
     """
 
     source: str
@@ -54,6 +57,7 @@ class Claim:
     who: tuple[str, ...] = ()
     says: str = ""
     why_not: str = ""
+    check: Check | None = field(default=None, compare=False)
 
     def covers(
         self, series: object, x: object, rival: str, metric: str = VALUE, policy: object = None
@@ -80,8 +84,8 @@ class Claim:
         return "below" if ours < self.low else "above" if ours > self.high else "within"
 
 
-def _statement(source: str, experiments: tuple[str, ...], says: str) -> Claim:
-    return Claim(source, experiments, math.nan, math.nan, ANY, STATEMENT, says=says)
+def _statement(source: str, experiment: str, says: str, check: Check) -> Claim:
+    return Claim(source, (experiment,), math.nan, math.nan, ANY, STATEMENT, says=says, check=check)
 
 
 LOG = "another log"
@@ -133,7 +137,12 @@ RARE = (
     Claim("RARE, Fig. 7", _FIG7, 14, 14, "sjf", series=SYNTHETIC, points=(72,)),
     Claim("RARE, Fig. 7", _FIG7, 6, 6, "sjf", series=LOG_SERIES, points=(36,), why_not=LOG),
     Claim("RARE, Fig. 7", _FIG7, 10, 10, "sjf", series=LOG_SERIES, points=(72,), why_not=LOG),
-    _statement("RARE, Fig. 7", _FIG7, "the margin over SJF grows with the horizon"),
+    _statement(
+        "RARE, Fig. 7",
+        "rare-fig7",
+        "the margin over SJF grows with the horizon",
+        statements.growing_margin("sjf", SYNTHETIC),
+    ),
     Claim("RARE, Fig. 8", _FIG8, 18, 18, "sjf", series=SYNTHETIC, points=(15,), says="the best size"),
     Claim("RARE, Fig. 8", _FIG8, 4, 7, "sjf", series=SYNTHETIC, points=(25, 35)),
     Claim("RARE, Fig. 8", _FIG8, 10, 10, "sjf", series=LOG_SERIES, points=(5,), why_not=LOG),
@@ -188,10 +197,28 @@ _SC20_2, _SC20_6, _AS_PRINTED = ("sc20-fig2",), ("sc20-fig6",), ("as-printed",)
 SC20 = (
     _statement(
         "SC20, Fig. 2",
-        _SC20_2,
-        "reward rises with arrivals; near 0 up to 30,000 steps, converged after 50,000",
+        "sc20-fig2",
+        "reward rises with arrivals",
+        statements.rises_with_arrivals("accrued_reward"),
     ),
-    _statement("SC20, Fig. 3", ("sc20-fig3",), "slowdown rises with arrivals; converged after 70,000 steps"),
+    _statement(
+        "SC20, Fig. 2",
+        "sc20-fig2",
+        "reward has converged after 50,000 steps",
+        statements.converged_after("accrued_reward", 50_000),
+    ),
+    _statement(
+        "SC20, Fig. 3",
+        "sc20-fig3",
+        "slowdown rises with arrivals",
+        statements.rises_with_arrivals("mean_slowdown"),
+    ),
+    _statement(
+        "SC20, Fig. 3",
+        "sc20-fig3",
+        "slowdown has converged after 70,000 steps",
+        statements.converged_after("mean_slowdown", 70_000),
+    ),
     Claim(
         "SC20, Fig. 4",
         ("sc20-fig4",),
@@ -202,11 +229,26 @@ SC20 = (
         "reward_share",
         says="reward at 50 % power over that at 90 %",
     ),
-    _statement("SC20, Fig. 4", ("sc20-fig4",), "reward is below 0 at first"),
-    _statement("SC20, Fig. 5", ("sc20-fig5",), "slowdown at 90 % power is close to that at full power"),
+    _statement(
+        "SC20, Fig. 4",
+        "sc20-fig4",
+        "reward is below 0 at first",
+        statements.starts_below_zero("accrued_reward"),
+    ),
+    _statement(
+        "SC20, Fig. 5",
+        "sc20-fig5",
+        "slowdown at 90 % power is close to that at full power",
+        statements.close_ends("mean_slowdown", "90 % power", "full power"),
+    ),
     Claim("SC20, Fig. 6", _SC20_6, 38, 70, "hvf", points=(0.6, 0.7, 0.8, 0.9, 1.0)),
     Claim("SC20, Fig. 6", _AS_PRINTED, 38, 70, "hvf", points=(0.6,)),
-    _statement("SC20, Fig. 6", _SC20_6, "below 50 % arrivals all are alike, but at 40 % HVF is poor"),
+    _statement(
+        "SC20, Fig. 6",
+        "sc20-fig6",
+        "below 50 % arrivals all are alike, but at 40 % HVF is poor",
+        statements.alike_but_for("hvf", at=0.4, below=0.5),
+    ),
 )
 
 _COCORL_5, _COCORL_6, _COCORL_9 = ("cocorl-fig5",), ("cocorl-fig6",), ("cocorl-fig9",)
@@ -252,19 +294,38 @@ COCORL = (
         for rival in ("sjf", "hvf", "fcfs")
     ),
     _statement(
-        "CoCoRL, Fig. 7", ("cocorl-fig7",), "CoCoRL's utilization is significantly above the heuristics'"
+        "CoCoRL, Fig. 7",
+        "cocorl-fig7",
+        "CoCoRL's utilization is significantly above the heuristics'",
+        statements.margins("sjf,qos,edf,hvf,fcfs"),
     ),
     _statement(
-        "CoCoRL, Fig. 8", ("cocorl-fig8",), "best in all three at 80 %, level with or above QoS at 100 %"
+        "CoCoRL, Fig. 8",
+        "cocorl-fig8",
+        "best in value, completion and utilization at 80 %, level with or above QoS at 100 %",
+        statements.best_side_by_side(best_at=0.8, level_at=1.0, rival="qos"),
     ),
     *(
         Claim("CoCoRL, Fig. 9", _COCORL_9, low, high, points=points, why_not=LOG)
         for low, high, points in _RATES_9
     ),
-    _statement("CoCoRL, Fig. 10", ("cocorl-fig10",), "CoCoRL's cost is significantly lower at 40 to 80 %"),
-    _statement("CoCoRL, Fig. 11", ("cocorl-fig11",), "Ki 1 costs much less than Ki 0.01 at 100 to 120 %"),
     _statement(
-        "CoCoRL, Fig. 12", ("cocorl-fig12",), "the lower limit (2000 against 7000) has the lower cost"
+        "CoCoRL, Fig. 10",
+        "cocorl-fig10",
+        "CoCoRL's cost is significantly lower at 40 to 80 %",
+        statements.margins("sjf,qos,hvf,fcfs", points=(0.4, 0.6, 0.8), least=True),
+    ),
+    _statement(
+        "CoCoRL, Fig. 11",
+        "cocorl-fig11",
+        "Ki 1 costs much less than Ki 0.01 at 100 to 120 %",
+        statements.cheaper_than("CoCoRL as printed, Ki 0.01", points=(1.0, 1.2)),
+    ),
+    _statement(
+        "CoCoRL, Fig. 12",
+        "cocorl-fig12",
+        "the lower limit (2000 against 7000) has the lower cost",
+        statements.cheaper_than("CoCoRL as printed, limit 7000"),
     ),
 )
 

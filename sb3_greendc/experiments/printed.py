@@ -12,10 +12,8 @@ from collections.abc import Container
 from typing import Any
 
 from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.tasks import PRINTED
 from sb3_greendc.experiments.training import Learner
-
-PRINTED = "as printed"
-"""The end of the name of each of these learners."""
 
 VALID = {"mask": "valid"}
 """What the papers' agents choose from: every action that does something."""

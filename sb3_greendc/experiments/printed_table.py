@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
-from sb3_greendc.experiments.printed import PRINTED
+from sb3_greendc.experiments.tasks import PRINTED
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
+_OURS = ("ours as printed, %", "verdict", "ours at best, %", "verdict at best")
 
 
 def claims_table(folder: Path, commands: Mapping[str, str]) -> pd.DataFrame:
@@ -30,20 +31,41 @@ def claims_table(folder: Path, commands: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _row(claim: Claim, name: str, folder: Path, command: str) -> dict[str, str]:
-    column = "level_percent" if claim.kind == LEVEL else "margin_percent"
-    as_printed, best = ({}, {}) if claim.kind == STATEMENT else _ours(claim, folder, column)
-    points = list(dict.fromkeys([*as_printed, *best]))
+    ours = _stated(claim, folder) if claim.kind == STATEMENT else _numbers(claim, folder)
     return {
         "printed in": claim.source,
         "about": _about(claim),
         "printed, %": claim.printed,
-        "ours as printed, %": "; ".join(number(as_printed[x]) for x in points if x in as_printed),
-        "verdict": _verdicts(claim, as_printed),
-        "ours at best, %": "; ".join(number(best[x]) for x in points if x in best),
-        "verdict at best": _verdicts(claim, best),
+        **dict(zip(_OURS, ours, strict=True)),
         "command": f"`{command}`" if command else f"`{name}`: not run",
         "core hours": _hours(folder),
     }
+
+
+def _numbers(claim: Claim, folder: Path) -> tuple[str, str, str, str]:
+    """Return our numbers beside a printed one, and the verdicts: as printed, at best."""
+    as_printed, best = _ours(claim, folder, "level_percent" if claim.kind == LEVEL else "margin_percent")
+    points = list(dict.fromkeys([*as_printed, *best]))
+    return (
+        "; ".join(number(as_printed[x]) for x in points if x in as_printed),
+        _verdicts(claim, as_printed),
+        "; ".join(number(best[x]) for x in points if x in best),
+        _verdicts(claim, best),
+    )
+
+
+def _stated(claim: Claim, folder: Path) -> tuple[str, str, str, str]:
+    """Return whether a statement holds, with our figures: as printed, at best."""
+    if not folder.is_dir() or claim.check is None:
+        return "", "", "", ""
+    tables = {path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}
+    as_printed, best = claim.check(tables, True), claim.check(tables, False)
+    return (
+        as_printed.text if as_printed else "",
+        as_printed.verdict if as_printed else "",
+        best.text if best else "",
+        best.verdict if best else "",
+    )
 
 
 def _about(claim: Claim) -> str:
@@ -78,15 +100,9 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Any, float], di
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:
-    """Return a table of an experiment; those of clones made before there were levels had other columns."""
-    path, older = folder / f"{name}.csv", folder / "agreement.csv"
-    if path.is_file():
-        return pd.read_csv(path).rename(columns={"gain_percent": "margin_percent"})
-    if name == "levels" and older.is_file():
-        clones = pd.read_csv(older)
-        levels = clones.rename(columns={"agreement_percent": "level_percent"})
-        return levels.assign(x=clones["teacher"], policy="BC", metric="agreement")
-    return pd.DataFrame()
+    """Return a table of an experiment, empty if it has none of that name."""
+    path = folder / f"{name}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
 
 def _verdicts(claim: Claim, ours: Mapping[object, float]) -> str:

@@ -22,6 +22,9 @@ import pandas as pd
 
 import greendc
 
+PRINTED = "as printed"
+"""What names of the papers' own learners have in them."""
+
 SYNTHETIC = "synthetic"
 """The workload of generated jobs, and what figures call it."""
 

@@ -1,0 +1,237 @@
+"""What the papers say without a number, and whether it holds in our results.
+
+Each check reads an experiment's tables, and returns our figures with a verdict: for the learner as printed
+and, where other learners stand in the tables, for the best of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from sb3_greendc.experiments.tasks import PRINTED
+from sb3_greendc.experiments.text import number
+
+Tables = Mapping[str, pd.DataFrame]
+ALIKE = 0.1
+"""Figures that differ by less than this share are called alike, or near, or close."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What our results say of a statement.
+
+    :param figures: by the point that they belong to, in the statement's order
+    :param holds: whether the statement is true of each; one verdict may be for all of them
+    """
+
+    figures: Mapping[str, float]
+    holds: Sequence[bool] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """The figures as a table writes them."""
+        return "; ".join(f"{name}: {number(value)}" for name, value in self.figures.items())
+
+    @property
+    def verdict(self) -> str:
+        """Whether the statement holds, or in how many of its points."""
+        true = sum(self.holds)
+        if 0 < true < len(self.holds):
+            return f"holds in {true} of {len(self.holds)}"
+        return "" if not self.holds else "holds" if true else "does not hold"
+
+
+Check = Callable[[Tables, bool], Found | None]
+"""Of an experiment's tables, and whether of the learner as printed."""
+
+
+def _learners(table: pd.DataFrame, as_printed: bool, column: str = "learner") -> pd.DataFrame:
+    """Return the rows of the learner as printed, or of the other learners."""
+    mine = table[column].str.contains(PRINTED, regex=False)
+    if "kind" in table:
+        table, mine = table[table["kind"] == "learner"], mine[table["kind"] == "learner"]
+    return table[mine == as_printed]
+
+
+def margins(rival: str, series: str = "", points: Sequence[float] = (), least: bool = False) -> Check:
+    """Return a check that a learner's margin over a rival lies above 0 with its whole interval.
+
+    :param rival: or several, separated by commas: the smallest margin counts
+    :param series: beginning of the name of the series
+    :param points: all if empty
+    :param least: below 0 in place of above, and the greatest margin: of costs
+    """
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        rows = _learners(tables["comparison"], as_printed)
+        rows = rows[rows["against"].isin(rival.split(",")) & rows["series"].str.startswith(series)]
+        rows = rows[rows["x"].isin(points)] if points else rows
+        if rows.empty:
+            return None
+        figures, holds = {}, []
+        for (name, x), here in rows.groupby(["series", "x"], sort=False):
+            worst = here.groupby("learner")["margin_percent"].agg("max" if least else "min")
+            best = str(worst.idxmin() if least else worst.idxmax())
+            of = here[here["learner"] == best]
+            figures[f"{_place(rows, name)}{x:g}"] = float(worst.loc[best])
+            holds.append(bool((of["high"] < 0).all() if least else (of["low"] > 0).all()))
+        return Found(figures, holds)
+
+    return check
+
+
+def _place(rows: pd.DataFrame, series: object) -> str:
+    """Return a series' name before its point, if there are several."""
+    return f"{series}, " if rows["series"].nunique() > 1 else ""
+
+
+def growing_margin(rival: str, series: str) -> Check:
+    """Return a check that the margin over a rival grows from point to point."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        rows = _learners(tables["comparison"], as_printed)
+        rows = rows[(rows["against"] == rival) & rows["series"].str.startswith(series)]
+        best = rows.groupby("x")["margin_percent"].max()
+        if len(best) < 2:
+            return None
+        return Found({f"{x:g}": float(value) for x, value in best.items()}, [best.is_monotonic_increasing])
+
+    return check
+
+
+def _curves(tables: Tables, metric: str) -> pd.DataFrame:
+    """Return the learner's curves of the first series: a column a curve, a row a number of decisions."""
+    curves = tables["curves"]
+    first = curves[curves["series"] == curves["series"].iloc[0]]
+    table: pd.DataFrame = first.pivot_table(index="trained_decisions", columns="curve", values=metric)
+    names: list[str] = [str(name) for name in table.columns]
+    return table[sorted(names, key=_per_cent)]
+
+
+def _per_cent(curve: str) -> float:
+    """Return the number that a curve's name begins with; ``full power`` is 100."""
+    head = curve.replace("%", " ").split()[0]
+    return float(head) if head.replace(".", "").isdigit() else 100.0
+
+
+def rises_with_arrivals(metric: str) -> Check:
+    """Return a check that what curves end at rises with the arrivals."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        ends = _curves(tables, metric).iloc[-1]
+        return Found({str(curve): float(end) for curve, end in ends.items()}, [ends.is_monotonic_increasing])
+
+    return check
+
+
+def converged_after(metric: str, decisions: int) -> Check:
+    """Return a check that curves stay close to where they end."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        curves = _curves(tables, metric)
+        spread = (curves[curves.index >= decisions] / curves.iloc[-1] - 1).abs().max()
+        figures = {f"{curve}, off by %": 100 * float(value) for curve, value in spread.items()}
+        return Found(figures, list(spread <= ALIKE))
+
+    return check
+
+
+def starts_below_zero(metric: str) -> Check:
+    """Return a check that curves begin below 0."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        begin = _curves(tables, metric).iloc[0]
+        return Found({str(curve): float(value) for curve, value in begin.items()}, list(begin < 0))
+
+    return check
+
+
+def close_ends(metric: str, first: str, second: str) -> Check:
+    """Return a check that two curves end close to each other."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        ends = _curves(tables, metric).iloc[-1]
+        figures = {name: float(ends[name]) for name in (first, second)}
+        return Found(figures, [abs(figures[first] / figures[second] - 1) <= ALIKE])
+
+    return check
+
+
+def alike_but_for(heuristic: str, at: float, below: float) -> Check:
+    """Return a check that policies are alike at small rates, but one is poor at one of them.
+
+    The figures are what the heuristic earns there of what the best of the others does, in per cent, and the
+    least that any policy earns of the best elsewhere.
+    """
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        rows = tables["results"]
+        rows = rows[(rows["metric"] == "total_job_value") & (rows["x"] < below)]
+        learner = "A2C as printed" if as_printed else "distilled policy"
+        shown = rows[rows["policy"].isin(["fcfs", heuristic, learner])]
+        values = shown.pivot_table(index="x", columns="policy", values="estimate")
+        shares = values.div(values.max(axis=1), axis=0)
+        poor, elsewhere = float(shares[heuristic].loc[at]), float(shares.drop(index=at).min().min())
+        figures = {f"{heuristic} at {at:g}, % of the best": 100 * poor, "least elsewhere, %": 100 * elsewhere}
+        return Found(figures, [elsewhere >= 1 - ALIKE, poor < 1 - ALIKE])
+
+    return check
+
+
+THREE = {"total_job_value": "value", "completion_ratio": "completion", "utilization": "utilization"}
+_OF_COCORL = ("sjf", "qos", "edf", "hvf", "fcfs")
+
+
+def best_side_by_side(best_at: float, level_at: float, rival: str) -> Check:
+    """Return a check that value, completion and utilization are the best at one load, and level at another.
+
+    The figures are per cent over the best of the papers' heuristics, and over the rival. Level means that the
+    rival's mean is not above the learner's interval.
+    """
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        rows = tables["results"]
+        learner = "CoCoRL as printed" if as_printed else "guided rollouts"
+        figures, holds = {}, []
+        for x, rivals in ((best_at, _OF_COCORL), (level_at, (rival,))):
+            for metric, name in THREE.items():
+                here = rows[(rows["x"] == x) & (rows["metric"] == metric)].set_index("policy")
+                theirs = float(here["estimate"].reindex(list(rivals)).max())
+                ours = {column: float(here[column].loc[learner]) for column in ("estimate", "low", "high")}
+                figures[f"{name} at {x:g}"] = 100 * (ours["estimate"] / theirs - 1)
+                holds.append(ours["low" if x == best_at else "high"] >= theirs)
+        return Found(figures, holds)
+
+    return check
+
+
+def cheaper_than(other: str, points: Sequence[float] = ()) -> Check:
+    """Return a check that the learner as printed costs less than a change of it: intervals apart.
+
+    The figures are what it costs more, in per cent.
+    """
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        rows = tables["comparison"]
+        rows = rows[(rows["learner"] == other) & (rows["against"] == other.partition(",")[0])]
+        rows = rows[rows["x"].isin(points)] if points else rows
+        figures = {}
+        for _, row in rows.iterrows():
+            share = 100 / (100 + row["margin_percent"])
+            figures[f"{_place(rows, row['series'])}{row['x']:g}"] = 100 * (share - 1)
+        return Found(figures, list(rows["low"] > 0))
+
+    return check

@@ -1,0 +1,126 @@
+"""What the papers say without a number, judged on small tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sb3_greendc.experiments import statements
+from sb3_greendc.experiments.claims import CLAIMS, STATEMENT
+
+OURS, OTHER = "X as printed", "ours"
+
+
+def rows(*values, columns):
+    return pd.DataFrame(list(values), columns=columns)
+
+
+def margin_rows(*values):
+    """Rows of a comparison: learner, x, rival, margin, low, high."""
+    table = rows(*values, columns=["learner", "x", "against", "margin_percent", "low", "high"])
+    return {"comparison": table.assign(series="synthetic", kind="learner")}
+
+
+def curve_rows(**ends):
+    """Curves of two points, the first 100 times the decision number 1."""
+    found = [
+        {"series": "s", "curve": curve, "trained_decisions": t, "accrued_reward": value}
+        for curve, values in ends.items()
+        for t, value in enumerate(values)
+    ]
+    return {"curves": pd.DataFrame(found)}
+
+
+def test_every_statement_has_a_check():
+    stated = [claim for claim in CLAIMS if claim.kind == STATEMENT]
+    assert len(stated) >= 11
+    assert all(claim.check is not None and len(claim.experiments) == 1 for claim in stated)
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdict"),
+    [([True, True], "holds"), ([False], "does not hold"), ([True, False], "holds in 1 of 2")],
+)
+def test_verdicts(holds, verdict):
+    found = statements.Found({"a": 1.0, "b": 2.5}, holds)
+    assert (found.verdict, found.text) == (verdict, "a: 1; b: 2.5")
+
+
+def test_margins_count_the_worst_rival_of_the_best_learner():
+    tables = margin_rows(
+        (OURS, 0.6, "sjf", 5.0, 3.0, 7.0),
+        (OURS, 0.6, "qos", 2.0, -1.0, 4.0),
+        (OTHER, 0.6, "sjf", 9.0, 8.0, 10.0),
+        (OTHER, 0.6, "qos", 4.0, 1.0, 6.0),
+        (OTHER, 0.8, "sjf", 9.0, 8.0, 10.0),
+    )
+    check = statements.margins("sjf,qos", points=(0.6,))
+    printed, best = check(tables, True), check(tables, False)
+    assert printed == statements.Found({"0.6": 2.0}, [False])
+    assert best == statements.Found({"0.6": 4.0}, [True])
+
+
+def test_costs_must_be_below():
+    tables = margin_rows((OURS, 0.6, "sjf", -5.0, -7.0, -3.0), (OURS, 0.8, "sjf", -5.0, -7.0, 3.0))
+    assert statements.margins("sjf", least=True)(tables, True).holds == [True, False]
+    assert statements.margins("sjf", least=True)(tables, False) is None
+
+
+@pytest.mark.parametrize(("second", "holds"), [(3.0, True), (1.0, False)])
+def test_a_margin_that_grows(second, holds):
+    tables = margin_rows((OURS, 36, "sjf", 2.0, 1.0, 3.0), (OURS, 72, "sjf", second, 1.0, 3.0))
+    assert statements.growing_margin("sjf", "synthetic")(tables, True).holds == [holds]
+    assert statements.growing_margin("sjf", "synthetic")(tables, False) is None
+
+
+def test_curves_are_in_the_order_of_their_rates():
+    tables = curve_rows(**{"100% arrivals": (0, 3.0), "20% arrivals": (-1, 2.0), "full power": (1, 4.0)})
+    rising = statements.rises_with_arrivals("accrued_reward")(tables, True)
+    assert list(rising.figures) == ["20% arrivals", "100% arrivals", "full power"]
+    assert rising.holds == [True]
+    falling = curve_rows(**{"20% arrivals": (0, 3.0), "60% arrivals": (0, 2.0)})
+    assert statements.rises_with_arrivals("accrued_reward")(falling, True).holds == [False]
+    assert statements.starts_below_zero("accrued_reward")(tables, True).holds == [True, False, False]
+
+
+def test_convergence_and_closeness():
+    tables = curve_rows(**{"20% arrivals": (50, 95, 100), "60% arrivals": (100, 80, 100)})
+    assert statements.converged_after("accrued_reward", 1)(tables, True).holds == [True, False]
+    close = statements.close_ends("accrued_reward", "20% arrivals", "60% arrivals")
+    assert close(tables, True).holds == [True]
+    far = curve_rows(**{"20% arrivals": (0, 80), "60% arrivals": (0, 100)})
+    assert close(far, True).holds == [False]
+
+
+@pytest.mark.parametrize(("hvf", "fcfs", "holds"), [(50, 99, [True, True]), (99, 50, [False, False])])
+def test_one_poor_point(hvf, fcfs, holds):
+    table = rows(
+        ("hvf", 0.2, 100),
+        ("fcfs", 0.2, fcfs),
+        ("hvf", 0.4, hvf),
+        ("fcfs", 0.4, 100),
+        ("fcfs", 0.8, 1),
+        columns=["policy", "x", "estimate"],
+    )
+    tables = {"results": table.assign(metric="total_job_value")}
+    assert statements.alike_but_for("hvf", at=0.4, below=0.5)(tables, False).holds == holds
+
+
+def test_side_by_side():
+    found = []
+    for x in (0.8, 1.0):
+        for metric in statements.THREE:
+            found += [("qos", x, metric, 10, 9, 11), ("sjf", x, metric, 20, 19, 21)]
+            found.append(("CoCoRL as printed", x, metric, 19.5, 18, 22))
+    table = rows(*found, columns=["policy", "x", "metric", "estimate", "low", "high"])
+    judged = statements.best_side_by_side(0.8, 1.0, "qos")({"results": table}, True)
+    assert judged.holds == [False] * 3 + [True] * 3
+    assert judged.figures["value at 1"] == pytest.approx(95)
+
+
+def test_a_change_that_costs_more():
+    other = f"{OURS}, Ki 0.01"
+    tables = margin_rows((other, 1.0, OURS, 25.0, 5.0, 40.0), (other, 1.2, OURS, 25.0, -5.0, 40.0))
+    found = statements.cheaper_than(other)(tables, True)
+    assert found.figures == pytest.approx({"1": -20.0, "1.2": -20.0})
+    assert found.holds == [True, False]
