@@ -117,8 +117,8 @@ CLAIMS_SAID = (
     "Numbers are per cent over the named baseline unless the line says otherwise. Semicolons separate "
     'points. "As printed" is the paper\'s own learner as the paper describes it. An empty cell was not run. '
     "The verdict compares our mean with both printed ends. For a statement without a number the cell has our "
-    "figures, each after its point, and the verdict says whether it holds: with the whole 95 % interval where "
-    "policies are compared, and within 10 % where something is close, alike or converged."
+    "figures, each after its point, and the verdict says whether it holds: with the whole 95 % interval "
+    "where policies are compared, and within 10 % where something is close, alike or converged."
 )
 
 

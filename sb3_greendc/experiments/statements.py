@@ -107,13 +107,12 @@ def _curves(tables: Tables, metric: str) -> pd.DataFrame:
     curves = tables["curves"]
     first = curves[curves["series"] == curves["series"].iloc[0]]
     table: pd.DataFrame = first.pivot_table(index="trained_decisions", columns="curve", values=metric)
-    names: list[str] = [str(name) for name in table.columns]
-    return table[sorted(names, key=_per_cent)]
+    return table[sorted(table, key=_per_cent)]
 
 
-def _per_cent(curve: str) -> float:
+def _per_cent(curve: object) -> float:
     """Return the number that a curve's name begins with; ``full power`` is 100."""
-    head = curve.replace("%", " ").split()[0]
+    head = str(curve).replace("%", " ").split()[0]
     return float(head) if head.replace(".", "").isdigit() else 100.0
 
 
