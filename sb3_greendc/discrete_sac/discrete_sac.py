@@ -341,12 +341,18 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         policy = self.policy
         mask = action_mask_of(batch.observations)
         with th.no_grad():
-            next_q = policy.target_q_values(batch.next_observations)
+            next_features = policy.encode(batch.next_observations)
+            follows_at_once = self.tau == 1.0 and self.target_update_interval == 1  # the target is the critic
+            next_q = (
+                policy.q_values(next_features)
+                if follows_at_once
+                else policy.target_q_values(batch.next_observations)
+            )
             target = losses.soft_target(
                 batch.rewards.flatten(),
                 batch.dones.flatten(),
                 batch.discounts.flatten(),
-                policy.logits(policy.encode(batch.next_observations)),
+                policy.logits(next_features),
                 next_q[0],
                 next_q[-1],
                 action_mask_of(batch.next_observations),

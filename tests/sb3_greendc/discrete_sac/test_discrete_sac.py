@@ -94,6 +94,26 @@ def test_tau_one_makes_target_and_online_equal():
             assert th.equal(state[name], state[name.replace("_target", "")])
 
 
+@pytest.mark.parametrize(
+    ("options", "asks"), [({"tau": 1.0}, 0), ({}, 1), ({"tau": 1.0, "target_update_interval": 2}, 1)]
+)
+def test_a_target_that_follows_at_once_is_not_asked(options, asks, monkeypatch):
+    """The critic itself says the same, with an encoding that the actor has anyway."""
+    model = collected(**options)
+    asked = []
+    target_q_values = model.policy.target_q_values
+    monkeypatch.setattr(
+        model.policy, "target_q_values", lambda obs: (asked.append(1), target_q_values(obs))[1]
+    )
+    model.train(3, 32)
+    batch = model._sample_batch(32)
+    asked.clear()
+    ours = model.losses(batch, 0.3).target
+    assert len(asked) == asks
+    model.tau = 0.5  # asks the target network
+    assert th.equal(model.losses(batch, 0.3).target, ours)
+
+
 # ------------------------------------------------------------------ options
 
 
