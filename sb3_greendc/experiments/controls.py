@@ -1,7 +1,7 @@
 """What a learner has to beat before its learning counts: chance, and heuristics under its own mask.
 
-A mask that leaves only jobs that can start now and finish on time takes most of the mistakes away from
-by any rule. What a policy earns by its mask alone is what chance, and a heuristic, earn under the same
+A mask that leaves only jobs that can start now and finish on time takes most of the mistakes away from any
+rule. What a policy earns by its mask alone is what chance, and a heuristic, earn under the same
 mask.
 """
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
+from sb3_greendc.experiments.claims import CLAIMS, LEVEL, LOG_SERIES, STATEMENT, VALUE, Claim
 from sb3_greendc.experiments.tasks import PRINTED
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
+Point = tuple[str, Any]
+"""A series, and a place on its axis."""
 _OURS = ("ours as printed, %", "verdict", "ours at best, %", "verdict at best")
 
 
@@ -45,12 +47,12 @@ def _row(claim: Claim, name: str, folder: Path, command: str) -> dict[str, str]:
 def _numbers(claim: Claim, folder: Path) -> tuple[str, str, str, str]:
     """Return our numbers beside a printed one, and the verdicts: as printed, at best."""
     as_printed, best = _ours(claim, folder, "level_percent" if claim.kind == LEVEL else "margin_percent")
-    points = list(dict.fromkeys([*as_printed, *best]))
+    points = [*as_printed, *best]
     return (
-        "; ".join(number(as_printed[x]) for x in points if x in as_printed),
-        _verdicts(claim, as_printed),
-        "; ".join(number(best[x]) for x in points if x in best),
-        _verdicts(claim, best),
+        _beside_points({point: number(value) for point, value in as_printed.items()}, points),
+        _verdicts(claim, as_printed, points),
+        _beside_points({point: number(value) for point, value in best.items()}, points),
+        _verdicts(claim, best, points),
     )
 
 
@@ -80,23 +82,28 @@ def _about(claim: Claim) -> str:
     return "; ".join(part for part in (*parts, metric) if part)
 
 
-def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Any, float], dict[Any, float]]:
-    """Return by point what the paper's learner earns as printed, and the best of the others."""
+def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], dict[Point, float]]:
+    """Return by point what the paper's learner earns as printed, and the best of the others.
+
+    Where the claim is about all policies, it is the lowest of the others.
+    """
     table = _read(folder, _COLUMNS[column])
     if column not in table:
         return {}, {}
     who = "learner" if "learner" in table else "policy"
-    as_printed: dict[Any, float] = {}
-    best: dict[Any, float] = {}
+    as_printed: dict[Point, float] = {}
+    best: dict[Point, float] = {}
+    of_several = min if claim.of_all else max
     for _, row in table.iterrows():
         about = (row["series"], row.get("x", ""), row.get("against", ""))
         what = (row.get("metric", VALUE), row.get("policy"))
         if row.get("kind") == "control" or not claim.covers(*about, *what):
             continue
-        point = (row["series"], row.get("x", ""))
+        point = (str(row["series"]), row.get("x", ""))
         into = as_printed if PRINTED in str(row.get(who, "")) else best
-        into[point] = max(into.get(point, float("-inf")), float(row[column]))
-    return as_printed, best
+        value = float(row[column])
+        into[point] = of_several(into.get(point, value), value)
+    return dict(sorted(as_printed.items())), dict(sorted(best.items()))
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:
@@ -105,10 +112,26 @@ def _read(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
 
-def _verdicts(claim: Claim, ours: Mapping[object, float]) -> str:
+def _verdicts(claim: Claim, ours: Mapping[Point, float], points: Sequence[Point]) -> str:
     """Return one verdict for all points, or one a point where they differ."""
-    said = [claim.verdict(value) for value in ours.values()]
-    return said[0] if len(set(said)) == 1 else "; ".join(said)
+    said = {point: claim.verdict(value) for point, value in ours.items()}
+    return next(iter(said.values())) if len(set(said.values())) == 1 else _beside_points(said, points)
+
+
+def _beside_points(said: Mapping[Point, str], points: Sequence[Point]) -> str:
+    """Return what is said of points, each after its point.
+
+    :param said: by series and point
+    :param points: all of the line: a series or a point is named where there are several
+    """
+    n_series, n_places = (len({point[k] for point in points}) for k in (0, 1))
+    parts = []
+    for (series, x), what in said.items():
+        place = f"{x:g}" if isinstance(x, int | float) else str(x)
+        log = series.removeprefix(f"{LOG_SERIES} (").partition(")")[0]
+        names = [name for name, n in ((log, n_series), (place, n_places)) if n > 1]
+        parts.append(f"{', '.join(names)}: {what}" if names else what)
+    return "; ".join(parts)
 
 
 def _hours(folder: Path) -> str:

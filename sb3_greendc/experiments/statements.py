@@ -84,8 +84,9 @@ def margins(rival: str, series: str = "", points: Sequence[float] = (), least: b
 
 
 def _place(rows: pd.DataFrame, series: object) -> str:
-    """Return a series' name before its point, if there are several."""
-    return f"{series}, " if rows["series"].nunique() > 1 else ""
+    """Return a series' name before its point, if there are several; of logs their names alone."""
+    name = str(series).partition("(")[2].partition(")")[0] or str(series)
+    return f"{name}, " if rows["series"].nunique() > 1 else ""
 
 
 def growing_margin(rival: str, series: str) -> Check:
@@ -138,6 +139,23 @@ def converged_after(metric: str, decisions: int) -> Check:
         spread = (curves[curves.index >= decisions] / curves.iloc[-1] - 1).abs().max()
         figures = {f"{curve}, off by %": 100 * float(value) for curve, value in spread.items()}
         return Found(figures, list(spread <= ALIKE))
+
+    return check
+
+
+def near_zero_until(metric: str, decisions: int) -> Check:
+    """Return a check that curves stay near 0 for so long: of the greatest that any of them comes to.
+
+    The figures are the greatest distances from 0 up to then.
+    """
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        if not as_printed:
+            return None
+        curves = _curves(tables, metric).abs()
+        until = curves[curves.index <= decisions].max()
+        near = until <= ALIKE * float(curves.max().max())
+        return Found({str(curve): float(value) for curve, value in until.items()}, list(near))
 
     return check
 

@@ -33,7 +33,7 @@ def curve_rows(**ends):
 
 def test_every_statement_has_a_check():
     stated = [claim for claim in CLAIMS if claim.kind == STATEMENT]
-    assert len(stated) >= 11
+    assert len(stated) >= 14
     assert all(claim.check is not None and len(claim.experiments) == 1 for claim in stated)
 
 
@@ -81,6 +81,12 @@ def test_curves_are_in_the_order_of_their_rates():
     falling = curve_rows(**{"20% arrivals": (0, 3.0), "60% arrivals": (0, 2.0)})
     assert statements.rises_with_arrivals("accrued_reward")(falling, True).holds == [False]
     assert statements.starts_below_zero("accrued_reward")(tables, True).holds == [True, False, False]
+
+
+def test_near_zero_for_so_long():
+    tables = curve_rows(**{"20% arrivals": (1, -5, 100), "60% arrivals": (1, 20, 50)})
+    found = statements.near_zero_until("accrued_reward", 1)(tables, True)
+    assert found == statements.Found({"20% arrivals": 5.0, "60% arrivals": 20.0}, [True, False])
 
 
 def test_convergence_and_closeness():
