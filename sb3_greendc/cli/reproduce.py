@@ -98,6 +98,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="training seeds, in place of the budget's own number; of single learners: 'distilled policy=10'",
     )
     parser.add_argument(
+        "--test-episodes",
+        type=whole_number,
+        metavar="N",
+        help="episodes that policies of the resource pool are judged on (default: 32 with --quick, else 256)",
+    )
+    parser.add_argument(
         "--problems",
         nargs="+",
         default=[],
@@ -155,6 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             weather=tuple(options.weather),
             google=options.google,
             seeds_by_learner=by_learner,
+            test_episodes=options.test_episodes,
             rollouts=options.rollouts,
             problems=tuple(dict.fromkeys(options.problems)),
         )

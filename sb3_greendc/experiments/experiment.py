@@ -45,6 +45,7 @@ class Budget:
         logs (Lublin and Feitelson); the papers' log is no part of this package
     :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
+    :param test_episodes: episodes that policies are judged on, in place of the budget's own number
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     :param problems: names of problems, in place of all that an experiment has (:meth:`wants`)
     """
@@ -55,6 +56,7 @@ class Budget:
     weather: tuple[str, ...] = ()
     google: str | None = None
     seeds_by_learner: Mapping[str, int] = field(default_factory=dict)
+    test_episodes: int | None = None
     rollouts: bool = False
     problems: tuple[str, ...] = ()
 
@@ -78,7 +80,7 @@ class Budget:
     @property
     def episodes(self) -> int:
         """Episodes that policies are judged on."""
-        return 64 if self.quick else 256
+        return self.test_episodes or self.pick(32, 256)
 
     @property
     def test_steps(self) -> int:
@@ -102,7 +104,7 @@ class Budget:
 
         :param long_queues: whether hundreds of jobs wait at times, which makes each of them slow
         """
-        return self.pick(100_000, 400_000) if long_queues else self.pick(112_000, 560_000)
+        return self.pick(80_000, 400_000) if long_queues else self.pick(84_000, 560_000)
 
     def baselines(self, scenario: Scenario, steps: int | None = None, rollouts: bool = False) -> list[Task]:
         """Return every heuristic of the resource pool in every form on the test episodes, and the bound.
@@ -114,7 +116,7 @@ class Budget:
         """
         tested = scenario.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
-        found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(16, 64))]
+        found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(8, 64))]
         found += controls(tested, student_choice(scenario), self.episodes)
         if scenario.may_suspend:
             # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.
@@ -153,6 +155,8 @@ class Budget:
         :param test_steps: steps of a test episode, in place of the budget's own number
         """
         decisions = learner.quick_decisions if self.quick else learner.decisions
+        judged_at = tuple(at for at in learner.judged_at if at < decisions)
+        along = self.episodes // 4 if checkpoints > 1 else None
         run = Training(
             scenario,
             learner,
@@ -161,7 +165,8 @@ class Budget:
             self.episodes,
             checkpoints,
             test_kwargs={"episode_steps": test_steps or self.test_steps},
-            episodes_along=self.episodes // 4 if checkpoints > 1 else None,
+            judged_at=judged_at,
+            episodes_along=self.pick(8, 64) if judged_at else along,
         )
         return [
             replace(run, seed=seed) for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)

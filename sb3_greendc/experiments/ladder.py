@@ -50,7 +50,7 @@ def _adding(learner: Learner, steps: Mapping[str, Mapping[str, Any]]) -> tuple[L
     :param steps: for each rung ``choice`` and ``hyperparameters`` to add, or an ``algorithm``
     """
     quick = QUICK_DECISIONS[learner.algorithm]
-    found = [replace(learner, name=f"{learner.name}: {AS_PRINTED}", quick_decisions=quick)]
+    found = [replace(learner, name=f"{learner.name}: {AS_PRINTED}", quick_decisions=quick, judged_at=())]
     for rung, changes in steps.items():
         last = found[-1]
         found.append(

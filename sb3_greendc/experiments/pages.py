@@ -149,13 +149,15 @@ def _command(record: dict[str, Any]) -> str:
     given = [str(record["seeds"])] if record["seeds"] else []
     given += [shlex.quote(f"{name}={n}") for name, n in record.get("seeds_by_learner", {}).items()]
     seeds = f" --seeds {' '.join(given)}" if given else ""
+    judged = record.get("test_episodes")
+    episodes = f" --test-episodes {judged}" if judged else ""
     rollouts = " --rollouts" if record.get("rollouts") else ""
     named = [shlex.quote(name) for name in record.get("problems", [])]
     problems = f" --problems {' '.join(named)}" if named else ""
     job_log = " --job-log PATH" if record.get("job_log") else ""
     google = " --google FOLDER" if record.get("google") else ""
     weather = " --weather FILE FILE" if record.get("weather") else ""
-    options = quick + seeds + problems + rollouts + job_log + weather + google
+    options = quick + seeds + episodes + problems + rollouts + job_log + weather + google
     return f"python scripts/reproduce.py {record['experiment']}{options}"
 
 

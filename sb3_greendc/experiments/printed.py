@@ -39,7 +39,7 @@ RARE = Learner(
     },
     choice={**VALID, "reward": "completion"},
     decisions=200_000,
-    quick_decisions=24_000,
+    quick_decisions=8_000,
     quick_seeds=1,
     speed=250.0,
 )
@@ -71,6 +71,10 @@ can serve then decide the sum: reward falls with the arrivals."""
 LARGE_DELAY: dict[str, float] = {**SMALL_DELAY, "lateness": 0.05, "lateness_cap": 1.0}
 """The other reading: 5 % a step, up to the whole value."""
 
+SC20_JUDGED_AT = (0, 10_000, 20_000, 30_000, 50_000, 70_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)
+"""Decisions at which SC20's curves are judged: the paper says what is to be seen at 30, 50 and 70
+thousand."""
+
 SC20 = Learner(
     f"A2C {PRINTED}",
     "a2c",
@@ -92,14 +96,11 @@ SC20 = Learner(
     quick_decisions=100_000,
     quick_seeds=1,
     speed=3_000.0,
+    judged_at=SC20_JUDGED_AT,
 )
 """SC20: A2C, policy and value in one convolutional network over resources and jobs as one matrix, a learning
 rate of 1e-3, 2.5 million steps; suspension is an action. It discounts by decisions. Everything else is the
 default of Stable-Baselines3's A2C. Tests draw its actions."""
-
-SC20_JUDGED_AT = (0, 10_000, 20_000, 30_000, 50_000, 70_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)
-"""Decisions at which SC20's curves are judged: the paper says what is to be seen at 30, 50 and 70
-thousand."""
 
 COCORL_LIMITS = (7000.0, 2000.0)
 """The limits that CoCoRL prints, in delayed job-steps of an episode, one for all arrival rates. The paper

@@ -134,6 +134,7 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
         "budget": budget.name,
         "seeds": budget.seeds,
         "seeds_by_learner": dict(budget.seeds_by_learner),
+        "test_episodes": budget.test_episodes,
         "rollouts": budget.rollouts,
         "problems": list(budget.problems),
         "job_log": budget.job_log is not None,

@@ -43,6 +43,7 @@ class Learner:
     :param quick_decisions: and in the quick budget
     :param quick_seeds: training seeds in the quick budget
     :param speed: about how many decisions a second one core trains on, at ten units
+    :param judged_at: decisions at which a run is judged before its end, too
     """
 
     name: str
@@ -55,6 +56,7 @@ class Learner:
     quick_decisions: int = 100_000
     quick_seeds: int = 2
     speed: float = 10_000.0
+    judged_at: tuple[int, ...] = ()
 
     def needs(self, scenario: Scenario, seed: int) -> tuple[Task, ...]:
         """Return the tasks from whose files a run starts.
@@ -146,7 +148,7 @@ class Training(Task):
         # What a run is called, and how long other runs of the learner are, does not change this one.
         settings = {key: value for key, value in settings.items() if key != "n_timesteps"}
         described = {**super().describe(), "settings": settings}
-        own = ("name", "decisions", "quick_decisions", "quick_seeds", "speed")
+        own = ("name", "decisions", "quick_decisions", "quick_seeds", "speed", "judged_at")
         described["learner"] = {k: v for k, v in described["learner"].items() if k not in own}
         if self.episodes_along is None:
             del described["episodes_along"]

@@ -32,7 +32,7 @@ METRICS = ["return", "carbon_kg", "overdue_work", "objective", "mean_delay"]
 FULL_SEEDS = 5
 
 LEARNERS = (
-    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=400_000, speed=24_000.0),
+    Learner("PPO", "ppo", env_id=DISCRETE, decisions=800_000, quick_decisions=200_000, speed=24_000.0),
     Learner(
         "DiscreteSAC",
         "discrete_sac",
@@ -49,7 +49,7 @@ LEARNERS = (
         hyperparameters={"lambda_max": 25, "init": 15},
         choice={"constrained": True},
         decisions=800_000,
-        quick_decisions=400_000,
+        quick_decisions=200_000,
         speed=20_000.0,
     ),
 )

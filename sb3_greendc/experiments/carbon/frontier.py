@@ -161,7 +161,7 @@ def items(budget: Budget) -> list[Item]:
 def _slow(budget: Budget, year: str, scenario: Scenario) -> list[Task]:
     """Return plans and bounds, of the first episodes alone in the quick form."""
     prices = budget.pick(QUICK_PRICES, PRICES)
-    episodes = budget.pick(6, 24) * (2 if year == "2019" else 1)
+    episodes = budget.pick(4, 24) * (2 if year == "2019" else 1)
     found: list[Task] = [Plans(scenario, (Variant(PLAN, {"kg_price": price}),), episodes) for price in prices]
     if year == "2021":
         split_plans = [

@@ -92,20 +92,20 @@ def _rules(budget: Budget, name: str, year: str) -> Baselines:
         variants = (*budget.pick(QUICK_RULES, RULES), Variant(CHANCE), Variant(RANDOM_ORDER))
     else:
         variants = (*all_variants(dispatches=("skip",), scopes=("ready",)), Variant(RANDOM_ORDER))
-    return Baselines(scenario(name, year), variants, budget.pick(8, 24))
+    return Baselines(scenario(name, year), variants, budget.pick(5, 24))
 
 
 def _ahead(budget: Budget, name: str) -> list[Task]:
     """Return what looks ahead: the plan and the network distilled from it, or rollouts."""
-    site, episodes = scenario(name, JUDGED_ON), budget.pick(5, 24)
+    site, episodes = scenario(name, JUDGED_ON), budget.pick(4, 24)
     if name not in BATTERIES:
-        return [Baselines(site, (Variant(ROLLOUT, {"futures": budget.pick(16, 64)}),), budget.pick(8, 24))]
+        return [Baselines(site, (Variant(ROLLOUT, {"futures": budget.pick(16, 64)}),), budget.pick(5, 24))]
     plans = [Variant(PLAN, {"kg_price": price}) for price in budget.pick(QUICK_PRICES, PRICES)]
     asked = budget.pick(QUICK_ASKED_PRICES, ASKED_PRICES)
     return [
         *(Plans(site, (plan,), episodes) for plan in plans),
         *(
-            StudentPlay(student(budget, seed), asked, site, budget.pick(8, 24))
+            StudentPlay(student(budget, seed), asked, site, budget.pick(5, 24))
             for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
             if BATTERIES[name] > 0.0  # observations tell the charge where there is a battery, and only there
         ),

@@ -34,7 +34,7 @@ from sb3_greendc.experiments.rollouts import DEPTH
 from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.training import Training
 
-FUTURES = ((32, 128, 512), (8, 32, 128, 512, 1024))
+FUTURES = ((32, 128), (8, 32, 128, 512, 1024))
 """Of the rollouts, in the quick budget and in the full one."""
 
 TEACHER_FUTURES = 32
@@ -62,7 +62,7 @@ def items(budget: Budget) -> list[Item]:
 
 
 def _tasks(pool: str, budget: Budget) -> list[Task]:
-    episodes = budget.pick(64, 1024)
+    episodes = budget.pick(32, 1024)
     plays: tuple[str | Variant, ...] = (
         OPTIMUM,
         "random",

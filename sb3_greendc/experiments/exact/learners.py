@@ -48,7 +48,7 @@ def learners(pool: str) -> tuple[Learner, ...]:
             hyperparameters=ppo,
             choice=view,
             decisions=1_000_000,
-            quick_decisions=100_000,
+            quick_decisions=50_000,
             quick_seeds=1,
         ),
         replace(
@@ -56,7 +56,7 @@ def learners(pool: str) -> tuple[Learner, ...]:
             hyperparameters=sac,
             choice=view,
             decisions=100_000,
-            quick_decisions=20_000,
+            quick_decisions=12_000,
             quick_seeds=1,
         ),
     )

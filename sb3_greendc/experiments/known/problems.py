@@ -92,7 +92,7 @@ _MINATAR = ("Asterix", 15.0), ("Breakout", 28.0), ("Freeway", 58.0), ("SpaceInva
 CARTPOLE = Problem(
     "CartPole",
     ("CartPole-v1",),
-    quick_steps=30_000,
+    quick_steps=20_000,
     full_steps=50_000,
     published=(Published("solved", 475.0, 0, "Gymnasium, reward_threshold of CartPole-v1"),),
 )
@@ -150,7 +150,7 @@ GRID = Problem(
     ("GridWithCost-v0",),
     example=("limits_elsewhere.py", "GridWithCost"),
     test_kwargs={"penalty": 0.0},
-    quick_steps=30_000,
+    quick_steps=20_000,
     full_steps=100_000,
 )
 CARTPOLE_COST = Problem(
@@ -158,7 +158,7 @@ CARTPOLE_COST = Problem(
     ("CartPoleWithCost-v0",),
     example=("limits_elsewhere.py", "CartPoleWithCost"),
     test_kwargs={"penalty": 0.0},
-    quick_steps=40_000,
+    quick_steps=25_000,
     full_steps=200_000,
 )
 LAVA = Problem(
@@ -167,7 +167,7 @@ LAVA = Problem(
     package="minigrid",
     example=("limits_lava_and_fuel.py", "LavaWithCost"),
     test_kwargs={"penalty": 0.0},
-    quick_steps=40_000,
+    quick_steps=25_000,
     full_steps=200_000,
 )
 LANDER_FUEL, LANDER_POSITION = (

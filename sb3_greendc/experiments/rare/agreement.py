@@ -69,7 +69,7 @@ def trainings(budget: Budget, units: int, teachers: tuple[str, ...], seed: int) 
             scenario,
             teachers,
             transitions=budget.pick(100_000, 200_000),
-            steps=budget.pick(1_500, 3_000),
+            steps=budget.pick(750, 3_000),
             seed=seed,
             episodes=budget.pick(32, 128),
             options=options,

@@ -10,9 +10,8 @@ from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
 
 SIZES = (10, 20, 50, 100, 300)
-QUICK_PRINTED = (10, 100)
-"""Sizes at which the quick budget trains RARE's learner as printed, whose convolutions are slow on large
-pools."""
+QUICK_TRAINED = (10, 100)
+"""Sizes at which the quick budget trains learners, as printed and ours."""
 
 
 def points(budget: Budget) -> list[Point]:
@@ -23,15 +22,16 @@ def points(budget: Budget) -> list[Point]:
             size,
             Scenario(f"ResourcePool-{size}"),
             training_tasks=curricula.of_size(size),
-            printed=printed.rare_at(budget, size, QUICK_PRINTED),
+            learners=[DISCRETE_SAC] if budget.quick and size in QUICK_TRAINED else [],
+            printed=printed.rare_at(budget, size, QUICK_TRAINED),
         )
         for size in SIZES
     ]
 
 
 def learners(budget: Budget) -> list[Learner]:
-    """Return the learners of most figures; the quick budget has RARE's kind of them."""
-    return budget.pick([DISCRETE_SAC], pool_learners(budget))
+    """Return the learners of most figures at every size, in the quick budget at none."""
+    return budget.pick([], pool_learners(budget))
 
 
 EXPERIMENT = Sweep(points, learners, "resources of each type", rollouts=True).experiment(

@@ -14,13 +14,16 @@ from sb3_greendc.experiments.training import Learner
 HORIZONS = (36, 48, 60, 72)
 DEFAULT_HORIZON = 48
 GAMMA = 0.99
-QUICK_PRINTED = ((SYNTHETIC, 36), (SYNTHETIC, 72))
+PRINTED_HORIZONS = (36, 72)
+"""Of logs the paper prints no others."""
+QUICK_PRINTED = tuple((SYNTHETIC, horizon) for horizon in PRINTED_HORIZONS)
 
 
 def points(budget: Budget) -> list[Point]:
     """Return each horizon on ten units with full power, for synthetic jobs and the HPC log."""
-    workloads = {SYNTHETIC: SYNTHETIC, **budget.logs}
-    return [_point(budget, *one, horizon) for one in workloads.items() for horizon in HORIZONS]
+    found = [_point(budget, SYNTHETIC, SYNTHETIC, horizon) for horizon in HORIZONS]
+    horizons = budget.pick(PRINTED_HORIZONS, HORIZONS)
+    return [*found, *(_point(budget, *log, horizon) for log in budget.logs.items() for horizon in horizons)]
 
 
 def _point(budget: Budget, series: str, workload: str, horizon: int) -> Point:

@@ -35,12 +35,12 @@ FROM_SCRATCH = (
         "MaskablePPO",
         "maskable_ppo",
         decisions=2_000_000,
-        quick_decisions=50_000,
+        quick_decisions=25_600,
         quick_seeds=1,
         speed=1500.0,
     ),
     Learner(
-        "DiscreteSAC", "discrete_sac", decisions=200_000, quick_decisions=50_000, quick_seeds=1, speed=250.0
+        "DiscreteSAC", "discrete_sac", decisions=200_000, quick_decisions=8_000, quick_seeds=1, speed=250.0
     ),
 )
 """Learners that no rollouts teach, with the settings of ``zoo_hparams/``."""

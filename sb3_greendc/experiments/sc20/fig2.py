@@ -9,7 +9,7 @@ from sb3_greendc.experiments.printed import LARGE_DELAY, SC20
 from sb3_greendc.experiments.sc20.training import ARRIVALS, Arm, budget, curves_figure, items, tables
 
 LARGE = dataclasses.replace(SC20, choice={**SC20.choice, "reward": LARGE_DELAY})
-OTHER_RATES = (0.2, 0.6, 1.0)
+OTHER_RATES = (0.2, 1.0)
 ARMS = [
     *(Arm("small cost of delay", f"{rate:.0%} arrivals", rate) for rate in ARRIVALS),
     *(Arm("up to a job's whole value", f"{rate:.0%} arrivals", rate, LARGE) for rate in OTHER_RATES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,10 +14,10 @@ from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Budget, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
-from sb3_greendc.experiments.printed import SC20, SC20_JUDGED_AT
+from sb3_greendc.experiments.printed import SC20
 from sb3_greendc.experiments.sweep import METRICS
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
-from sb3_greendc.experiments.training import Learner, Training
+from sb3_greendc.experiments.training import Learner
 
 ARRIVALS = (0.2, 0.4, 0.6, 0.8, 1.0)
 ALL_ARRIVALS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -58,13 +58,6 @@ def scenario(arrivals: float, power_level: float = 1.0) -> Scenario:
     return Scenario("ResourcePoolSuspend-10", settings)
 
 
-def trainings(budget: Budget, at: Scenario, learner: Learner) -> list[Training]:
-    """Return a learner's runs, judged at the decisions that the paper's text names."""
-    found = budget.trainings(at, learner, full_seeds=FULL_SEEDS)
-    judged_at = tuple(decisions for decisions in SC20_JUDGED_AT if decisions < found[0].decisions)
-    return [replace(run, judged_at=judged_at, episodes_along=budget.pick(8, 64)) for run in found]
-
-
 def items(budget: Budget, arms: Sequence[Arm]) -> list[Item]:
     """Return the runs, and at each arrival rate the paper's heuristics and chance."""
     found: list[Item] = []
@@ -73,7 +66,7 @@ def items(budget: Budget, arms: Sequence[Arm]) -> list[Item]:
         tested = at.with_kwargs(episode_steps=budget.test_steps, reward=arm.learner.choice["reward"])
         tasks: list[Task] = [Baselines(tested, all_variants(PAPER, dispatches=("skip",)), budget.episodes)]
         tasks += controls(tested, dict(ON_TIME), budget.episodes)
-        tasks += trainings(budget, at, arm.learner)
+        tasks += budget.trainings(at, arm.learner, full_seeds=FULL_SEEDS)
         found += labelled(tasks, series=arm.series, x=arm.arrivals, curve=arm.curve, power=arm.power_level)
     return found
 

@@ -234,6 +234,24 @@ def test_baselines_play_the_same_episodes():
     assert arrived["random"].nunique() > 1
 
 
+def test_a_learner_says_when_it_is_judged_before_the_end():
+    """So that figures of the end and of the way there share the trainings."""
+    scenario = sc20_scenario(0.6)
+    [run, *_] = Budget(quick=True).trainings(scenario, SC20)
+    assert (run.judged_at[0], run.judged_at[-1], run.decisions) == (0, 70_000, 100_000)
+    assert run.episodes_along == 8
+    assert Budget(quick=True).trainings(scenario, dataclasses.replace(SC20, judged_at=()))[0].judged_at == ()
+    of_both = [
+        {
+            item.task.key
+            for item in load_experiment(name).items(Budget(quick=True))
+            if item.task.title == run.title
+        }
+        for name in ("sc20-fig2", "sc20-fig6")
+    ]
+    assert of_both[0] & of_both[1]
+
+
 @pytest.mark.parametrize(
     ("learner", "scenario"),
     [
@@ -281,7 +299,7 @@ def test_a_training_is_judged_where_it_is_told_to_be_the_untrained_model_include
 def test_checkpoints_before_the_end_have_a_quarter_of_the_episodes():
     budget = Budget(quick=True)
     several, once = (budget.trainings(TRAINING.scenario, DISCRETE_SAC, n)[0] for n in (3, 1))
-    assert (several.episodes, several.episodes_along) == (64, 16)
+    assert (several.episodes, several.episodes_along) == (32, 8)
     assert once.episodes_along is None
     assert several.key != dataclasses.replace(several, episodes_along=None).key
     curves = [item.task for item in load_experiment("discrete-sac-curves").items(budget)]

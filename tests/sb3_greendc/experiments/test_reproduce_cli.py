@@ -9,6 +9,7 @@ from experiment_cases import toy_experiment
 
 from sb3_greendc.cli import reproduce
 from sb3_greendc.experiments import pages
+from sb3_greendc.experiments.bounds import Bounds
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.registry import load_experiment
 from sb3_greendc.experiments.training import Training
@@ -48,6 +49,19 @@ def test_only_new_settings_are_computed(run, tmp_path):
     run()
     assert run(numbers=(2, 3, 4)) == 0
     assert computed(tmp_path) == [3, 2, 1, 4]
+
+
+def test_test_episodes_reach_every_task_and_the_record(run, tmp_path):
+    run("--quick", "--test-episodes", "7")
+    record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
+    assert record["test_episodes"] == 7
+    assert pages._command(record) == "python scripts/reproduce.py toys --quick --test-episodes 7"
+    budget = Budget(quick=True, test_episodes=7)
+    tasks = [item.task for item in load_experiment("rare-fig4").items(budget)]
+    judged = [task for task in tasks if hasattr(task, "episodes") and not isinstance(task, Bounds)]
+    assert {task.episodes for task in judged} == {7}
+    assert Budget(quick=True).episodes == 32
+    assert Budget().episodes == 256
 
 
 def test_the_record_says_what_was_done(run, tmp_path):
