@@ -193,12 +193,13 @@ def pid_ppo_part() -> Part:
     """
     vcc = {"constrained": True}
     short = {"n_envs": 8, "n_steps": 96, "n_epochs": 2}  # an LSTM takes its time
+    cut = {**short, "policy": "MultiInputLstmPolicy", "policy_kwargs": {"lstm_hidden_size": 64}}
     cases = [
         *on_policy_pair("pid_ppo", "ppo", "VCC-2019", vcc, {}),
         *on_policy_pair("pid_ppo", "maskable_ppo", "ResourcePool-10", {}, {"n_steps": 32}),
         *on_policy_pair("recurrent_pid_ppo", "recurrent_ppo", "VCC-2019", vcc, short),
         *on_policy_pair(
-            "recurrent_pid_ppo", "recurrent_ppo", "ResourcePool-10", {"episode_steps": 100}, short, "_cut"
+            "recurrent_pid_ppo", "recurrent_ppo", "ResourcePool-10", {"episode_steps": 100}, cut, "_cut"
         ),
     ]
     relatives = ("ppo", "maskable_ppo", "recurrent_ppo", "recurrent_ppo_cut")
