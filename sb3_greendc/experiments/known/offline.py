@@ -84,7 +84,7 @@ def items(budget: Budget) -> list[Item]:
 
 def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget) -> list[Task]:
     """Return the learners on one kind of data, and what does not learn: chance, rules, planners."""
-    transitions, steps = budget.pick((12_000, 3_000), (60_000, 30_000))
+    transitions, steps = budget.pick((12_000, 4_000), (60_000, 30_000))
     tested = tested_in(problem)
     planners = [name for name in sources if name in PLANNERS]
     learners: list[OnData] = [
