@@ -15,7 +15,7 @@ from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
 from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import color_of, outer_legend, panels
+from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.offline import OfflineTraining
 from sb3_greendc.experiments.tasks import Item, Scenario
 from sb3_greendc.experiments.training import Learner, Training
@@ -27,6 +27,7 @@ MONTHS = {
     "May 2021 (shifted)": "2021-05",
 }
 REFERENCE = "always_on"
+CHANCE = "random"
 METRICS = ["return", "carbon_kg", "overdue_work", "objective", "mean_delay"]
 """The objective is carbon and overdue work together; a return of PID-PPO leaves overdue work to its cost."""
 FULL_SEEDS = 5
@@ -131,6 +132,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         f"Carbon is compared with that of {REFERENCE}, the objective (carbon plus overdue work) with that of "
         "the best plan. Less is better.",
         f"The rules of SustainGym's page (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
+        "The picture leaves chance out (`random`): it would need another scale.",
     ]
     return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
 
@@ -160,21 +162,29 @@ def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _figure(table: pd.DataFrame) -> Figure:
-    """Draw carbon against overdue work: further left and lower is better."""
-    months = list(table["series"].unique())
+    """Draw carbon against overdue work, each policy by its name: further left and lower is better."""
+    shown = table[table["policy"] != CHANCE]
+    months = list(shown["series"].unique())
     figure, axes = panels(months, columns=3)
-    names = list(table["policy"].unique())
+    figure.set_size_inches(15, 9)
     for panel, month in zip(axes, months, strict=True):
-        for row in table[table["series"] == month].itertuples():
-            marker = "o" if row.policy in LEARNER_NAMES else "s"
-            place = (row.overdue_work, row.carbon_percent)
-            spread = [[row.carbon_percent - row.carbon_low], [row.carbon_high - row.carbon_percent]]
-            color = color_of(row.policy, names)
-            panel.errorbar(*place, yerr=spread, fmt=marker, color=color, ms=5, lw=1, label=row.policy)
+        here = shown[shown["series"] == month].round({"carbon_percent": 6})
+        for place, of_place in here.groupby(["overdue_work", "carbon_percent"]):
+            row = of_place.iloc[-1]
+            learned = row["policy"] in LEARNER_NAMES
+            around = [row["carbon_low"], row["carbon_high"]]
+            spread = [[abs(end - row["carbon_percent"])] for end in around]
+            color = "#2a9d5c" if learned else "#777777"
+            panel.errorbar(*place, yerr=spread, fmt="o" if learned else "s", color=color, ms=5, lw=1)
+            alone = learned and len(of_place) == 1
+            names = ", ".join(of_place["policy"])
+            # Learners' names to the left, the others' to the right: fewer lie on each other.
+            said, side = (f"{names}   ", "right") if alone else (f"   {names}", "left")
+            panel.annotate(said, place, ha=side, va="center", fontsize="small", color=color)
         panel.set_xscale("symlog", linthresh=1.0)
+        panel.margins(x=0.35, y=0.12)
         panel.set_xlabel("overdue work (machine-unit-hours)")
         panel.set_ylabel(f"carbon, per cent against {REFERENCE}")
-    outer_legend(figure, axes[0])
     return figure
 
 
