@@ -169,18 +169,18 @@ def _figure(table: pd.DataFrame) -> Figure:
     figure.set_size_inches(15, 9)
     for panel, month in zip(axes, months, strict=True):
         here = shown[shown["series"] == month].round({"carbon_percent": 6})
-        for place, of_place in here.groupby(["overdue_work", "carbon_percent"]):
+        for (overdue, carbon), of_place in here.groupby(["overdue_work", "carbon_percent"]):
             row = of_place.iloc[-1]
             learned = row["policy"] in LEARNER_NAMES
             around = [row["carbon_low"], row["carbon_high"]]
             spread = [[abs(end - row["carbon_percent"])] for end in around]
             color = "#2a9d5c" if learned else "#777777"
-            panel.errorbar(*place, yerr=spread, fmt="o" if learned else "s", color=color, ms=5, lw=1)
+            panel.errorbar(overdue, carbon, yerr=spread, fmt="o" if learned else "s", color=color, ms=5, lw=1)
             alone = learned and len(of_place) == 1
             names = ", ".join(of_place["policy"])
             # Learners' names to the left, the others' to the right: fewer lie on each other.
             said, side = (f"{names}   ", "right") if alone else (f"   {names}", "left")
-            panel.annotate(said, place, ha=side, va="center", fontsize="small", color=color)
+            panel.annotate(said, (overdue, carbon), ha=side, va="center", fontsize="small", color=color)
         panel.set_xscale("symlog", linthresh=1.0)
         panel.margins(x=0.35, y=0.12)
         panel.set_xlabel("overdue work (machine-unit-hours)")
