@@ -201,7 +201,7 @@ SC20 = (
         "SC20, Fig. 2",
         "sc20-fig2",
         "reward rises with arrivals",
-        statements.rises_with_arrivals("accrued_reward"),
+        statements.rises_with_arrivals("accrued_reward", "max"),
     ),
     _statement(
         "SC20, Fig. 2",
@@ -219,7 +219,7 @@ SC20 = (
         "SC20, Fig. 3",
         "sc20-fig3",
         "slowdown rises with arrivals",
-        statements.rises_with_arrivals("mean_slowdown"),
+        statements.rises_with_arrivals("mean_slowdown", "min"),
     ),
     _statement(
         "SC20, Fig. 3",

@@ -117,14 +117,22 @@ def _per_cent(curve: object) -> float:
     return float(head) if head.replace(".", "").isdigit() else 100.0
 
 
-def rises_with_arrivals(metric: str) -> Check:
-    """Return a check that what curves end at rises with the arrivals."""
+def rises_with_arrivals(metric: str, best: str) -> Check:
+    """Return a check that what curves end at rises with the arrivals.
+
+    :param metric: of the curves
+    :param best: ``"max"`` or ``"min"``: which of the other policies counts at each rate
+    """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
-        ends = _curves(tables, metric).iloc[-1]
-        return Found({str(curve): float(end) for curve, end in ends.items()}, [ends.is_monotonic_increasing])
+        if as_printed:
+            ends = _curves(tables, metric).iloc[-1]
+        else:
+            rows, first = tables["results"], str(tables["curves"]["series"].iloc[0])
+            rows = rows[(rows["metric"] == metric) & rows["series"].str.startswith(first)]
+            others = rows[~rows["policy"].str.contains(PRINTED, regex=False)].groupby("x")["estimate"]
+            ends = others.agg(best).rename(lambda rate: f"{rate:.0%} arrivals")
+        return Found({str(rate): float(end) for rate, end in ends.items()}, [ends.is_monotonic_increasing])
 
     return check
 

@@ -75,12 +75,28 @@ def test_a_margin_that_grows(second, holds):
 
 def test_curves_are_in_the_order_of_their_rates():
     tables = curve_rows(**{"100% arrivals": (0, 3.0), "20% arrivals": (-1, 2.0), "full power": (1, 4.0)})
-    rising = statements.rises_with_arrivals("accrued_reward")(tables, True)
+    rising = statements.rises_with_arrivals("accrued_reward", "max")(tables, True)
     assert list(rising.figures) == ["20% arrivals", "100% arrivals", "full power"]
     assert rising.holds == [True]
     falling = curve_rows(**{"20% arrivals": (0, 3.0), "60% arrivals": (0, 2.0)})
-    assert statements.rises_with_arrivals("accrued_reward")(falling, True).holds == [False]
+    assert statements.rises_with_arrivals("accrued_reward", "max")(falling, True).holds == [False]
     assert statements.starts_below_zero("accrued_reward")(tables, True).holds == [True, False, False]
+
+
+def test_the_best_policy_of_each_rate_may_rise_where_the_learner_does_not():
+    table = rows(
+        ("s, 20% arrivals", 0.2, "hvf", 3.0),
+        ("s, 20% arrivals", 0.2, "edf", 2.0),
+        ("s, 60% arrivals", 0.6, "hvf", 1.0),
+        ("s, 60% arrivals", 0.6, "edf", 4.0),
+        ("s, 60% arrivals", 0.6, OURS, 9.0),
+        ("other, 60% arrivals", 0.6, "edf", 9.0),
+        columns=["series", "x", "policy", "estimate"],
+    )
+    tables = {**curve_rows(**{"20% arrivals": (0, 2.0)}), "results": table.assign(metric="accrued_reward")}
+    found = statements.rises_with_arrivals("accrued_reward", "max")(tables, False)
+    assert found == statements.Found({"20% arrivals": 3.0, "60% arrivals": 4.0}, [True])
+    assert statements.rises_with_arrivals("accrued_reward", "min")(tables, False).holds == [False]
 
 
 def test_near_zero_for_so_long():
