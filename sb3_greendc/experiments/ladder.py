@@ -182,8 +182,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     note = (
         'From "learner as printed" on, each rung adds one change to the one before. The quick budget trains '
         "the learners on ten units, and elsewhere with --problems, for 12,000 (RARE), 50,000 (SC20, of the "
-        "paper's 2.5 million) and 40,000 decisions (CoCoRL). On 300 units RARE's convolutions take ten minutes "
-        "a run: the quick budget has only the network that scores jobs there."
+        "paper's 2.5 million) and 40,000 decisions (CoCoRL). On 300 units RARE's convolutions take ten "
+        "minutes a run: the quick budget has only the network that scores jobs there."
     )
     return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
 
