@@ -237,8 +237,8 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ("tests/sb3_greendc/discrete_sac/test_targets.py",),
         (
             "dsac-target-of-the-online-critics",
-            "next_q = policy.target_q_values(batch.next_observations)",
-            "next_q = policy.q_values(policy.encode(batch.next_observations))",
+            "else policy.target_q_values(batch.next_observations)",
+            "else policy.q_values(next_features)",
         ),
     ),
     *mutations(
