@@ -31,14 +31,13 @@ from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
-from sb3_greendc.experiments.claims import LOG_SERIES
 from sb3_greendc.experiments.distilled import Evaluation
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment
 from sb3_greendc.experiments.pages import PRINTED, margins
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
-from sb3_greendc.experiments.tasks import Item, Task
+from sb3_greendc.experiments.tasks import LOG_SERIES, Item, Task
 from sb3_greendc.experiments.training import Training
 
 TASKS = "tasks"
@@ -176,6 +175,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError(f"--google {budget.google}: no such folder")
         if budget.problems:
             experiments = with_problems(budget, experiments)
+        if budget.test_episodes is not None:
+            check_test_episodes(budget, budget.test_episodes, experiments)
         items = [item for experiment in experiments for item in experiment.items(budget)]
         if budget.job_log is not None and any(
             str(item.labels.get("series", "")).startswith(LOG_SERIES) for item in items
@@ -234,6 +235,20 @@ def with_problems(budget: Budget, experiments: Sequence[Experiment]) -> list[Exp
             known = {_problem(item): None for one in having for item in one.items(whole)}
             raise ValueError(f"--problems {name}: these experiments have {', '.join(known) or 'no problems'}")
     return [one for one in having if one.items(budget)]
+
+
+def check_test_episodes(budget: Budget, number: int, experiments: Sequence[Experiment]) -> None:
+    """Refuse a number of test episodes that no experiment asks for.
+
+    :raises ValueError: if another number would change nothing
+    """
+    other = replace(budget, test_episodes=number + 1)
+    ours, theirs = (
+        {item.task.identity for one in experiments for item in one.items(form)} for form in (budget, other)
+    )
+    if ours == theirs:
+        names = ", ".join(experiment.name for experiment in experiments)
+        raise ValueError(f"--test-episodes {number}: {names} has no policies of the resource pool to judge")
 
 
 def _problem(item: Item) -> str:

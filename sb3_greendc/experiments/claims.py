@@ -9,14 +9,14 @@ curve shows has no number and is no claim here; sentences without a number are c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from sb3_greendc.experiments import statements
 from sb3_greendc.experiments.statements import Check
-from sb3_greendc.experiments.tasks import SYNTHETIC
+from sb3_greendc.experiments.tasks import LOG_SERIES, SYNTHETIC
 
 BEST_OF_PAPER = "best of the papers'"
 ANY = ""
@@ -86,13 +86,16 @@ class Claim:
         return "below" if ours < self.low else "above" if ours > self.high else "within"
 
 
-def _statement(source: str, experiment: str, says: str, check: Check) -> Claim:
-    return Claim(source, (experiment,), math.nan, math.nan, ANY, STATEMENT, says=says, check=check)
+def _statements(source: str, experiment: str, checks: Mapping[str, Check]) -> tuple[Claim, ...]:
+    """Return what a place of a paper says without a number, each sentence with a check of our tables."""
+    return tuple(
+        Claim(source, (experiment,), math.nan, math.nan, ANY, STATEMENT, says=says, check=check)
+        for says, check in checks.items()
+    )
 
 
 LOG = "another log"
 """The paper's log is ANL Intrepid's, which is not at hand."""
-LOG_SERIES = "HPC log"
 _FIG4, _FIG5, _FIG6 = ("rare-fig4",), ("rare-fig5",), ("rare-fig6",)
 _FIG7, _FIG8 = ("rare-fig7",), ("rare-fig8",)
 _SMALL, _LARGE, _FROM_50 = (10, 20, 50), (100, 300), (50, 100, 300)
@@ -139,11 +142,10 @@ RARE = (
     Claim("RARE, Fig. 7", _FIG7, 14, 14, "sjf", series=SYNTHETIC, points=(72,)),
     Claim("RARE, Fig. 7", _FIG7, 6, 6, "sjf", series=LOG_SERIES, points=(36,), why_not=LOG),
     Claim("RARE, Fig. 7", _FIG7, 10, 10, "sjf", series=LOG_SERIES, points=(72,), why_not=LOG),
-    _statement(
+    *_statements(
         "RARE, Fig. 7",
         "rare-fig7",
-        "the margin over SJF grows with the horizon",
-        statements.growing_margin("sjf", SYNTHETIC),
+        {"the margin over SJF grows with the horizon": statements.growing_margin("sjf", SYNTHETIC)},
     ),
     Claim("RARE, Fig. 8", _FIG8, 18, 18, "sjf", series=SYNTHETIC, points=(15,), says="the best size"),
     Claim("RARE, Fig. 8", _FIG8, 4, 7, "sjf", series=SYNTHETIC, points=(25, 35)),
@@ -197,35 +199,22 @@ RARE_OFFLINE = (
 _SC20_2, _SC20_6, _AS_PRINTED = ("sc20-fig2",), ("sc20-fig6",), ("as-printed",)
 
 SC20 = (
-    _statement(
+    *_statements(
         "SC20, Fig. 2",
         "sc20-fig2",
-        "reward rises with arrivals",
-        statements.rises_with_arrivals("accrued_reward", "max"),
+        {
+            "reward rises with arrivals": statements.rises_with_arrivals("accrued_reward", "max"),
+            "reward is near 0 up to 30,000 steps": statements.near_zero_until("accrued_reward", 30_000),
+            "reward has converged after 50,000 steps": statements.converged_after("accrued_reward", 50_000),
+        },
     ),
-    _statement(
-        "SC20, Fig. 2",
-        "sc20-fig2",
-        "reward is near 0 up to 30,000 steps",
-        statements.near_zero_until("accrued_reward", 30_000),
-    ),
-    _statement(
-        "SC20, Fig. 2",
-        "sc20-fig2",
-        "reward has converged after 50,000 steps",
-        statements.converged_after("accrued_reward", 50_000),
-    ),
-    _statement(
+    *_statements(
         "SC20, Fig. 3",
         "sc20-fig3",
-        "slowdown rises with arrivals",
-        statements.rises_with_arrivals("mean_slowdown", "min"),
-    ),
-    _statement(
-        "SC20, Fig. 3",
-        "sc20-fig3",
-        "slowdown has converged after 70,000 steps",
-        statements.converged_after("mean_slowdown", 70_000),
+        {
+            "slowdown rises with arrivals": statements.rises_with_arrivals("mean_slowdown", "min"),
+            "slowdown has converged after 70,000 steps": statements.converged_after("mean_slowdown", 70_000),
+        },
     ),
     Claim(
         "SC20, Fig. 4",
@@ -237,28 +226,34 @@ SC20 = (
         "reward_share",
         says="reward at 50 % power over that at 90 %",
     ),
-    _statement(
+    *_statements(
         "SC20, Fig. 4",
         "sc20-fig4",
-        "reward is below 0 at first",
-        statements.starts_below_zero("accrued_reward"),
+        {"reward is below 0 at first": statements.starts_below_zero("accrued_reward")},
     ),
-    _statement(
+    *_statements(
         "SC20, Fig. 5",
         "sc20-fig5",
-        "slowdown at 90 % power is close to that at full power",
-        statements.close_ends("mean_slowdown", "90 % power", "full power"),
+        {
+            "slowdown at 90 % power is close to that at full power": statements.close_ends(
+                "mean_slowdown", "90 % power", "full power"
+            )
+        },
     ),
     Claim("SC20, Fig. 6", _SC20_6, 38, 70, "hvf", points=(0.6, 0.7, 0.8, 0.9, 1.0)),
     Claim("SC20, Fig. 6", _AS_PRINTED, 38, 70, "hvf", points=(0.6,)),
-    _statement(
+    *_statements(
         "SC20, Fig. 6",
         "sc20-fig6",
-        "below 50 % arrivals all are alike, but at 40 % HVF is poor",
-        statements.alike_but_for("hvf", at=0.4, below=0.5),
+        {
+            "below 50 % arrivals all are alike, but at 40 % HVF is poor": statements.alike_but_for(
+                "hvf", at=0.4, below=0.5
+            )
+        },
     ),
 )
 
+_BEST_AT_80 = statements.best_side_by_side(best_at=0.8, level_at=1.0, rival="qos")
 _COCORL_5, _COCORL_6, _COCORL_9 = ("cocorl-fig5",), ("cocorl-fig6",), ("cocorl-fig9",)
 _RATES_5 = ((20, 28, (0.2,)), (16, 20, (0.4,)), (12, 18, (0.6,)), (12, 14, (0.8,)), (1, 6, (1.0, 1.2)))
 _RATES_9 = ((11, 23, (0.2,)), (16, 22, (0.4,)), (10, 18, (0.6,)), (6, 12, (0.8,)), (5, 10, (1.0, 1.2)))
@@ -303,39 +298,50 @@ COCORL = (
         Claim("CoCoRL, Fig. 6", _COCORL_6, 5, 22, rival, metric=COMPLETION, points=(0.6, 0.8, 1.0))
         for rival in ("sjf", "hvf", "fcfs")
     ),
-    _statement(
+    *_statements(
         "CoCoRL, Fig. 7",
         "cocorl-fig7",
-        "CoCoRL's utilization is significantly above the heuristics'",
-        statements.margins("sjf,qos,edf,hvf,fcfs"),
+        {
+            "CoCoRL's utilization is significantly above the heuristics'": statements.margins(
+                "sjf", "qos", "edf", "hvf", "fcfs"
+            )
+        },
     ),
-    _statement(
+    *_statements(
         "CoCoRL, Fig. 8",
         "cocorl-fig8",
-        "best in value, completion and utilization at 80 %, level with or above QoS at 100 %",
-        statements.best_side_by_side(best_at=0.8, level_at=1.0, rival="qos"),
+        {"best in value, completion and utilization at 80 %, level with or above QoS at 100 %": _BEST_AT_80},
     ),
     *(
         Claim("CoCoRL, Fig. 9", _COCORL_9, low, high, points=points, why_not=LOG)
         for low, high, points in _RATES_9
     ),
-    _statement(
+    *_statements(
         "CoCoRL, Fig. 10",
         "cocorl-fig10",
-        "CoCoRL's cost is significantly lower at 40 to 80 %",
-        statements.margins("sjf,qos,hvf,fcfs", points=(0.4, 0.6, 0.8), least=True),
+        {
+            "CoCoRL's cost is significantly lower at 40 to 80 %": statements.margins(
+                "sjf", "qos", "hvf", "fcfs", points=(0.4, 0.6, 0.8), costs=True
+            )
+        },
     ),
-    _statement(
+    *_statements(
         "CoCoRL, Fig. 11",
         "cocorl-fig11",
-        "Ki 1 costs much less than Ki 0.01 at 100 to 120 %",
-        statements.cheaper_than("CoCoRL as printed, Ki 0.01", points=(1.0, 1.2)),
+        {
+            "Ki 1 costs much less than Ki 0.01 at 100 to 120 %": statements.cheaper_than(
+                "CoCoRL as printed, Ki 0.01", points=(1.0, 1.2)
+            )
+        },
     ),
-    _statement(
+    *_statements(
         "CoCoRL, Fig. 12",
         "cocorl-fig12",
-        "the lower limit (2000 against 7000) has the lower cost",
-        statements.cheaper_than("CoCoRL as printed, limit 7000"),
+        {
+            "the lower limit (2000 against 7000) has the lower cost": statements.cheaper_than(
+                "CoCoRL as printed, limit 7000"
+            )
+        },
     ),
 )
 

@@ -19,7 +19,7 @@ from sb3_greendc.experiments.training import Training
 
 PROBLEM = Scenario("ResourcePool-10", {"offered_load": 1.0})
 LABELS = {"series": "ResourcePool-10, load 1.0", "x": 10}
-STEPS, EPISODES = 500, 128
+STEPS, EPISODES = 500, (32, 128)
 SHOWN = "total_job_value_ratio"
 BUDGETS = ((DISCRETE_SAC, 100_000), (MASKABLE_PPO, 500_000), (DQN, 100_000))
 """Learners, with their decisions in the full budget: MaskablePPO has about the seconds of DiscreteSAC; its
@@ -34,14 +34,14 @@ def items(budget: Budget) -> list[Item]:
     for shared, decisions in BUDGETS:
         learner = replace(shared, choice=ON_TIME, decisions=decisions)
         tasks += budget.trainings(PROBLEM, learner, budget.pick(4, 6), full_seeds=5, test_steps=STEPS)
-    return labelled([_shorter(task) for task in tasks], **LABELS)
+    return labelled([_judged(task, budget.episodes_of(*EPISODES)) for task in tasks], **LABELS)
 
 
-def _shorter(task: Task) -> Task:
-    """Return a task with fewer test episodes, of learners as many at every point: the curve is the result."""
+def _judged(task: Task, episodes: int) -> Task:
+    """Return a task with so many test episodes, of learners at every point: the curve is the result."""
     if isinstance(task, Training):
-        return replace(task, episodes=min(task.episodes, EPISODES), episodes_along=None)
-    return replace(task, episodes=min(task.episodes, EPISODES)) if isinstance(task, Baselines) else task
+        return replace(task, episodes=episodes, episodes_along=None)
+    return replace(task, episodes=episodes) if isinstance(task, Baselines) else task
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:

@@ -11,7 +11,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.bounds import Bounds
-from sb3_greendc.experiments.claims import LOG_SERIES
 from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
@@ -22,7 +21,7 @@ from sb3_greendc.experiments.episodes import (
     suspending_variants,
 )
 from sb3_greendc.experiments.rollouts import DEPTH, plain, strong
-from sb3_greendc.experiments.tasks import Item, Scenario, Task
+from sb3_greendc.experiments.tasks import LOG_SERIES, Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 
 if TYPE_CHECKING:
@@ -80,7 +79,11 @@ class Budget:
     @property
     def episodes(self) -> int:
         """Episodes that policies are judged on."""
-        return self.test_episodes or self.pick(32, 256)
+        return self.episodes_of(32, 256)
+
+    def episodes_of(self, quick: int, full: int) -> int:
+        """Return how many episodes policies are judged on, where an experiment has its own numbers."""
+        return self.test_episodes or self.pick(quick, full)
 
     @property
     def test_steps(self) -> int:

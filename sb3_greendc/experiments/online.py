@@ -118,7 +118,7 @@ def items(budget: Budget) -> list[Item]:
                 online_steps=ONLINE_STEPS,
                 checkpoints=10,
                 seed=seed,
-                episodes=budget.pick(32, 128),
+                episodes=budget.episodes_of(32, 128),
                 options=CRR_OPTIONS,
                 online_options=ONLINE_OPTIONS,
             )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.experiments.claims import CLAIMS, LEVEL, LOG_SERIES, STATEMENT, VALUE, Claim
-from sb3_greendc.experiments.tasks import PRINTED
+from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
+from sb3_greendc.experiments.tasks import PRINTED, name_of_log
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
@@ -128,8 +128,7 @@ def _beside_points(said: Mapping[Point, str], points: Sequence[Point]) -> str:
     parts = []
     for (series, x), what in said.items():
         place = f"{x:g}" if isinstance(x, int | float) else str(x)
-        log = series.removeprefix(f"{LOG_SERIES} (").partition(")")[0]
-        names = [name for name, n in ((log, n_series), (place, n_places)) if n > 1]
+        names = [name for name, n in ((name_of_log(series), n_series), (place, n_places)) if n > 1]
         parts.append(f"{', '.join(names)}: {what}" if names else what)
     return "; ".join(parts)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from sb3_greendc.experiments.tasks import PRINTED
+from sb3_greendc.experiments.tasks import PRINTED, name_of_log
 from sb3_greendc.experiments.text import number
 
 Tables = Mapping[str, pd.DataFrame]
@@ -56,37 +56,42 @@ def _learners(table: pd.DataFrame, as_printed: bool, column: str = "learner") ->
     return table[mine == as_printed]
 
 
-def margins(rival: str, series: str = "", points: Sequence[float] = (), least: bool = False) -> Check:
-    """Return a check that a learner's margin over a rival lies above 0 with its whole interval.
+def _as_printed(judge: Callable[[Tables], Found]) -> Check:
+    """Return a check of what only the learner as printed has: curves over training, or a change of it."""
+    return lambda tables, as_printed: judge(tables) if as_printed else None
 
-    :param rival: or several, separated by commas: the smallest margin counts
-    :param series: beginning of the name of the series
+
+def margins(*rivals: str, points: Sequence[float] = (), costs: bool = False) -> Check:
+    """Return a check that a learner's margins over all rivals lie above 0 with their whole intervals.
+
+    The figures are the smallest margins of the best learner.
+
+    :param rivals: their names
     :param points: all if empty
-    :param least: below 0 in place of above, and the greatest margin: of costs
+    :param costs: less is better: margins must lie below 0, and the figures are the greatest
     """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
         rows = _learners(tables["comparison"], as_printed)
-        rows = rows[rows["against"].isin(rival.split(",")) & rows["series"].str.startswith(series)]
+        rows = rows[rows["against"].isin(rivals)]
         rows = rows[rows["x"].isin(points)] if points else rows
         if rows.empty:
             return None
         figures, holds = {}, []
         for (name, x), here in rows.groupby(["series", "x"], sort=False):
-            worst = here.groupby("learner")["margin_percent"].agg("max" if least else "min")
-            best = str(worst.idxmin() if least else worst.idxmax())
+            worst = here.groupby("learner")["margin_percent"].agg("max" if costs else "min")
+            best = str(worst.idxmin() if costs else worst.idxmax())
             of = here[here["learner"] == best]
             figures[f"{_place(rows, name)}{x:g}"] = float(worst.loc[best])
-            holds.append(bool((of["high"] < 0).all() if least else (of["low"] > 0).all()))
+            holds.append(bool((of["high"] < 0).all() if costs else (of["low"] > 0).all()))
         return Found(figures, holds)
 
     return check
 
 
 def _place(rows: pd.DataFrame, series: object) -> str:
-    """Return a series' name before its point, if there are several; of logs their names alone."""
-    name = str(series).partition("(")[2].partition(")")[0] or str(series)
-    return f"{name}, " if rows["series"].nunique() > 1 else ""
+    """Return a series' name before its point, if there are several."""
+    return f"{name_of_log(str(series))}, " if rows["series"].nunique() > 1 else ""
 
 
 def growing_margin(rival: str, series: str) -> Check:
@@ -140,15 +145,13 @@ def rises_with_arrivals(metric: str, best: str) -> Check:
 def converged_after(metric: str, decisions: int) -> Check:
     """Return a check that curves stay close to where they end."""
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
+    def judge(tables: Tables) -> Found:
         curves = _curves(tables, metric)
         spread = (curves[curves.index >= decisions] / curves.iloc[-1] - 1).abs().max()
         figures = {f"{curve}, off by %": 100 * float(value) for curve, value in spread.items()}
         return Found(figures, list(spread <= ALIKE))
 
-    return check
+    return _as_printed(judge)
 
 
 def near_zero_until(metric: str, decisions: int) -> Check:
@@ -157,47 +160,41 @@ def near_zero_until(metric: str, decisions: int) -> Check:
     The figures are the greatest distances from 0 up to then.
     """
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
+    def judge(tables: Tables) -> Found:
         curves = _curves(tables, metric).abs()
         until = curves[curves.index <= decisions].max()
         near = until <= ALIKE * float(curves.max().max())
         return Found({str(curve): float(value) for curve, value in until.items()}, list(near))
 
-    return check
+    return _as_printed(judge)
 
 
 def starts_below_zero(metric: str) -> Check:
     """Return a check that curves begin below 0."""
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
+    def judge(tables: Tables) -> Found:
         begin = _curves(tables, metric).iloc[0]
         return Found({str(curve): float(value) for curve, value in begin.items()}, list(begin < 0))
 
-    return check
+    return _as_printed(judge)
 
 
 def close_ends(metric: str, first: str, second: str) -> Check:
     """Return a check that two curves end close to each other."""
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
+    def judge(tables: Tables) -> Found:
         ends = _curves(tables, metric).iloc[-1]
         figures = {name: float(ends[name]) for name in (first, second)}
         return Found(figures, [abs(figures[first] / figures[second] - 1) <= ALIKE])
 
-    return check
+    return _as_printed(judge)
 
 
 def alike_but_for(heuristic: str, at: float, below: float) -> Check:
     """Return a check that policies are alike at small rates, but one is poor at one of them.
 
-    The figures are what the heuristic earns there of what the best of the others does, in per cent, and the
-    least that any policy earns of the best elsewhere.
+    The figures are what the heuristic earns there, and the least that any policy earns elsewhere, each in per
+    cent of the best policy of the rate.
     """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
@@ -247,9 +244,7 @@ def cheaper_than(other: str, points: Sequence[float] = ()) -> Check:
     The figures are what it costs more, in per cent.
     """
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if not as_printed:
-            return None
+    def judge(tables: Tables) -> Found:
         rows = tables["comparison"]
         rows = rows[(rows["learner"] == other) & (rows["against"] == other.partition(",")[0])]
         rows = rows[rows["x"].isin(points)] if points else rows
@@ -259,4 +254,4 @@ def cheaper_than(other: str, points: Sequence[float] = ()) -> Check:
             figures[f"{_place(rows, row['series'])}{row['x']:g}"] = 100 * (share - 1)
         return Found(figures, list(rows["low"] > 0))
 
-    return check
+    return _as_printed(judge)

@@ -28,6 +28,16 @@ PRINTED = "as printed"
 SYNTHETIC = "synthetic"
 """The workload of generated jobs, and what figures call it."""
 
+LOG_SERIES = "HPC log"
+"""What figures call job logs, each with its own name behind."""
+
+
+def name_of_log(series: str) -> str:
+    """Return the name of a series' log alone; that of another series as it is."""
+    _, of_log, behind = series.partition(f"{LOG_SERIES} (")
+    return behind.partition(")")[0] if of_log else series
+
+
 Files = Mapping[str, bytes]
 """Contents of a finished task's files, by name."""
 

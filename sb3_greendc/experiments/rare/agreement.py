@@ -49,7 +49,7 @@ def judged(budget: Budget, units: int, teachers: tuple[str, ...]) -> list[Task]:
     :param units: size of the pool
     :param teachers: the heuristics
     """
-    scenario, episodes = Scenario(f"ResourcePool-{units}"), budget.pick(32, 128)
+    scenario, episodes = Scenario(f"ResourcePool-{units}"), budget.episodes_of(32, 128)
     heuristics = Baselines(scenario, tuple(Variant(name) for name in teachers), episodes)
     return [heuristics, UniformPlay(scenario, UNIFORM_VALID, episodes)]
 
@@ -71,7 +71,7 @@ def trainings(budget: Budget, units: int, teachers: tuple[str, ...], seed: int) 
             transitions=budget.pick(100_000, 200_000),
             steps=budget.pick(750, 3_000),
             seed=seed,
-            episodes=budget.pick(32, 128),
+            episodes=budget.episodes_of(32, 128),
             options=options,
             agreement=True,
         )

@@ -51,17 +51,29 @@ def test_only_new_settings_are_computed(run, tmp_path):
     assert computed(tmp_path) == [3, 2, 1, 4]
 
 
-def test_test_episodes_reach_every_task_and_the_record(run, tmp_path):
+def test_test_episodes_reach_the_record(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "check_test_episodes", lambda *given: None)  # toys have none
     run("--quick", "--test-episodes", "7")
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
     assert record["test_episodes"] == 7
     assert pages._command(record) == "python scripts/reproduce.py toys --quick --test-episodes 7"
-    budget = Budget(quick=True, test_episodes=7)
-    tasks = [item.task for item in load_experiment("rare-fig4").items(budget)]
-    judged = [task for task in tasks if hasattr(task, "episodes") and not isinstance(task, Bounds)]
-    assert {task.episodes for task in judged} == {7}
     assert Budget(quick=True).episodes == 32
     assert Budget().episodes == 256
+
+
+@pytest.mark.parametrize("experiment", ["rare-fig4", "rare-table1", "crr-online", "discrete-sac-curves"])
+def test_test_episodes_are_those_of_experiments_with_their_own_numbers_too(experiment):
+    items = load_experiment(experiment).items(Budget(quick=True, test_episodes=7))
+    tasks = [item.task for item in items if not isinstance(item.task, Bounds)]
+    judged = [task for task in tasks if hasattr(task, "episodes")]
+    assert {task.episodes for task in judged} == {7}
+
+
+@pytest.mark.parametrize("experiment", ["vcc-shift", "learners", "rare-fig3"])
+def test_test_episodes_that_would_do_nothing_are_refused(experiment, capsys):
+    with pytest.raises(SystemExit):
+        reproduce.main([experiment, "--quick", "--test-episodes", "7"])
+    assert f"--test-episodes 7: {experiment} has no policies" in capsys.readouterr().err
 
 
 def test_the_record_says_what_was_done(run, tmp_path):

@@ -54,7 +54,7 @@ def test_margins_count_the_worst_rival_of_the_best_learner():
         (OTHER, 0.6, "qos", 4.0, 1.0, 6.0),
         (OTHER, 0.8, "sjf", 9.0, 8.0, 10.0),
     )
-    check = statements.margins("sjf,qos", points=(0.6,))
+    check = statements.margins("sjf", "qos", points=(0.6,))
     printed, best = check(tables, True), check(tables, False)
     assert printed == statements.Found({"0.6": 2.0}, [False])
     assert best == statements.Found({"0.6": 4.0}, [True])
@@ -62,8 +62,8 @@ def test_margins_count_the_worst_rival_of_the_best_learner():
 
 def test_costs_must_be_below():
     tables = margin_rows((OURS, 0.6, "sjf", -5.0, -7.0, -3.0), (OURS, 0.8, "sjf", -5.0, -7.0, 3.0))
-    assert statements.margins("sjf", least=True)(tables, True).holds == [True, False]
-    assert statements.margins("sjf", least=True)(tables, False) is None
+    assert statements.margins("sjf", costs=True)(tables, True).holds == [True, False]
+    assert statements.margins("sjf", costs=True)(tables, False) is None
 
 
 @pytest.mark.parametrize(("second", "holds"), [(3.0, True), (1.0, False)])
