@@ -10,8 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sb3_greendc.experiments.claims import BEST_OF_PAPER
-from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
+from sb3_greendc.experiments.comparison import (
+    BESTS_OF_PAPER,
+    VALUE,
+    compare,
+    final,
+    papers_forms,
+    summary,
+)
 from sb3_greendc.experiments.controls import UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.episodes import PAPER
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
@@ -128,9 +134,15 @@ def items(budget: Budget) -> list[Item]:
     for case in _cases(budget):
         about = {"series": case.name, "x": case.x}
         found += labelled(budget.baselines(case.scenario), **about)
-        for arm, learner in zip(ARMS, case.learners, strict=True):
+        for arm, learner in zip(_arms(budget), case.learners, strict=True):
             found += labelled(_trainings(budget, case, learner), **about, curve=arm)
     return found
+
+
+def _arms(budget: Budget) -> tuple[str, ...]:
+    """Return what the legend calls the arms: those with less than the whole budget say so."""
+    share = budget.pick("", " (a tenth of the decisions)")
+    return (PRINTED, *(arm + share for arm in ARMS[1:]))
 
 
 def _cases(budget: Budget) -> list[Case]:
@@ -156,7 +168,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "results": summary(final(rows), METRICS),
         "curves": _along(trained),
     }
-    return Analysis(tables, {"figure": _figure(rows, cases)}, [*_budgets(trained, cases), *NOTES])
+    figure = _figure(rows, cases, _arms(budget))
+    return Analysis(tables, {"figure": figure}, [*_budgets(trained, cases), *NOTES])
 
 
 def _along(trained: pd.DataFrame) -> pd.DataFrame:
@@ -179,14 +192,14 @@ def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
     return found
 
 
-def _figure(rows: pd.DataFrame, cases: Sequence[Case]) -> Figure:
+def _figure(rows: pd.DataFrame, cases: Sequence[Case], arms: Sequence[str]) -> Figure:
     """Draw the share of the value over decisions, beside chance and the papers' best heuristic."""
     figure, axes = panels([case.name for case in cases], columns=3)
     for panel, case in zip(axes, cases, strict=True):
         here = rows[rows["series"] == case.name]
         still = here[here["train_seed"].isna()]
         forms = {
-            BEST_OF_PAPER: best_form(still, case.papers, VALUE, dispatch="skip"),
+            **{of: form for of, form in papers_forms(still, case.papers, VALUE) if of in BESTS_OF_PAPER},
             UNIFORM_VALID: UNIFORM_VALID,
             UNIFORM_MASKED: UNIFORM_MASKED,
         }
@@ -195,7 +208,7 @@ def _figure(rows: pd.DataFrame, cases: Sequence[Case]) -> Figure:
             name: float(means[form]) for name, form in forms.items() if form is not None and form in means
         }
         trained = here[here["train_seed"].notna()]
-        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", legend=False, among=ARMS)
+        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", legend=False, among=arms)
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda decisions, _: f"{decisions:,.0f}"))

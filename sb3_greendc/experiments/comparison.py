@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,15 @@ from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
+from sb3_greendc.experiments.tasks import ALL_WAITING
 
 VALUE = "total_job_value"
 BEST_OF_ALL = "best non-learning baseline"
 BEST_MASKED = "best of the papers', masked"
+FORMS: Mapping[str, Mapping[str, str]] = {"": {}, ALL_WAITING: {"scope": "queue"}}
+"""Ends of the names of the papers' heuristics, and parts of their variants: the better form, and RARE's."""
+BESTS_OF_PAPER = tuple(BEST_OF_PAPER + ending for ending in FORMS)
+_PARTS = {"dispatch": 1, "scope": 2}
 _RESAMPLES = 4000
 
 
@@ -81,15 +86,27 @@ def best_form(rows: pd.DataFrame, names: Sequence[str], metric: str, **only: str
     :param rows: episodes at one point
     :param names: names of baselines
     :param metric: the higher the better
-    :param only: values that parts of the variant must have: ``dispatch="skip"``
+    :param only: values that parts of the variant must have: ``dispatch="skip"``, ``scope="queue"``
     """
     of_names = rows[rows["baseline"].isin(names)]
-    if "dispatch" in only:
-        parts = of_names["policy"].str.split("/")
-        of_names = of_names[parts.map(lambda part: len(part) < 2 or part[1] == only["dispatch"])]
+    for name, value in only.items():
+        parts, k = of_names["policy"].str.split("/"), _PARTS[name]
+        of_names = of_names[np.array([len(part) <= k or part[k] == value for part in parts], np.bool_)]
     if of_names.empty:
         return None
     return str(of_names.groupby("policy")[metric].mean().idxmax())
+
+
+def papers_forms(rows: pd.DataFrame, papers: Sequence[str], metric: str) -> list[tuple[str, str | None]]:
+    """Return the variant that stands for each of the papers' heuristics, and for the best: in both forms.
+
+    Parameters as for :func:`best_form`.
+    """
+    return [
+        (name + ending, best_form(rows, names, metric, dispatch="skip", **only))
+        for ending, only in FORMS.items()
+        for name, names in (*((name, (name,)) for name in papers), (BEST_OF_PAPER, papers))
+    ]
 
 
 def compare(
@@ -101,10 +118,11 @@ def compare(
     """Return a row for each point, learner and rival, and one for each control.
 
     Rivals are the papers' heuristics (dispatched as in the papers, each in the better of its ready-pool and
-    whole-queue forms), the best of them, the best of them under the learners' mask, chance under that mask,
-    the best heuristic in any form, and the best of all policies that do not learn, rollouts among them. The
-    best is chosen on the very episodes that decide, to its advantage. Controls, that is chance in its forms
-    and the papers' best under the learners' mask, are compared with the papers' best alone.
+    whole-queue forms, and each on the whole queue), the best of them, the best of them under the learners'
+    mask, chance under that mask, the best heuristic in any form, and the best of all policies that do not
+    learn, rollouts among them. The best is chosen on the very episodes that decide, to its advantage.
+    Controls, that is chance in its forms and the papers' best under the learners' mask, are compared with the
+    papers' best alone.
 
     :param rows: episodes with columns ``series``, ``x``, ``policy``, ``baseline``, ``episode``
     :param learners: names of learners
@@ -126,8 +144,7 @@ def _compare_at(
     metric: str,
     papers: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    rivals = [(name, best_form(rows, [name], metric, dispatch="skip")) for name in papers]
-    rivals.append((BEST_OF_PAPER, best_form(rows, papers, metric, dispatch="skip")))
+    rivals = papers_forms(rows, papers, metric)
     best_masked = best_form(rows, masked(tuple(papers)), metric)
     rivals += [(BEST_MASKED, best_masked), (UNIFORM_MASKED, best_form(rows, [UNIFORM_MASKED], metric))]
     rivals.append(("best heuristic", best_form(rows, (*HEURISTICS, *masked(HEURISTICS)), metric)))
@@ -138,7 +155,7 @@ def _compare_at(
     theirs = {variant: matrix(of, metric) for variant, of in forms.items()}
     room = {variant: _bound_over(of, bound) if metric == VALUE else None for variant, of in forms.items()}
     compared = [(name, name, rivals) for name in learners]
-    over_papers = [rival for rival in rivals if rival[0] == BEST_OF_PAPER]
+    over_papers = [rival for rival in rivals if rival[0] in BESTS_OF_PAPER]
     compared += [(name, name, over_papers) for name in CONTROLS]
     if best_masked is not None:
         compared.append((BEST_MASKED, best_masked, over_papers))

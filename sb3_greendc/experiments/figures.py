@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from sb3_greendc.experiments.comparison import matrix, mean_interval
+from sb3_greendc.experiments.tasks import ALL_WAITING
 
 COLORS = {
     "sjf": "#9ecae1",
@@ -48,8 +50,8 @@ MOST_SERIES = 8
 
 def color_of(name: str, names: Sequence[str]) -> str:
     """Return the color of a policy: its own, or one that no other policy of the figure has."""
-    if name in COLORS:
-        return COLORS[name]
+    if name.removesuffix(ALL_WAITING) in COLORS:
+        return COLORS[name.removesuffix(ALL_WAITING)]
     taken = {COLORS.get(other) for other in names}
     free = [color for color in _OTHERS if color not in taken]
     others = [other for other in names if other not in COLORS]
@@ -133,10 +135,12 @@ def lines(
     places = iter(axes)
     for name in series:
         panel = next(places)
+        of_series = of_metric[of_metric["series"] == name]
+        points = of_series["x"].nunique()
         for policy in policies:
-            rows = of_metric[(of_metric["series"] == name) & (of_metric["policy"] == policy)]
+            rows = of_series[of_series["policy"] == policy]
             label = (called or {}).get(policy, policy)
-            _line(panel, rows, "estimate", color_of(policy, policies), label)
+            _line(panel, rows, "estimate", color_of(policy, policies), label, len(rows) == points)
         panel.set_xlabel(xlabel)
         panel.set_ylabel(ylabel)
         if differences is not None:
@@ -144,21 +148,35 @@ def lines(
             at = differences[differences["series"] == name]
             for policy in policies:
                 of_policy = at[at["learner"] == policy]
-                _line(below, of_policy, "margin_percent", color_of(policy, policies), policy)
+                everywhere = len(of_policy) == points
+                _line(below, of_policy, "margin_percent", color_of(policy, policies), policy, everywhere)
             below.axhline(0, color="#555555", lw=0.8)
+            _spread_around_zero(below)
             below.set_xlabel(xlabel)
             below.set_ylabel(f"value over the\n{at['against'].iloc[0]}, per cent" if len(at) else "")
     outer_legend(figure, axes[0])
     return figure
 
 
-def _line(panel: Axes, rows: pd.DataFrame, middle: str, color: str, label: str) -> None:
-    """Draw one line with its interval."""
+def _line(panel: Axes, rows: pd.DataFrame, middle: str, color: str, label: str, joined: bool) -> None:
+    """Draw one line with its interval; or its points alone, where it has not all of them."""
     if rows.empty:
         return
     rows = rows.sort_values("x")
+    if not joined:
+        spread = np.abs(rows[["low", "high"]].to_numpy(dtype=float).T - rows[middle].to_numpy(dtype=float))
+        panel.errorbar(rows["x"], rows[middle], spread, fmt="o", ms=3.5, lw=1, color=color, label=label)
+        return
     panel.plot(rows["x"], rows[middle], "o-", ms=3.5, lw=1.5, color=color, label=label)
     panel.fill_between(rows["x"], rows["low"], rows["high"], color=color, alpha=0.15, lw=0)
+
+
+def _spread_around_zero(panel: Axes) -> None:
+    """Draw what is further than 5 from 0 to a logarithmic scale, so that curves near 0 can be told apart."""
+    panel.set_yscale("symlog", linthresh=5)
+    panel.yaxis.set_major_locator(FixedLocator([-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100]))
+    panel.yaxis.set_minor_locator(FixedLocator([]))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda margin, _: f"{margin:+.0f}" if margin else "0"))
 
 
 def curves(
@@ -194,8 +212,9 @@ def curves(
         axes.plot(x, middle, "o-", ms=3, lw=1.5, color=color_of(name, names), label=name)
         axes.fill_between(x, low, high, color=color_of(name, names), alpha=0.15, lw=0)
     for name, level in (levels or {}).items():
-        color = COLORS.get(name, "#555555")
-        axes.axhline(level, color=color, lw=1.2, ls="--", label=name)
+        color = COLORS.get(name.removesuffix(ALL_WAITING), "#555555")
+        style = ":" if name.endswith(ALL_WAITING) else "--"
+        axes.axhline(level, color=color, lw=1.2, ls=style, label=name)
     axes.set_xlabel(over.replace("trained_", ""))
     if legend:
         axes.legend(fontsize="x-small", frameon=False)

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 
 from greendc.shipped.release import release_for
 from sb3_greendc.evaluation.policy_specs import PRETRAINED
+from sb3_greendc.experiments import curricula
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import BEST_MASKED, VALUE, best_form, final, margin, matrix
-from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, masked
+from sb3_greendc.experiments.controls import ORDER_MASKED, UNIFORM_MASKED, UNIFORM_VALID, masked
+from sb3_greendc.experiments.distilled import NAME, SEARCHED
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines, Variant
 from sb3_greendc.experiments.experiment import (
     LOOKAHEAD,
@@ -27,13 +29,14 @@ from sb3_greendc.experiments.experiment import (
 )
 from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, cocorl
-from sb3_greendc.experiments.rollouts import strong
+from sb3_greendc.experiments.sc20.fig6 import TRAINING_ARRIVALS
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
-from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.tasks import ALL_WAITING, Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
 NETWORK, AHEAD = "+ network that scores jobs", "+ lookahead features"
+DISTILLED, SHIPPED = "distilled from the planner", "the policy that ships"
 QUICK_DECISIONS = {RARE.algorithm: 12_000, SC20.algorithm: 50_000, "recurrent_pid_ppo": 40_000}
 """The quick budget's budgets, the same for all rungs of a point."""
 
@@ -89,6 +92,7 @@ COCORL_RUNGS = _adding(
     cocorl(COCORL_LIMITS[0]),
     {
         MASK: {"choice": ON_TIME},
+        TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
         NETWORK: {
             "algorithm": "pid_ppo",
             "hyperparameters": {
@@ -96,7 +100,6 @@ COCORL_RUNGS = _adding(
                 "policy_kwargs": {"features_extractor": "job_set", "share_cost_features_extractor": False},
             },
         },
-        TIME: {"hyperparameters": {"callback": "DiscountByTime"}},
         AHEAD: {"choice": LOOKAHEAD},
     },
 )
@@ -110,24 +113,21 @@ class Headline:
     :param name: what the figure calls it
     :param scenario: the scenario
     :param rungs: the paper's learner, as printed and with one ingredient after another
+    :param taught_on: what the network distilled from rollouts is trained on
     :param papers: the paper's heuristics
     :param quick: whether the quick budget trains the learners here, unasked
-    :param slow: whether RARE's convolutions take ten minutes a run here, so that the quick budget trains only
-        what has the network that scores jobs, where it is asked for
     """
 
     name: str
     scenario: Scenario
     rungs: tuple[Learner, ...]
+    taught_on: tuple[Scenario, ...]
     papers: tuple[str, ...] = PAPER
     quick: bool = False
-    slow: bool = False
 
     def learners(self, budget: Budget) -> tuple[Learner, ...]:
         """Return the rungs that a budget trains."""
-        if budget.quick and not (self.quick or budget.problems):
-            return ()
-        return self.rungs[-2:] if budget.quick and self.slow else self.rungs
+        return self.rungs if self.quick or budget.problems or not budget.quick else ()
 
 
 _COCORL_PAPERS = (*PAPER, "edf")
@@ -135,7 +135,7 @@ _COCORL_PAPERS = (*PAPER, "edf")
 
 def _cocorl(load: float) -> Headline:
     at = Scenario("ResourcePool-10", {"offered_load": load})
-    return Headline(f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, _COCORL_PAPERS, True)
+    return Headline(f"CoCoRL, load {load:.0%}", at, COCORL_RUNGS, curricula.synthetic(), _COCORL_PAPERS, True)
 
 
 POINTS = (
@@ -144,34 +144,41 @@ POINTS = (
             f"RARE, {size} units",
             Scenario(f"ResourcePool-{size}"),
             RARE_RUNGS,
+            curricula.of_size(size),
             quick=size == 10,
-            slow=size == 300,
         )
         for size in (10, 100, 300)
     ),
-    Headline("SC20, 60 % arrivals", sc20_scenario(0.6), SC20_RUNGS, ("fcfs", "hvf"), True),
+    Headline(
+        "SC20, 60 % arrivals",
+        sc20_scenario(0.6),
+        SC20_RUNGS,
+        tuple(sc20_scenario(rate) for rate in TRAINING_ARRIVALS),
+        ("fcfs", "hvf"),
+        True,
+    ),
     _cocorl(0.6),
     _cocorl(1.0),
 )
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return at each point the baselines, chance, the bound, the learners, and the distilled policy."""
+    """Return at each point the baselines, chance, the bound, the learners, and distilled policies."""
     found: list[Item] = []
     for point in filter(lambda point: budget.wants(point.name), POINTS):
         tasks = [*budget.baselines(point.scenario), shipped(budget, point.scenario)]
         for learner in point.learners(budget):
             tasks += budget.trainings(point.scenario, learner, full_seeds=3)
+        tasks += budget.distilled(point.scenario, point.taught_on, search=True)
         found += labelled(tasks, series=point.name, x="")
     return found
 
 
 def shipped(budget: Budget, scenario: Scenario) -> Baselines:
-    """Return the distilled policy that ships for a scenario, by itself and guiding rollouts."""
+    """Return the distilled policy that ships for a scenario."""
     release = release_for(scenario.env_id)
     acting = scenario.with_kwargs(**release.choice, episode_steps=budget.test_steps)
-    guided = {**strong(budget.futures).options, "prior": f"{PRETRAINED}:{release.name}"}
-    return Baselines(acting, (Variant(PRETRAINED), Variant("rollout", guided)), budget.episodes)
+    return Baselines(acting, (Variant(PRETRAINED),), budget.episodes)
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:
@@ -179,13 +186,18 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     rows = results.table()
     points = [point for point in POINTS if budget.wants(point.name)]
     table = pd.DataFrame(row for point in points for row in _rungs(rows[rows["series"] == point.name], point))
-    note = (
-        'From "learner as printed" on, each rung adds one change to the one before. The quick budget trains '
-        "the learners on ten units, and elsewhere with --problems, for 12,000 (RARE), 50,000 (SC20, of the "
-        "paper's 2.5 million) and 40,000 decisions (CoCoRL). On 300 units RARE's convolutions take ten "
-        "minutes a run: the quick budget has only the network that scores jobs there."
-    )
-    return Analysis({"results": table}, {"figure": _figure(table)}, [note] if budget.quick else [])
+    notes = [
+        "The papers' heuristics choose among all waiting jobs, as RARE's do; or among these or the "
+        "ready pool, whichever earns more. The second is the harder rival, and zero of the figure.",
+        'From "learner as printed" on, each rung adds one change to the one before.',
+    ]
+    if budget.quick:
+        notes.append(
+            "The quick budget trains the learners on ten units, and elsewhere with --problems, for 12,000 "
+            "(RARE), 50,000 (SC20, of the paper's 2.5 million) and 40,000 decisions (CoCoRL). Distilled "
+            f"policies learn from {budget.labels(False):,} decisions of a planner."
+        )
+    return Analysis({"results": table}, {"figure": _figure(table)}, notes)
 
 
 def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:
@@ -194,14 +206,17 @@ def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:
     papers = best_form(rows, point.papers, VALUE, dispatch="skip")
     theirs = matrix(rows[rows["policy"] == papers], VALUE)
     policies = {
+        UNIFORM_VALID: UNIFORM_VALID,
+        BEST_OF_PAPER + ALL_WAITING: best_form(rows, point.papers, VALUE, dispatch="skip", scope="queue"),
         BEST_OF_PAPER: papers,
         BEST_MASKED: best_form(rows, masked(point.papers), VALUE),
         UNIFORM_MASKED: UNIFORM_MASKED,
         ORDER_MASKED: ORDER_MASKED,
         "best heuristic of any form": best_form(rows, (*HEURISTICS, *masked(HEURISTICS)), VALUE),
         **{learner.name.split(": ")[1]: learner.name for learner in point.rungs},
-        "distilled from the planner": best_form(rows, [PRETRAINED], VALUE),
-        "guided rollouts": best_form(rows, ["rollout"], VALUE),
+        DISTILLED: NAME,
+        SEARCHED: SEARCHED,
+        SHIPPED: PRETRAINED,
     }
     for rung, policy in policies.items():
         ours = rows[rows["policy"] == policy]
@@ -236,14 +251,25 @@ def _bound(rows: pd.DataFrame, point: Headline, papers: str | None) -> Iterator[
     yield {"series": point.name, "rung": "bound", "policy": BOUND, "value_ratio": share, **ends}
 
 
+def _labelled(row: pd.Series) -> str:
+    """Return a rung's name, with what a learner had: decisions in thousands, and seeds."""
+    seeds, decisions = row["seeds"], row["decisions"]
+    had = [f"{decisions / 1000:.0f} k"] if pd.notna(decisions) else []
+    had += [f"{seeds:.0f} seed{'s' if seeds > 1 else ''}"] if pd.notna(seeds) else []
+    return f"{row['rung']} ({', '.join(had)})" if had else str(row["rung"])
+
+
 COLORS = {
     BEST_OF_PAPER: "#3182bd",
     BEST_MASKED: "#08306b",
     UNIFORM_MASKED: "#bdbdbd",
     ORDER_MASKED: "#8c8c8c",
     "best heuristic of any form": "#e6842a",
-    "distilled from the planner": "#c0392b",
-    "guided rollouts": "#6b0f1a",
+    UNIFORM_VALID: "#dddddd",
+    BEST_OF_PAPER + ALL_WAITING: "#9ecae1",
+    DISTILLED: "#c0392b",
+    SEARCHED: "#6b0f1a",
+    SHIPPED: "#e07b6e",
     "bound": "#000000",
 }
 """Of the rungs; the learners are green."""
@@ -262,7 +288,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         for k, row in rows.iterrows():
             at = max(row["high"], 0.0)
             panel.annotate(f" {row['margin_percent']:+.0f}", (at, k), va="center", fontsize="small")
-        panel.set_yticks(rows.index, rows["rung"], fontsize="small")
+        panel.set_yticks(rows.index, [_labelled(row) for _, row in rows.iterrows()], fontsize="small")
         panel.grid(axis="y", visible=False)
         panel.axvline(0, color="#555555", lw=0.8)
         panel.set_xlabel("value over the best of the papers', per cent")

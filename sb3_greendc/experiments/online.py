@@ -127,7 +127,10 @@ def items(budget: Budget) -> list[Item]:
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return each run's value along the way as a share of what it was offline, and its lowest."""
+    """Return each run's value along the way as a share of what it was offline, and its lowest.
+
+    The teacher and chance stand beside the runs, in per cent of the same.
+    """
     everything = results.table()
     tuned = everything["online_steps"].notna()
     rows, baselines = everything[tuned], everything[~tuned]
@@ -136,11 +139,14 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     offline = values[values["online_steps"] == 0].set_index(by_run)["value"]
     values["percent_of_offline"] = 100 * values["value"] / offline.loc[_keys(values, by_run)].to_numpy()
     kept = values.groupby(by_run, sort=False)["percent_of_offline"]
-    lowest = kept.agg(lowest_percent="min", last_percent="last").reset_index()
+    lowest = kept.agg(lowest_percent="min", last_percent="last").reset_index().assign(policy="CRR")
     means = offline.groupby("series", sort=False).mean()
     others = baselines.groupby(["series", "policy"], sort=False)[VALUE].mean().rename("value").reset_index()
     others["percent_of_offline"] = 100 * others["value"] / others["series"].map(means).to_numpy()
-    tables = {"results": lowest, "curves": values, "heuristics": others}
+    beside = others[["series", "policy"]].assign(last_percent=others["percent_of_offline"])
+    columns = ["series", "policy", "train_seed", "lowest_percent", "last_percent"]
+    table = pd.concat([lowest, beside], ignore_index=True)[columns].astype({"train_seed": "Int64"})
+    tables = {"results": table, "curves": values, "heuristics": others}
     return Analysis(tables, {"figure": _figure(values)})
 
 

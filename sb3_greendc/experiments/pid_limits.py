@@ -48,13 +48,16 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     rows = results.table()
     heuristics = rows[rows["baseline"].notna()]
     means = heuristics.groupby(["series", "policy"])[["accrued_cost", "total_job_value_ratio"]].mean()
+    chance = means.reset_index().rename(columns={"policy": "x", "accrued_cost": "test_cost"})
+    chance = chance[chance["x"] == UNIFORM_VALID].rename(columns={"total_job_value_ratio": "value_ratio"})
     figures = {"figure": trade_off(table, means)}
     progress = results.table("progress")
     for load, limits in LIMITS.items():
         at_load = progress[progress["series"] == f"load {load:g}"]
         named = {f"limit {limit:g}": limit for limit in limits}
         figures[f"training_{load:g}".replace(".", "_")] = training_figure(at_load, named)
-    return Analysis({"results": table, "heuristics": means.reset_index()}, figures)
+    tables = {"results": pd.concat([table, chance], ignore_index=True), "heuristics": means.reset_index()}
+    return Analysis(tables, figures)
 
 
 def trade_off(table: pd.DataFrame, heuristics: pd.DataFrame) -> Figure:

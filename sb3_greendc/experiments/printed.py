@@ -64,12 +64,12 @@ SMALL_DELAY: dict[str, float] = {
     "lateness_cap": 0.02,
 }
 """SC20's dense reward with a cost of delay so small that the best policies' reward rises with the arrivals,
-as in the paper's Fig. 2: a late job costs half a per cent of its value a step, and 2 % at most. The paper
-prints no coefficient. The preset ``dense`` charges 5 % a step up to the whole value, and jobs that no policy
-can serve then decide the sum: reward falls with the arrivals."""
+as in the paper's Fig. 2: a late job costs half a per cent of its value a step, and 2 % at most, as in the
+preset ``dense``. The paper prints no coefficient."""
 
 LARGE_DELAY: dict[str, float] = {**SMALL_DELAY, "lateness": 0.05, "lateness_cap": 1.0}
-"""The other reading: 5 % a step, up to the whole value."""
+"""The other reading, and ``dense`` up to version 0.2: 5 % a step, up to the whole value. Jobs that no policy
+can serve then decide the sum: reward falls with the arrivals."""
 
 SC20_JUDGED_AT = (0, 10_000, 20_000, 30_000, 50_000, 70_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)
 """Decisions at which SC20's curves are judged: the paper says what is to be seen at 30, 50 and 70
@@ -103,9 +103,16 @@ rate of 1e-3, 2.5 million steps; suspension is an action. It discounts by decisi
 default of Stable-Baselines3's A2C. Tests draw its actions."""
 
 COCORL_LIMITS = (7000.0, 2000.0)
-"""The limits that CoCoRL prints, in delayed job-steps of an episode, one for all arrival rates. The paper
-finds them by running the agent without a limit (about 10,000 here at a load of 1, episodes of 500 steps) and
-reducing that."""
+"""The limits that CoCoRL prints, in delayed job-steps of an episode, one for all arrival rates: 2000 for its
+Fig. 10, both for its Fig. 12. For Figs. 5 to 9 it prints none: on synthetic jobs ours is the first, on logs
+the second. The paper finds them by running the agent without a limit (:data:`COCORL_UNLIMITED`) and reducing
+what that costs."""
+
+COCORL_NOTE = (
+    "CoCoRL as printed: each gain is applied once, and the advantage is divided by 1 + λ "
+    "([what the paper leaves open](../pid_ppo.md#where-cocorls-printed-algorithm-is-ambiguous)). Its limit "
+    "is 7000 delayed job-steps on synthetic jobs and 2000 on logs, at all loads alike."
+)
 
 COCORL_GAINS = (2.0, 1.0, 1.0)
 COCORL_KI = (1.0, 1e-2)
@@ -140,3 +147,4 @@ def cocorl(limit: float, ki: float = 1.0, name: str = f"CoCoRL {PRINTED}") -> Le
 
 
 COCORL_UNLIMITED = cocorl(math.inf, name=f"CoCoRL {PRINTED}, no limit")
+"""What the paper finds its limits by (V-H)."""

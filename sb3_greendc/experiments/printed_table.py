@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
-from sb3_greendc.experiments.tasks import PRINTED, name_of_log
+from sb3_greendc.experiments.episodes import PAPER
+from sb3_greendc.experiments.tasks import ALL_WAITING, PRINTED, name_of_log
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
@@ -40,7 +41,7 @@ def _row(claim: Claim, name: str, folder: Path, command: str) -> dict[str, str]:
         "printed, %": claim.printed,
         **dict(zip(_OURS, ours, strict=True)),
         "command": f"`{command}`" if command else f"`{name}`: not run",
-        "core hours": _hours(folder),
+        "core hours of the experiment": _hours(folder),
     }
 
 
@@ -83,14 +84,17 @@ def _about(claim: Claim) -> str:
 
 
 def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], dict[Point, float]]:
-    """Return by point what the paper's learner earns as printed, and the best of the others.
+    """Return by point what is as printed, and the best of the others.
 
-    Where the claim is about all policies, it is the lowest of the others.
+    As printed are the paper's learner, against rivals that choose among all waiting jobs, and the levels of
+    these rivals. The others' rivals are in their better form. Where the claim is about all policies, the
+    lowest counts.
     """
     table = _read(folder, _COLUMNS[column])
     if column not in table:
         return {}, {}
-    who = "learner" if "learner" in table else "policy"
+    who, heuristic = ("learner", "against") if "learner" in table else ("policy", "policy")
+    both_forms = {_short(name) for name in table.get(heuristic, ()) if str(name).endswith(ALL_WAITING)}
     as_printed: dict[Point, float] = {}
     best: dict[Point, float] = {}
     of_several = min if claim.of_all else max
@@ -99,11 +103,21 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
         what = (row.get("metric", VALUE), row.get("policy"))
         if row.get("kind") == "control" or not claim.covers(*about, *what):
             continue
-        point = (str(row["series"]), row.get("x", ""))
-        into = as_printed if PRINTED in str(row.get(who, "")) else best
+        policy, rival = str(row.get(who, "")), str(row.get(heuristic, ""))
+        is_printed = PRINTED in policy or (claim.of_heuristics and _short(policy) in PAPER)
+        if _short(rival) in both_forms and rival.endswith(ALL_WAITING) != is_printed:
+            continue
+        of_one = claim.of_heuristics and not claim.of_all and is_printed
+        series = f"{row['series']}, {_short(policy)}" if of_one else str(row["series"])
+        into, point = as_printed if is_printed else best, (series, row.get("x", ""))
         value = float(row[column])
         into[point] = of_several(into.get(point, value), value)
     return dict(sorted(as_printed.items())), dict(sorted(best.items()))
+
+
+def _short(policy: object) -> str:
+    """Return a policy's name without its form."""
+    return str(policy).removesuffix(ALL_WAITING)
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:

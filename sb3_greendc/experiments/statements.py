@@ -6,12 +6,12 @@ and, where other learners stand in the tables, for the best of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from sb3_greendc.experiments.tasks import PRINTED, name_of_log
+from sb3_greendc.experiments.tasks import ALL_WAITING, PRINTED, name_of_log
 from sb3_greendc.experiments.text import number
 
 Tables = Mapping[str, pd.DataFrame]
@@ -72,8 +72,7 @@ def margins(*rivals: str, points: Sequence[float] = (), costs: bool = False) -> 
     """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
-        rows = _learners(tables["comparison"], as_printed)
-        rows = rows[rows["against"].isin(rivals)]
+        rows = _against(tables["comparison"], rivals, as_printed)
         rows = rows[rows["x"].isin(points)] if points else rows
         if rows.empty:
             return None
@@ -98,14 +97,55 @@ def growing_margin(rival: str, series: str) -> Check:
     """Return a check that the margin over a rival grows from point to point."""
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
-        rows = _learners(tables["comparison"], as_printed)
-        rows = rows[(rows["against"] == rival) & rows["series"].str.startswith(series)]
-        best = rows.groupby("x")["margin_percent"].max()
-        if len(best) < 2:
-            return None
-        return Found({f"{x:g}": float(value) for x, value in best.items()}, [best.is_monotonic_increasing])
+        found: dict[str, float] = {}
+        holds = []
+        for name, margins in _by_point(tables, rival, series, as_printed).items():
+            found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
+            holds.append(margins.is_monotonic_increasing)
+        return Found(found, holds) if found else None
 
     return check
+
+
+def greatest_margin(rival: str, series: str, at: float) -> Check:
+    """Return a check that the margin over a rival is the greatest at one point."""
+
+    def check(tables: Tables, as_printed: bool) -> Found | None:
+        found: dict[str, float] = {}
+        holds = []
+        for name, margins in _by_point(tables, rival, series, as_printed).items():
+            found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
+            holds.append(margins.idxmax() == at)
+        return Found(found, holds) if found else None
+
+    return check
+
+
+def _by_point(tables: Tables, rival: str, series: str, as_printed: bool) -> dict[str, pd.Series]:
+    """Return the greatest margin over a rival at each point, by series, where there are several points."""
+    rows = _against(tables["comparison"], (rival,), as_printed)
+    rows = rows[rows["series"].str.startswith(series)]
+    best = {
+        _place(rows, name): here.groupby("x")["margin_percent"].max()
+        for name, here in rows.groupby("series", sort=False)
+    }
+    return {name: margins for name, margins in best.items() if len(margins) > 1}
+
+
+def _against(table: pd.DataFrame, rivals: Sequence[str], as_printed: bool) -> pd.DataFrame:
+    """Return the rows against rivals, of the learner as printed or of the others.
+
+    Rivals as printed choose among all waiting jobs, where the table has that form of them.
+    """
+    rows = _learners(table, as_printed)
+    names = _forms(set(rows["against"]), rivals, as_printed)
+    return rows[rows["against"].isin(names)]
+
+
+def _forms(known: Collection[str], heuristics: Sequence[str], as_printed: bool) -> list[str]:
+    """Return the names of heuristics in the form that is asked for."""
+    as_theirs = [name + ALL_WAITING for name in heuristics]
+    return as_theirs if as_printed and set(as_theirs) <= set(known) else list(heuristics)
 
 
 def _curves(tables: Tables, metric: str) -> pd.DataFrame:
@@ -126,7 +166,7 @@ def rises_with_arrivals(metric: str, best: str) -> Check:
     """Return a check that what curves end at rises with the arrivals.
 
     :param metric: of the curves
-    :param best: ``"max"`` or ``"min"``: which of the other policies counts at each rate
+    :param best: ``"max"`` or ``"min"``: which of the other policies counts, by its mean over all rates
     """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
@@ -135,8 +175,11 @@ def rises_with_arrivals(metric: str, best: str) -> Check:
         else:
             rows, first = tables["results"], str(tables["curves"]["series"].iloc[0])
             rows = rows[(rows["metric"] == metric) & rows["series"].str.startswith(first)]
-            others = rows[~rows["policy"].str.contains(PRINTED, regex=False)].groupby("x")["estimate"]
-            ends = others.agg(best).rename(lambda rate: f"{rate:.0%} arrivals")
+            rows = rows[~rows["policy"].str.contains(PRINTED, regex=False)]
+            others = rows.pivot_table(index="policy", columns="x", values="estimate").dropna()
+            means = others.mean(axis=1)
+            name = str(means.idxmax() if best == "max" else means.idxmin())
+            ends = others.T[name].rename(lambda rate: f"{name} at {rate:.0%}")
         return Found({str(rate): float(end) for rate, end in ends.items()}, [ends.is_monotonic_increasing])
 
     return check
@@ -190,6 +233,114 @@ def close_ends(metric: str, first: str, second: str) -> Check:
     return _as_printed(judge)
 
 
+def _levels(tables: Tables, metric: str, heuristics: Sequence[str]) -> dict[str, dict[float, float]]:
+    """Return the means of heuristics and the learner as printed in the last series, by load.
+
+    Heuristics choose among all waiting jobs, where the table has that form of them. The last series is the
+    user's log, if there is one.
+    """
+    rows = tables["results"]
+    rows = rows[(rows["metric"] == metric) & (rows["series"] == rows["series"].iloc[-1])]
+    learners = [name for name in rows["policy"].unique() if name.endswith(PRINTED)]
+    found = {}
+    for name in (*_forms(set(rows["policy"]), heuristics, True), *learners):
+        of_name = rows[rows["policy"] == name]
+        levels = zip(of_name["x"].tolist(), of_name["estimate"].tolist(), strict=True)
+        found[str(name).removesuffix(ALL_WAITING)] = dict(levels)
+    return found
+
+
+def completes_more(
+    heuristic: str, rivals: Sequence[str], points: Sequence[float], low: float, high: float
+) -> Check:
+    """Return a check that a heuristic completes so many per cent more jobs than each of the others.
+
+    The figures are its smallest and its greatest margin at each point.
+    """
+
+    def judge(tables: Tables) -> Found:
+        levels = _levels(tables, "completion_ratio", (heuristic, *rivals))
+        figures: dict[str, float] = {}
+        holds = []
+        for x in points:
+            margins = [100 * (levels[heuristic][x] / levels[rival][x] - 1) for rival in rivals]
+            figures |= {f"least at {x:g}": min(margins), f"most at {x:g}": max(margins)}
+            holds.append(low <= min(margins) <= max(margins) <= high)
+        return Found(figures, holds)
+
+    return _as_printed(judge)
+
+
+def drops_above(metric: str, load: float) -> Check:
+    """Return a check that levels are lower beyond a load than at it; the figures are changes in per cent."""
+
+    def judge(tables: Tables) -> Found:
+        change = {
+            name: 100 * (levels[max(levels)] / levels[load] - 1)
+            for name, levels in _levels(tables, metric, _OF_COCORL).items()
+            if load < max(levels)
+        }
+        return Found(change, [value < 0 for value in change.values()])
+
+    return _as_printed(judge)
+
+
+def low_up_to(metric: str, load: float) -> Check:
+    """Return a check that a level is lower up to a load than beyond it, whatever the policy.
+
+    The figures are the greatest up to it and the least beyond, in per cent.
+    """
+
+    def judge(tables: Tables) -> Found:
+        pairs = [pair for levels in _levels(tables, metric, _OF_COCORL).values() for pair in levels.items()]
+        most = 100 * max(level for x, level in pairs if x <= load)
+        least = 100 * min(level for x, level in pairs if x > load)
+        return Found({f"most up to {load:g}": most, "least beyond": least}, [most < least])
+
+    return _as_printed(judge)
+
+
+def below_one(metric: str, load: float) -> Check:
+    """Return a check that no policy's level comes to 1 at a load; the figure is the greatest, in per cent."""
+
+    def judge(tables: Tables) -> Found:
+        levels = _levels(tables, metric, _OF_COCORL).values()
+        most = 100 * max(of_policy[load] for of_policy in levels if load in of_policy)
+        return Found({f"{load:g}": most}, [most < 100])
+
+    return _as_printed(judge)
+
+
+def cheap_alike(cheap: Sequence[str], dear: Sequence[str], at: float) -> Check:
+    """Return a check that some heuristics and the learner cost alike at a load, and others more."""
+
+    def judge(tables: Tables) -> Found:
+        levels = _levels(tables, "accrued_cost", (*cheap, *dear))
+        costs = {name: of_policy[at] for name, of_policy in levels.items() if at in of_policy}
+        same = [cost for name, cost in costs.items() if name not in dear]
+        others = [costs[name] for name in dear]
+        return Found(costs, [max(same) <= (1 + ALIKE) * min(same), min(others) > max(same)])
+
+    return _as_printed(judge)
+
+
+def cheapest_of_all(heuristic: str, others: Sequence[str], points: Sequence[float]) -> Check:
+    """Return a check that a heuristic and the learner cost less than all others at some loads."""
+
+    def judge(tables: Tables) -> Found:
+        levels = _levels(tables, "accrued_cost", (heuristic, *others))
+        figures: dict[str, float] = {}
+        holds = []
+        for x in sorted(set(points) & set(levels[heuristic])):
+            costs = {name: of_policy[x] for name, of_policy in levels.items() if x in of_policy}
+            figures |= {f"{name} at {x:g}": cost for name, cost in costs.items()}
+            ours = [cost for name, cost in costs.items() if name not in others]
+            holds.append(max(ours) < min(costs[name] for name in others))
+        return Found(figures, holds)
+
+    return _as_printed(judge)
+
+
 def alike_but_for(heuristic: str, at: float, below: float) -> Check:
     """Return a check that policies are alike at small rates, but one is poor at one of them.
 
@@ -201,8 +352,10 @@ def alike_but_for(heuristic: str, at: float, below: float) -> Check:
         rows = tables["results"]
         rows = rows[(rows["metric"] == "total_job_value") & (rows["x"] < below)]
         learner = "A2C as printed" if as_printed else "distilled policy"
-        shown = rows[rows["policy"].isin(["fcfs", heuristic, learner])]
+        names = [*_forms(set(rows["policy"]), ("fcfs", heuristic), as_printed), learner]
+        shown = rows[rows["policy"].isin(names)]
         values = shown.pivot_table(index="x", columns="policy", values="estimate")
+        values = values.rename(columns=lambda name: name.removesuffix(ALL_WAITING))
         shares = values.div(values.max(axis=1), axis=0)
         poor, elsewhere = float(shares[heuristic].loc[at]), float(shares.drop(index=at).min().min())
         figures = {f"{heuristic} at {at:g}, % of the best": 100 * poor, "least elsewhere, %": 100 * elsewhere}
@@ -229,7 +382,8 @@ def best_side_by_side(best_at: float, level_at: float, rival: str) -> Check:
         for x, rivals in ((best_at, _OF_COCORL), (level_at, (rival,))):
             for metric, name in THREE.items():
                 here = rows[(rows["x"] == x) & (rows["metric"] == metric)].set_index("policy")
-                theirs = float(here["estimate"].reindex(list(rivals)).max())
+                names = _forms(set(here.index), rivals, as_printed)
+                theirs = float(here["estimate"].reindex(names).max())
                 ours = {column: float(here[column].loc[learner]) for column in ("estimate", "low", "high")}
                 figures[f"{name} at {x:g}"] = 100 * (ours["estimate"] / theirs - 1)
                 holds.append(ours["low" if x == best_at else "high"] >= theirs)

@@ -10,11 +10,11 @@ import pandas as pd
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import (
     BEST_MASKED,
-    BEST_OF_ALL,
     VALUE,
     best_form,
     compare,
     final,
+    papers_forms,
     summary,
 )
 from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
@@ -84,6 +84,7 @@ class Sweep:
     :param full_seeds: training seeds of the full budget
     :param rollouts: whether rollouts compete, by themselves and on top of the distilled policy
     :param papers: heuristics that the paper has
+    :param named: of these, the ones that the figure shows by name, in place of the best
     :param notes: for the results page
     """
 
@@ -99,6 +100,7 @@ class Sweep:
     full_seeds: int = 10
     rollouts: bool = False
     papers: Sequence[str] = PAPER
+    named: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     def experiment(self, name: str, title: str) -> Experiment:
@@ -127,21 +129,25 @@ class Sweep:
         comparison = compare(rows, learners, self.metric, self.papers)
         shown = show_best_forms(rows, self.papers, learners, self.metric)
         table = summary(shown, METRICS)
-        what = (table, self.shown, drawn(table, learners), self.xlabel, self.ylabel, budgets(rows, learners))
+        policies = drawn(table, learners, self.named)
+        what = (table, self.shown, policies, self.xlabel, self.ylabel, budgets(rows, learners))
         if self.style == "bars":
             figure = grouped_bars(*what)
         else:
             about_value = self.metric == VALUE and self.shown != "accrued_cost"
-            against = comparison[(comparison["against"] == BEST_OF_ALL) & (comparison["kind"] == "learner")]
+            against = comparison[(comparison["against"] == BEST) & (comparison["kind"] == "learner")]
             figure = lines(*what, against if about_value else None)
         notes = [*self.notes, *wider_choices(self.points(budget))]
         return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)
 
 
-def drawn(table: pd.DataFrame, learners: Sequence[str]) -> list[str]:
-    """Return the policies of a figure, no more than can be told apart; the tables have all."""
+def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = ()) -> list[str]:
+    """Return the policies of a figure, no more than can be told apart; the tables have all.
+
+    :param named: heuristics that are shown in place of the best of the papers'
+    """
     known = set(table["policy"])
-    wanted = (BEST_OF_PAPER, BEST_MASKED, UNIFORM_MASKED, BEST, ROLLOUTS, *learners)
+    wanted = (*(named or (BEST_OF_PAPER, BEST_MASKED)), UNIFORM_MASKED, BEST, ROLLOUTS, *learners)
     found = [name for name in wanted if name in known]
     for spare in (ROLLOUTS, "MaskablePPO", BEST_MASKED, *found[::-1]):
         if len(found) > MOST_SERIES and spare in found:
@@ -178,20 +184,16 @@ def wider_choices(points: Sequence[Point]) -> list[str]:
 def show_best_forms(
     rows: pd.DataFrame, papers: Sequence[str], learners: Sequence[str], metric: str
 ) -> pd.DataFrame:
-    """Return a figure's rows: the papers' heuristics in their better form, the best of all, the learners."""
+    """Return a figure's rows: the papers' heuristics in both forms, the best of all, the learners."""
     parts = []
     for _, at_point in rows.groupby(["series", "x"], sort=False):
         last = final(at_point)
-        for name in papers:
-            variant = best_form(last, [name], metric, dispatch="skip")
-            parts.append(last[last["policy"] == variant].assign(policy=name, budget=variant))
-        best_of_paper = best_form(last, papers, metric, dispatch="skip")
-        kinds = (
-            (BEST_OF_PAPER, best_of_paper),
+        kinds = [
+            *papers_forms(last, papers, metric),
             (BEST_MASKED, best_form(last, masked(tuple(papers)), metric)),
             (BEST, best_form(last, (*HEURISTICS, *masked(HEURISTICS)), metric)),
             (ROLLOUTS, best_form(last, ("rollout",), metric)),
-        )
-        parts += [last[last["policy"] == best].assign(policy=name, budget=best) for name, best in kinds]
+        ]
+        parts += [last[last["policy"] == best].assign(policy=name) for name, best in kinds]
         parts += [last[last["policy"] == one] for one in (*CONTROLS, *learners)]
     return pd.concat(parts, ignore_index=True)

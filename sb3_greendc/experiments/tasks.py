@@ -28,6 +28,10 @@ PRINTED = "as printed"
 SYNTHETIC = "synthetic"
 """The workload of generated jobs, and what figures call it."""
 
+ALL_WAITING = ", all waiting jobs"
+"""End of the name of a heuristic that chooses among all waiting jobs, as RARE's do (section 5.4.4; SC20 and
+CoCoRL do not say). Without it, a heuristic has the better of this form and the ready pool's."""
+
 LOG_SERIES = "HPC log"
 """What figures call job logs, each with its own name behind."""
 

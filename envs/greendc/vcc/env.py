@@ -35,8 +35,9 @@ class VCCEnv(SimulatorEnv):
 
     ### Versions
 
-    ``-v0`` is SustainGym's DatacenterEnv page, exactly; ``-v1`` (the latest) is the same datacenter
-    made a sound problem: it observes what the future charges depend on, its SLO counts work and not
+    ``-v0`` has the observation, action, reward and SLO of SustainGym's DatacenterEnv page, on generated
+    jobs or a folder of real ones, and months of 30 days; ``-v1`` (the latest) is the same datacenter made
+    a sound problem: it observes what the future charges depend on, its SLO counts work and not
     allocation, and its reward has less variance. Ids: ``VCC-2019``, ``VCC-2020``, ``VCC-2021`` (May of
     that year), ``VCC`` (any ``month`` and ``region``) and ``DiscreteVCC-*``; all take the fields of
     :class:`~greendc.vcc.config.VCCConfig` as keyword arguments.

@@ -12,7 +12,8 @@ PAGE: dict[str, Any] = {
     "charge": "day_end",
     "reward_baseline": "none",
 }
-"""Version 0: SustainGym's page, exactly. Version 1 is :class:`~greendc.vcc.config.VCCConfig`'s defaults."""
+"""Version 0: observation, reward and SLO of SustainGym's page. Version 1 is the defaults of
+:class:`~greendc.vcc.config.VCCConfig`."""
 
 MONTHS = {"VCC": {}, **{f"VCC-{year}": {"month": f"{year}-05"} for year in (2019, 2020, 2021)}}
 """What each name says of the month: the one without a year takes any."""

@@ -6,6 +6,7 @@ the paper prints, and the learner is the one that it describes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -14,11 +15,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.cocorl.loads import LOADS, STEPS
-from sb3_greendc.experiments.comparison import best_form, final, margin, matrix, summary
+from sb3_greendc.experiments.comparison import FORMS, best_form, final, margin, matrix, summary
 from sb3_greendc.experiments.controls import CONTROLS, controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import lines
+from sb3_greendc.experiments.printed import COCORL_NOTE
 from sb3_greendc.experiments.sweep import METRICS, budgets
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner
@@ -26,6 +28,7 @@ from sb3_greendc.experiments.training import Learner
 COST = "accrued_cost"
 UNIT = "accrued cost of an episode\n(delayed job-steps)"
 PAPERS = ("sjf", "qos", "hvf", "fcfs")
+RIVALS = tuple(name + ending for ending in FORMS for name in PAPERS)
 QUICK_LOADS = (0.2, 0.8, 1.2)
 FULL_SEEDS = 3
 
@@ -50,13 +53,14 @@ def items(budget: Budget, learners: Sequence[Learner]) -> list[Item]:
 
 
 def cheapest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return each of the papers' heuristics in the budget that earns more, chance, and the learners."""
+    """Return the papers' heuristics in both forms (the better one earns more), chance, and the learners."""
     parts = []
     for _, at_point in rows.groupby(["series", "x"], sort=False):
         last = final(at_point)
-        for name in PAPERS:
-            budget = best_form(last, [name], "total_job_value", dispatch="skip")
-            parts.append(last[last["policy"] == budget].assign(policy=name))
+        for ending, only in FORMS.items():
+            for name in PAPERS:
+                form = best_form(last, [name], "total_job_value", dispatch="skip", **only)
+                parts.append(last[last["policy"] == form].assign(policy=name + ending))
         parts.append(last[last["policy"].isin(CONTROLS) | last["baseline"].isna()])
     return pd.concat(parts, ignore_index=True)
 
@@ -74,7 +78,7 @@ def _compared(rows: pd.DataFrame, learners: Sequence[str]) -> Iterator[dict[str,
     for (series, x), at in rows.groupby(["series", "x"], sort=False):
         costs = {str(name): matrix(of_name, COST) for name, of_name in at.groupby("policy", sort=False)}
         for k, learner in enumerate(learners):
-            for rival in (*PAPERS, *CONTROLS, *learners[:k]):
+            for rival in (*RIVALS, *CONTROLS, *learners[:k]):
                 found = margin(costs[learner], costs[rival])
                 yield {
                     "series": series,
@@ -103,10 +107,14 @@ def draw(rows: pd.DataFrame, table: pd.DataFrame, learners: Mapping[str, float])
     figure = lines(table, COST, shown, "offered load", UNIT, budgets(rows, list(learners)))
     for panel in figure.axes:
         panel.set_yscale("log")
-        for limit in sorted(set(learners.values())):
+        for limit in sorted(set(learners.values()) - {math.inf}):
             panel.axhline(limit, color="black", lw=0.9, ls="--")
             panel.annotate(
-                f"limit {limit:,.0f}", (0.01, limit), xycoords=("axes fraction", "data"), fontsize="x-small"
+                f"limit {limit:,.0f}",
+                (0.01, limit * 1.08),
+                xycoords=("axes fraction", "data"),
+                fontsize="x-small",
+                va="bottom",
             )
     return figure
 
@@ -124,7 +132,7 @@ def cost_experiment(name: str, title: str, learners: Sequence[tuple[Learner, flo
         rows = cheapest(results.table())
         table = summary(rows, METRICS)
         tables = {"comparison": compare_costs(rows, list(limits)), "results": table}
-        return Analysis(tables, {"figure": draw(rows, table, limits)})
+        return Analysis(tables, {"figure": draw(rows, table, limits)}, [COCORL_NOTE])
 
     return Experiment(
         name, title, lambda budget: items(budget, [learner for learner, _ in learners]), analyze

@@ -11,7 +11,7 @@ from sb3_greendc.experiments.constrained import DELAY, pid_ppo
 from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
 from sb3_greendc.experiments.experiment import MODELLED_LOG, Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
-from sb3_greendc.experiments.printed import COCORL_LIMITS, cocorl
+from sb3_greendc.experiments.printed import COCORL_LIMITS, COCORL_NOTE, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
 from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
@@ -81,7 +81,14 @@ def _settings(load: float, workload: str) -> dict[str, object]:
 
 
 SWEEP = Sweep(
-    points, pool_learners, "offered load", style="lines", papers=PAPERS, test_steps=STEPS, rollouts=True
+    points,
+    pool_learners,
+    "offered load",
+    style="lines",
+    papers=PAPERS,
+    test_steps=STEPS,
+    rollouts=True,
+    notes=(COCORL_NOTE,),
 )
 """All of its figures over the load of synthetic jobs show the same runs."""
 
@@ -94,7 +101,9 @@ def levels_experiment(name: str, title: str, metric: str, ylabel: str) -> Experi
     :param metric: of figure and margins
     :param ylabel: its meaning
     """
-    sweep = dataclasses.replace(SWEEP, shown=metric, ylabel=ylabel, metric=metric)
+    sweep = dataclasses.replace(
+        SWEEP, shown=metric, ylabel=ylabel, metric=metric, named=("sjf", "qos", "hvf", "fcfs")
+    )
 
     def analyze(results: Results, budget: Budget) -> Analysis:
         analysis = sweep.analyze(results, budget)

@@ -48,6 +48,6 @@ def learners(budget: Budget) -> list[Learner]:
     ]
 
 
-EXPERIMENT = Sweep(points, learners, "horizon in steps").experiment(
+EXPERIMENT = Sweep(points, learners, "horizon in steps", named=("sjf",)).experiment(
     "rare-fig7", "total job value by planning horizon, against SJF (10 units, γ = 0.99)"
 )

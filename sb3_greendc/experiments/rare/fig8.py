@@ -33,6 +33,6 @@ def _scenario(workload: str, size: int) -> Scenario:
     return Scenario("ResourcePool-10", {"workload": workload, "ready_pool_size": size})
 
 
-EXPERIMENT = Sweep(points, pool_learners, "jobs in the ready pool").experiment(
+EXPERIMENT = Sweep(points, pool_learners, "jobs in the ready pool", named=("sjf",)).experiment(
     "rare-fig8", "total job value by size of the ready pool (10 units)"
 )

@@ -14,6 +14,7 @@ from sb3_greendc.experiments.claims import CLAIMS, STATEMENT, Claim, beside, cla
 from sb3_greendc.experiments.printed import SMALL_DELAY
 from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names
+from sb3_greendc.experiments.tasks import ALL_WAITING
 
 PAPERS = re.compile(r"(RARE|SC20|CoCoRL), (section [\d.]+, )?(Fig\. \d+[ab]?|Table 1|mixed data)")
 
@@ -30,7 +31,7 @@ def test_every_claim_says_where_it_is_printed_and_who_repeats_it(claim):
         assert 0 <= claim.low <= claim.high
 
 
-def test_no_two_claims_are_about_the_same_row_but_the_one_printed_twice():
+def test_no_two_claims_are_about_the_same_row_but_those_printed_twice():
     said = [
         (name, claim.series, x, claim.rival, claim.metric, who)
         for claim in CLAIMS
@@ -40,7 +41,11 @@ def test_no_two_claims_are_about_the_same_row_but_the_one_printed_twice():
         for who in claim.who or ("",)
     ]
     twice = {row for row in said if said.count(row) > 1}
-    assert twice == {("cocorl-fig5", "", 0.6, "best of the papers'", "total_job_value", "")}
+    assert twice == {
+        ("cocorl-fig5", "", 0.6, "best of the papers'", "total_job_value", ""),
+        # 93 to 99 % for all policies at 20 to 60 %, about 97 % for these two at 60 to 100 %.
+        *(("cocorl-fig6", "", 0.6, "", "completion_ratio", who) for who in ("qos", "CoCoRL as printed")),
+    }
 
 
 @pytest.mark.parametrize(
@@ -116,14 +121,17 @@ def results(tmp_path: Path) -> Path:
     rows = [
         {
             **{"series": "synthetic", "x": x, "metric": "total_job_value", "learner": learner},
-            **{"kind": "learner", "seeds": 1, "against": "best of the papers'", "form": "hvf/skip/ready"},
+            **{"kind": "learner", "seeds": 1, "against": f"best of the papers'{form}"},
+            "form": "hvf/skip/queue" if form else "hvf/skip/ready",
             **{"ours": 1.0, "theirs": 1.0, "margin_percent": margin, "low": margin - 1, "high": margin + 1},
             **{"percent_of_bound": 70.0, "bound_percent": 50.0},
         }
-        for x, learner, margin in (
-            (10, "DiscreteSAC as printed", -20.0),
-            (10, "distilled policy", 30.0),
-            (50, "distilled policy", 20.0),
+        for x, learner, margin, form in (
+            (10, "DiscreteSAC as printed", -20.0, ""),
+            (10, "DiscreteSAC as printed", 22.0, ALL_WAITING),
+            (10, "distilled policy", 30.0, ""),
+            (10, "distilled policy", 90.0, ALL_WAITING),
+            (50, "distilled policy", 20.0, ""),
         )[::-1]  # a page has points in order, whatever the table has
     ]
     pd.DataFrame(rows).to_csv(folder / "comparison.csv", index=False)
@@ -140,10 +148,10 @@ def test_the_table_of_claims_is_made_from_the_results_files(results):
     table = claims_table(results, {"rare-fig4": "reproduce rare-fig4"})
     assert len(table) == sum(len(claim.experiments) for claim in CLAIMS)
     row = table[table["about"].str.startswith("10, 20, 50; over best")].iloc[0]
-    assert (row["ours as printed, %"], row["verdict"]) == ("10: -20", "below")
+    assert (row["ours as printed, %"], row["verdict"]) == ("10: 22", "within")
     assert row["ours at best, %"] == "10: 30; 50: 20"
     assert row["verdict at best"] == "10: above; 50: within"
-    assert (row["command"], row["core hours"]) == ("`reproduce rare-fig4`", "2")
+    assert (row["command"], row["core hours of the experiment"]) == ("`reproduce rare-fig4`", "2")
     others = table[~table["command"].str.contains("rare-fig4")]
     assert others["command"].str.endswith("not run").all()
     assert (others["ours as printed, %"] + others["ours at best, %"] == "").all()
@@ -151,9 +159,10 @@ def test_the_table_of_claims_is_made_from_the_results_files(results):
 
 def test_pages_show_both_ends_and_the_verdict(results):
     page = pages.publish(results / "nothing", results)
-    assert "| 18 to 25 | 10: -20 | below | 10: 30; 50: 20 | 10: above; 50: within |" in page.read_text()
+    assert "| 18 to 25 | 10: 22 | within | 10: 30; 50: 20 | 10: above; 50: within |" in page.read_text()
     rare = (results / "rare.md").read_text()
     assert "| DiscreteSAC as printed (1) | best of the papers' (`hvf/skip/ready`) | 18 to 25 |" in rare
+    assert "| best of the papers', all waiting jobs (`hvf/skip/queue`) | 18 to 25 |" in rare
     assert "2 h" not in rare
     assert "# CoCoRL" in (results / "cocorl.md").read_text()
 

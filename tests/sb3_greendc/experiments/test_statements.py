@@ -83,7 +83,7 @@ def test_curves_are_in_the_order_of_their_rates():
     assert statements.starts_below_zero("accrued_reward")(tables, True).holds == [True, False, False]
 
 
-def test_the_best_policy_of_each_rate_may_rise_where_the_learner_does_not():
+def test_the_best_other_policy_may_rise_where_the_learner_does_not():
     table = rows(
         ("s, 20% arrivals", 0.2, "hvf", 3.0),
         ("s, 20% arrivals", 0.2, "edf", 2.0),
@@ -95,7 +95,7 @@ def test_the_best_policy_of_each_rate_may_rise_where_the_learner_does_not():
     )
     tables = {**curve_rows(**{"20% arrivals": (0, 2.0)}), "results": table.assign(metric="accrued_reward")}
     found = statements.rises_with_arrivals("accrued_reward", "max")(tables, False)
-    assert found == statements.Found({"20% arrivals": 3.0, "60% arrivals": 4.0}, [True])
+    assert found == statements.Found({"edf at 20%": 2.0, "edf at 60%": 4.0}, [True])
     assert statements.rises_with_arrivals("accrued_reward", "min")(tables, False).holds == [False]
 
 
@@ -146,3 +146,69 @@ def test_a_change_that_costs_more():
     found = statements.cheaper_than(other)(tables, True)
     assert found.figures == pytest.approx({"1": -20.0, "1.2": -20.0})
     assert found.holds == [True, False]
+
+
+def test_rivals_of_the_learner_as_printed_choose_among_all_waiting_jobs():
+    tables = margin_rows(
+        (OURS, 0.6, "sjf", -5.0, -7.0, -3.0),
+        (OURS, 0.6, "sjf, all waiting jobs", 5.0, 3.0, 7.0),
+        (OTHER, 0.6, "sjf", 9.0, 8.0, 10.0),
+        (OTHER, 0.6, "sjf, all waiting jobs", 19.0, 18.0, 20.0),
+    )
+    check = statements.margins("sjf")
+    assert check(tables, True) == statements.Found({"0.6": 5.0}, [True])
+    assert check(tables, False) == statements.Found({"0.6": 9.0}, [True])
+
+
+@pytest.mark.parametrize(("at_15", "holds"), [(3.0, True), (1.0, False)])
+def test_the_greatest_margin(at_15, holds):
+    tables = margin_rows((OURS, 5, "sjf", 2.0, 1.0, 3.0), (OURS, 15, "sjf", at_15, 1.0, 3.0))
+    assert statements.greatest_margin("sjf", "synthetic", 15)(tables, True).holds == [holds]
+
+
+def level_rows(metric, **levels):
+    """Levels of policies at loads of 0.2, 0.6, 1.0 and 1.2."""
+    found = [
+        ("synthetic", x, policy.replace("_", " "), metric, value)
+        for policy, values in levels.items()
+        for x, value in zip((0.2, 0.6, 1.0, 1.2), values, strict=True)
+    ]
+    return {"results": rows(*found, columns=["series", "x", "policy", "metric", "estimate"])}
+
+
+HEURISTICS = ("sjf", "qos", "edf", "hvf", "fcfs")
+
+
+@pytest.mark.parametrize(("last", "holds"), [(0.8, True), (0.95, False)])
+def test_levels_that_drop_or_stay_below(last, holds):
+    tables = level_rows(
+        "completion_ratio",
+        **dict.fromkeys(HEURISTICS, (0.5, 0.6, 0.9, 0.85)),
+        X_as_printed=(0.5, 0.6, 0.9, last),
+    )
+    dropped = statements.drops_above("completion_ratio", 1.0)(tables, True)
+    assert dropped.holds == [True] * 5 + [holds]
+    assert dropped.figures[OURS] == pytest.approx(100 * (last / 0.9 - 1))
+    assert statements.low_up_to("completion_ratio", 0.6)(tables, True).holds == [True]
+    assert statements.low_up_to("completion_ratio", 1.0)(tables, True).holds == [False]
+    assert statements.below_one("completion_ratio", 1.2)(tables, True).figures == {
+        "1.2": pytest.approx(100 * max(last, 0.85))
+    }
+
+
+def test_a_heuristic_that_completes_more():
+    tables = level_rows("completion_ratio", qos=(1, 1.1, 1.3, 1), sjf=(1, 1, 1, 1), hvf=(1, 1, 1, 1))
+    found = statements.completes_more("qos", ("sjf", "hvf"), (0.6, 1.0), 5, 22)(tables, True)
+    assert found.holds == [True, False]
+    assert found.figures["most at 1"] == pytest.approx(30)
+
+
+@pytest.mark.parametrize(
+    ("ours", "alike", "dearer"), [(10.5, True, True), (12, False, True), (40, False, False)]
+)
+def test_costs_that_are_alike(ours, alike, dearer):
+    costs = {"sjf": 10, "qos": 10, "fcfs": 30, "hvf": 20, "X_as_printed": ours}
+    tables = level_rows("accrued_cost", **{name: (cost,) * 4 for name, cost in costs.items()})
+    assert statements.cheap_alike(("sjf", "qos"), ("fcfs", "hvf"), 0.2)(tables, True).holds == [alike, dearer]
+    meagre = statements.cheapest_of_all("sjf", ("fcfs", "hvf"), (1.0, 1.2))(tables, True)
+    assert meagre.holds == [dearer, dearer]
