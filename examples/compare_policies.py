@@ -1,9 +1,9 @@
 """Compare policies of every kind in both families: value or carbon, and the time of a decision.
 
 Prints the README's table. On ten units: a random order, the best of the papers' heuristics without and
-with the mask that the network has, the best heuristic, the policy that ships, and that policy with rollouts on top (guided rollouts). Then three schedules
-of a virtual capacity curve. All policies of a family see the same episodes. Time is processor time on one
-thread, the simulator's own included. Two minutes on an idle core.
+with the network's mask, the best heuristic, the policy that ships, and that policy with rollouts on top
+(guided rollouts). Then three schedules of a virtual capacity curve. All policies of a family see the same
+episodes. Time is processor time on one thread, the simulator's own included. Two minutes on an idle core.
 """
 
 from __future__ import annotations
