@@ -23,7 +23,7 @@ POOL = {
     "pretrained": "pretrained",
     "guided rollouts": ROLLOUT,
 }
-CURVE = {"always_on": "always_on", "rolling": "rolling", "pretrained": "pretrained"}
+CURVE = {"always_on": "always_on", "random": "random", "rolling": "rolling", "pretrained": "pretrained"}
 MASKED = {"mask": "now_on_time"}
 NETWORK = {**MASKED, "lookahead": 24}
 """What the policies that ship see and choose from."""
