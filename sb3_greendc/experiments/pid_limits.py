@@ -61,9 +61,9 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 
 def trade_off(table: pd.DataFrame, heuristics: pd.DataFrame) -> Figure:
-    """Draw value against cost: PID-PPO at its limits, heuristics as points."""
+    """Draw value against cost: PID-PPO at its limits, heuristics as points, a color for each."""
     loads = list(table["series"].unique())
-    figure, axes = panels(loads)
+    figure, axes = panels([f"{load} (squares: all waiting jobs, triangles: ready pool)" for load in loads])
     for panel, load in zip(axes, loads, strict=True):
         ours = table[table["series"] == load].sort_values("test_cost")
         panel.plot(ours["test_cost"], ours["value_ratio"], "o-", color="#2a9d5c", label="PID-PPO")
@@ -74,10 +74,14 @@ def trade_off(table: pd.DataFrame, heuristics: pd.DataFrame) -> Figure:
         points = heuristics.loc[load]
         for name in points.index:
             of_name = points.loc[name]
-            color = color_of(name.split("/")[0], [])
-            marker = "s" if name.endswith("queue") else "^"
+            heuristic, *form = name.split("/")
+            marker = "s" if form[-1:] == ["queue"] else "^" if form else "x"
             panel.plot(
-                of_name["accrued_cost"], of_name["total_job_value_ratio"], marker, color=color, label=name
+                of_name["accrued_cost"],
+                of_name["total_job_value_ratio"],
+                marker,
+                color=color_of(heuristic, []),
+                label=None if marker == "^" else heuristic,
             )
         panel.set_xlabel("cost of an episode (100 delayed job-steps)")
         panel.set_ylabel("share of the arrived value")

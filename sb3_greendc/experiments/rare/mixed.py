@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sb3_greendc.experiments.claims import MIXED_AGREEMENT
 from sb3_greendc.experiments.comparison import summary
+from sb3_greendc.experiments.controls import UNIFORM_VALID
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import grouped_bars
+from sb3_greendc.experiments.figures import color_of, panels
 from sb3_greendc.experiments.rare.agreement import (
     HEURISTICS,
     PRINTED,
@@ -13,6 +18,7 @@ from sb3_greendc.experiments.rare.agreement import (
     judged,
     trainings,
 )
+from sb3_greendc.experiments.rare.bars import bars, printed_bars
 from sb3_greendc.experiments.tasks import Item
 
 UNITS = 50
@@ -34,10 +40,26 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     """
     rows = results.table()
     table = summary(rows, ("total_job_value", "total_job_value_ratio"))
-    policies = [*HEURISTICS, "BC", "CRR", PRINTED]
-    figure = grouped_bars(table, "total_job_value_ratio", policies, "", "share of the arrived value")
-    tables = {"comparison": gain_table(rows), "levels": agreement_levels(results.table("agreement"))}
-    return Analysis({**tables, "results": table}, {"figure": figure})
+    levels = agreement_levels(results.table("agreement"))
+    tables = {"comparison": gain_table(rows), "levels": levels, "results": table}
+    return Analysis(tables, {"figure": _figure(levels, table)})
+
+
+def _figure(levels: pd.DataFrame, table: pd.DataFrame) -> Figure:
+    """Draw the agreement with each heuristic, the printed one in grey, and what all policies earn."""
+    figure, (agreement, value) = panels(["agrees with the heuristic", "share of the arrived value"])
+    named = levels.rename(columns={"level_percent": "margin_percent"}).assign(series=levels["teacher"])
+    ours = {name: named[named["policy"] == name] for name in (PRINTED, "CRR", "BC")}
+    bars(agreement, {"printed": printed_bars(MIXED_AGREEMENT), **ours})
+    of = table[table["metric"] == "total_job_value_ratio"].set_index("policy")
+    of = of.reindex([UNIFORM_VALID, *HEURISTICS, "BC", PRINTED, "CRR"])
+    spread = abs(of[["low", "high"]].to_numpy().T - of["estimate"].to_numpy())
+    colors = [color_of(str(name), []) for name in of.index]
+    drawn = value.barh(list(of.index), of["estimate"], xerr=spread, color=colors, error_kw={"lw": 0.8})
+    value.bar_label(drawn, fmt="%.2f", fontsize="small", padding=2)
+    value.grid(axis="y", visible=False)
+    value.margins(x=0.12)
+    return figure
 
 
 EXPERIMENT = Experiment("rare-mixed", "one learner on the data of four heuristics", items, analyze)

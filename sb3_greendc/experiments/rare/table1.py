@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.claims import AGREEMENT, OFFLINE_GAIN
@@ -19,6 +16,7 @@ from sb3_greendc.experiments.rare.agreement import (
     judged,
     trainings,
 )
+from sb3_greendc.experiments.rare.bars import bars, printed_bars
 from sb3_greendc.experiments.tasks import Item
 
 UNITS = 20
@@ -48,35 +46,9 @@ def _figure(levels: pd.DataFrame, gains: pd.DataFrame) -> Figure:
     clones = levels[levels["policy"] == "BC"].rename(columns={"level_percent": "margin_percent"})
     over = gains[gains["against"] == "BC"]
     by_learner = {learner: over[over["learner"] == learner] for learner in (PRINTED, "CRR")}
-    _bars(agreement, {"printed": _printed(AGREEMENT), "ours": clones})
-    _bars(gain, {"printed": _printed(OFFLINE_GAIN), **by_learner})
+    bars(agreement, {"printed": printed_bars(AGREEMENT), "ours": clones})
+    bars(gain, {"printed": printed_bars(OFFLINE_GAIN), **by_learner})
     return figure
-
-
-def _printed(heights: Mapping[str, float]) -> pd.DataFrame:
-    """Return what the paper prints, without intervals."""
-    values = list(heights.values())
-    return pd.DataFrame({"series": list(heights), "margin_percent": values, "low": values, "high": values})
-
-
-COLORS = {"printed": "#c6c6c6", "ours": "#17808c", PRINTED: "#d4a017", "CRR": "#2a9d5c"}
-
-
-def _bars(panel: Axes, groups: Mapping[str, pd.DataFrame]) -> None:
-    """Draw a bar of each group for each heuristic, its height written beside it."""
-    width = 0.8 / len(groups)
-    for place, (name, rows) in enumerate(groups.items()):
-        of = rows.set_index("series").reindex(HEURISTICS)
-        height = of["margin_percent"]
-        spread = abs(of[["low", "high"]].to_numpy().T - height.to_numpy())
-        at = [k + (place - (len(groups) - 1) / 2) * width for k in range(len(HEURISTICS))]
-        bars = panel.bar(at, height, width, yerr=spread, color=COLORS[name], label=name, error_kw={"lw": 0.8})
-        panel.bar_label(bars, fmt="%.0f", fontsize="small", padding=2)
-    panel.set_xticks(range(len(HEURISTICS)), [f"{name}'s data" for name in HEURISTICS])
-    panel.set_ylabel("per cent")
-    panel.axhline(0, color="#555555", lw=0.8)
-    panel.margins(y=0.12)
-    panel.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
 
 
 EXPERIMENT = Experiment(
