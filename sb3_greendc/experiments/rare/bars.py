@@ -7,16 +7,14 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from sb3_greendc.experiments.rare.agreement import HEURISTICS, PRINTED
+from sb3_greendc.experiments.figures import color_of
+from sb3_greendc.experiments.rare.agreement import HEURISTICS
 
 
 def printed_bars(heights: Mapping[str, float]) -> pd.DataFrame:
     """Return what the paper prints, without intervals."""
     values = list(heights.values())
     return pd.DataFrame({"series": list(heights), "margin_percent": values, "low": values, "high": values})
-
-
-COLORS = {"printed": "#c6c6c6", "ours": "#17808c", "BC": "#17808c", PRINTED: "#d4a017", "CRR": "#2a9d5c"}
 
 
 def bars(panel: Axes, groups: Mapping[str, pd.DataFrame]) -> None:
@@ -31,7 +29,9 @@ def bars(panel: Axes, groups: Mapping[str, pd.DataFrame]) -> None:
         height = of["margin_percent"]
         spread = abs(of[["low", "high"]].to_numpy().T - height.to_numpy())
         at = [k + (place - (len(groups) - 1) / 2) * width for k in range(len(HEURISTICS))]
-        bars = panel.bar(at, height, width, yerr=spread, color=COLORS[name], label=name, error_kw={"lw": 0.8})
+        bars = panel.bar(
+            at, height, width, yerr=spread, color=color_of(name, []), label=name, error_kw={"lw": 0.8}
+        )
         panel.bar_label(bars, fmt="%.0f", fontsize="small", padding=2)
     panel.set_xticks(range(len(HEURISTICS)), list(HEURISTICS))
     panel.set_ylabel("per cent")
