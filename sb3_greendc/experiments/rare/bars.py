@@ -29,10 +29,10 @@ def bars(panel: Axes, groups: Mapping[str, pd.DataFrame]) -> None:
         height = of["margin_percent"]
         spread = abs(of[["low", "high"]].to_numpy().T - height.to_numpy())
         at = [k + (place - (len(groups) - 1) / 2) * width for k in range(len(HEURISTICS))]
-        bars = panel.bar(
+        drawn = panel.bar(
             at, height, width, yerr=spread, color=color_of(name, []), label=name, error_kw={"lw": 0.8}
         )
-        panel.bar_label(bars, fmt="%.0f", fontsize="small", padding=2)
+        panel.bar_label(drawn, fmt="%.0f", fontsize="small", padding=2)
     panel.set_xticks(range(len(HEURISTICS)), list(HEURISTICS))
     panel.set_ylabel("per cent")
     panel.axhline(0, color="#555555", lw=0.8)
