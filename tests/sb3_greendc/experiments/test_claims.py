@@ -183,3 +183,16 @@ def test_the_published_pages_are_those_of_their_files(tmp_path):
 
 def test_the_small_cost_of_delay_is_the_preset():
     assert reward_weights(SMALL_DELAY) == REWARDS["dense"]
+
+
+def test_chance_stands_in_every_published_table():
+    """Under its own name, or as a column; sections without a table of their own name the one that has it."""
+    folder = Path(__file__).parents[3] / "docs" / "results"
+    without = []
+    for page in sorted(folder.glob("*.md")):
+        for section in page.read_text(encoding="utf-8").split("\n## `")[1:]:
+            name = section.partition("`")[0]
+            table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+            if table and not {"random", "chance"} & set(re.findall("[a-z]+", table)):
+                without.append(name)
+    assert without == ["rare-fig3"]  # power alone: nobody acts
