@@ -6,7 +6,8 @@ September 2019 is a held-out month of the training year, and May 2021 is the shi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -65,6 +66,7 @@ trained on the emissions of May 2019 and tested on those of May 2021. The page's
 folder they are generated."""
 
 OFFLINE = "CRR from day_ahead"
+GREEN, GREY = "#2a9d5c", "#777777"
 LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
 
 
@@ -132,9 +134,11 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         f"Carbon is compared with that of {REFERENCE}, the objective (carbon plus overdue work) with that of "
         "the best plan. Less is better.",
         f"The rules of SustainGym's page (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
-        "The picture leaves chance out (`random`): it would need another scale.",
+        "The picture leaves chance out (`random`): it would need another scale. Behind a learner's name are its "
+        "decisions, in thousands.",
     ]
-    return Analysis({"comparison": comparison, "results": table}, {"figure": _figure(comparison)}, notes)
+    figures = {"figure": _figure(comparison, _called(rows))}
+    return Analysis({"comparison": comparison, "results": table}, figures, notes)
 
 
 def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -161,28 +165,46 @@ def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:
         }
 
 
-def _figure(table: pd.DataFrame) -> Figure:
+def _called(rows: pd.DataFrame) -> dict[str, str]:
+    """Return what the picture calls each learner: its name and its decisions, which are not the same for all."""
+    most = rows.groupby("policy")["trained_decisions"].max().dropna()
+    return {str(name): f"{name}, {decisions / 1000:.0f} k" for name, decisions in most.items()}
+
+
+def _figure(table: pd.DataFrame, called: Mapping[str, str]) -> Figure:
     """Draw carbon against overdue work, each policy by its name: further left and lower is better."""
     shown = table[table["policy"] != CHANCE]
     months = list(shown["series"].unique())
     figure, axes = panels(months, columns=3)
     figure.set_size_inches(15, 9)
     for panel, month in zip(axes, months, strict=True):
-        here = shown[shown["series"] == month].round({"carbon_percent": 6})
-        for (overdue, carbon), of_place in here.groupby(["overdue_work", "carbon_percent"]):
+        here = shown[shown["series"] == month].round({"carbon_percent": 6, "overdue_work": 1})
+        near = 0.05 * (here["carbon_percent"].max() - here["carbon_percent"].min())
+        last, lifted = math.inf, 0.0
+        for (carbon, overdue), of_place in here.groupby(["carbon_percent", "overdue_work"]):
             row = of_place.iloc[-1]
             learned = row["policy"] in LEARNER_NAMES
             around = [row["carbon_low"], row["carbon_high"]]
             spread = [[abs(end - row["carbon_percent"])] for end in around]
-            color = "#2a9d5c" if learned else "#777777"
+            color = GREEN if learned else GREY
             panel.errorbar(overdue, carbon, yerr=spread, fmt="o" if learned else "s", color=color, ms=5, lw=1)
-            alone = learned and len(of_place) == 1
-            names = ", ".join(of_place["policy"])
-            # Learners' names to the left, the others' to the right: fewer lie on each other.
-            said, side = (f"{names}   ", "right") if alone else (f"   {names}", "left")
-            panel.annotate(said, (overdue, carbon), ha=side, va="center", fontsize="small", color=color)
+            names = ", ".join(called.get(name, name) for name in of_place["policy"])
+            # Learners' names to the left, the others' to the right, and higher where the last is near.
+            lifted = lifted + 8.0 if abs(carbon - last) < near else 0.0
+            last = carbon
+            left = learned and len(of_place) == 1
+            panel.annotate(
+                names,
+                (overdue, carbon),
+                (-8 if left else 8, lifted),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                va="center",
+                fontsize="small",
+                color=color,
+            )
         panel.set_xscale("symlog", linthresh=1.0)
-        panel.margins(x=0.35, y=0.12)
+        panel.margins(x=0.45, y=0.12)
         panel.set_xlabel("overdue work (machine-unit-hours)")
         panel.set_ylabel(f"carbon, per cent against {REFERENCE}")
     return figure
