@@ -134,8 +134,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         f"Carbon is compared with that of {REFERENCE}, the objective (carbon plus overdue work) with that of "
         "the best plan. Less is better.",
         f"The rules of SustainGym's page (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
-        "The picture leaves chance out (`random`): it would need another scale. Behind a learner's name are its "
-        "decisions, in thousands.",
+        "The picture leaves chance out (`random`): it would need another scale. Behind a learner's name are "
+        "its decisions, in thousands.",
     ]
     figures = {"figure": _figure(comparison, _called(rows))}
     return Analysis({"comparison": comparison, "results": table}, figures, notes)
@@ -166,7 +166,7 @@ def _compared(month: object, rows: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _called(rows: pd.DataFrame) -> dict[str, str]:
-    """Return what the picture calls each learner: its name and its decisions, which are not the same for all."""
+    """Return what the picture calls each learner: its name and its decisions, which differ."""
     most = rows.groupby("policy")["trained_decisions"].max().dropna()
     return {str(name): f"{name}, {decisions / 1000:.0f} k" for name, decisions in most.items()}
 
