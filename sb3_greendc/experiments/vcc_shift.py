@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from greendc import baselines
 from sb3_greendc.experiments.comparison import margin, matrix
@@ -180,7 +181,7 @@ def _figure(table: pd.DataFrame, called: Mapping[str, str]) -> Figure:
     for panel, month in zip(axes, months, strict=True):
         here = shown[shown["series"] == month].round({"carbon_percent": 6, "overdue_work": 1})
         near = 0.05 * (here["carbon_percent"].max() - here["carbon_percent"].min())
-        last, lifted = math.inf, 0.0
+        last = {"left": math.inf, "right": math.inf}
         for (carbon, overdue), of_place in here.groupby(["carbon_percent", "overdue_work"]):
             row = of_place.iloc[-1]
             learned = row["policy"] in LEARNER_NAMES
@@ -190,20 +191,21 @@ def _figure(table: pd.DataFrame, called: Mapping[str, str]) -> Figure:
             panel.errorbar(overdue, carbon, yerr=spread, fmt="o" if learned else "s", color=color, ms=5, lw=1)
             names = ", ".join(called.get(name, name) for name in of_place["policy"])
             # Learners' names to the left, the others' to the right, and higher where the last is near.
-            lifted = lifted + 8.0 if abs(carbon - last) < near else 0.0
-            last = carbon
-            left = learned and len(of_place) == 1
+            side = "left" if learned and len(of_place) == 1 else "right"
+            lifted = 5 if abs(carbon - last[side]) < near else 0
+            last[side] = carbon
             panel.annotate(
                 names,
                 (overdue, carbon),
-                (-8 if left else 8, lifted),
+                (-8 if side == "left" else 8, lifted),
                 textcoords="offset points",
-                ha="right" if left else "left",
+                ha="right" if side == "left" else "left",
                 va="center",
                 fontsize="small",
                 color=color,
             )
         panel.set_xscale("symlog", linthresh=1.0)
+        panel.xaxis.set_major_locator(FixedLocator([0, 1, 10, 100]))
         panel.margins(x=0.45, y=0.12)
         panel.set_xlabel("overdue work (machine-unit-hours)")
         panel.set_ylabel(f"carbon, per cent against {REFERENCE}")
