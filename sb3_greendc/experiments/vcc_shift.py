@@ -180,7 +180,7 @@ def _figure(table: pd.DataFrame, called: Mapping[str, str]) -> Figure:
     figure.set_size_inches(15, 9)
     for panel, month in zip(axes, months, strict=True):
         here = shown[shown["series"] == month].round({"carbon_percent": 6, "overdue_work": 1})
-        near = 0.05 * (here["carbon_percent"].max() - here["carbon_percent"].min())
+        near = 0.07 * (here["carbon_percent"].max() - here["carbon_percent"].min())
         last = {"left": math.inf, "right": math.inf}
         for (carbon, overdue), of_place in here.groupby(["carbon_percent", "overdue_work"]):
             row = of_place.iloc[-1]
