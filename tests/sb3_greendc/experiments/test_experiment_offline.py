@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -62,8 +63,10 @@ def test_what_finetuning_keeps_is_a_share_of_each_runs_own_start():
     heuristic = {"series": "hvf", "policy": "hvf", "total_job_value": 30.0}
     rows = pd.concat([rows, pd.DataFrame([heuristic])], ignore_index=True)
     tables = ONLINE.analyze(_Table(rows), Budget()).tables
-    assert tables["results"]["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
-    assert tables["results"]["last_percent"].tolist() == pytest.approx([120.0, 110.0])
+    runs = tables["results"][tables["results"]["policy"] == "CRR"]
+    assert runs["lowest_percent"].tolist() == pytest.approx([80.0, 100.0])
+    assert runs["last_percent"].tolist() == pytest.approx([120.0, 110.0])
+    assert tables["results"].iloc[-1][["policy", "last_percent"]].tolist() == ["hvf", 200.0]
     assert tables["heuristics"]["percent_of_offline"].tolist() == pytest.approx([200.0])
 
 
@@ -78,7 +81,7 @@ def test_capacity_is_compared_by_carbon_with_always_on_and_by_objective_with_the
         {"test": "May", "policy": policy, "episode": k, "carbon_kg": carbon, "overdue_work": overdue}
         for policy, found in episodes.items()
         for k, (carbon, overdue) in enumerate(found)
-    ).assign(train_seed=0, mean_delay=0.0, **{"return": 0.0})
+    ).assign(train_seed=0, trained_decisions=np.nan, mean_delay=0.0, **{"return": 0.0})
     tables = SHIFT.analyze(_Table(rows), Budget()).tables
     table = tables["comparison"].set_index("policy")
     assert (table["best_plan"] == "rolling").all()

@@ -32,6 +32,7 @@ def analysis():
         {
             **{"test": "May", "policy": policy, "train_seed": seed, "episode": episode},
             **{"carbon_kg": carbon, "overdue_work": overdue, "return": 0.0, "mean_delay": 0.0},
+            "trained_decisions": None if seed is None else 200_000,
         }
         for (policy, seed), (carbons, overdues) in MONTHS.items()
         for episode, (carbon, overdue) in enumerate(zip(carbons, overdues, strict=True))
@@ -57,3 +58,13 @@ def test_carbon_is_compared_with_no_shifting_and_the_objective_with_the_best_pla
 def test_the_means_are_those_of_all_seeds_and_months(analysis):
     at = analysis.tables["results"].set_index("policy")
     assert at.loc["PPO", ["carbon_kg", "overdue_work", "objective"]].tolist() == [89.375, 5.5, 94.875]
+
+
+def test_the_picture_says_what_a_learner_had(analysis):
+    (panel,) = (axes for axes in analysis.figures["figure"].axes if axes.get_title() == "May")
+    assert {text.get_text() for text in panel.texts} == {
+        "always_on",
+        "thrifty plan",
+        "good plan",
+        "PPO, 200 k",
+    }
