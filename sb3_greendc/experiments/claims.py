@@ -17,7 +17,7 @@ import pandas as pd
 from sb3_greendc.experiments import statements
 from sb3_greendc.experiments.episodes import PAPER
 from sb3_greendc.experiments.statements import Check
-from sb3_greendc.experiments.tasks import ALL_WAITING, LOG_SERIES, SYNTHETIC
+from sb3_greendc.experiments.tasks import LOG_SERIES, SYNTHETIC, without_form
 
 BEST_OF_PAPER = "best of the papers'"
 ANY = ""
@@ -67,12 +67,12 @@ class Claim:
     ) -> bool:
         """Tell whether the claim is the one about a row of a comparison, or of a table of levels.
 
-        Of heuristics, the form is no matter: the better one, or that on all waiting jobs.
+        Of heuristics, the form is no matter.
         """
-        if self.who and str(policy).removesuffix(ALL_WAITING) not in self.who:
+        if self.who and without_form(str(policy)) not in self.who:
             return False
         here = str(series).startswith(self.series) and (not self.points or x in self.points)
-        same = rival.removesuffix(ALL_WAITING) == self.rival and metric == self.metric
+        same = without_form(rival) == self.rival and metric == self.metric
         return here and same and self.kind != STATEMENT
 
     @property

@@ -15,13 +15,18 @@ from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
-from sb3_greendc.experiments.tasks import ALL_WAITING
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT
 
 VALUE = "total_job_value"
 BEST_OF_ALL = "best non-learning baseline"
 BEST_MASKED = "best of the papers', masked"
-FORMS: Mapping[str, Mapping[str, str]] = {"": {}, ALL_WAITING: {"scope": "queue"}}
-"""Ends of the names of the papers' heuristics, and parts of their variants: the better form, and RARE's."""
+FORMS: Mapping[str, Mapping[str, str]] = {
+    "": {"dispatch": "skip"},
+    ALL_WAITING: {"dispatch": "skip", "scope": "queue"},
+    FIRST_SLOT: {"dispatch": "reserve", "scope": "queue"},
+}
+"""Ends of the names of the papers' heuristics, and parts of their variants: the better form, RARE's, and that
+with the agents' action rule, which quick budgets leave out."""
 BESTS_OF_PAPER = tuple(BEST_OF_PAPER + ending for ending in FORMS)
 _PARTS = {"dispatch": 1, "scope": 2}
 _RESAMPLES = 4000
@@ -103,7 +108,7 @@ def papers_forms(rows: pd.DataFrame, papers: Sequence[str], metric: str) -> list
     Parameters as for :func:`best_form`.
     """
     return [
-        (name + ending, best_form(rows, names, metric, dispatch="skip", **only))
+        (name + ending, best_form(rows, names, metric, **only))
         for ending, only in FORMS.items()
         for name, names in (*((name, (name,)) for name in papers), (BEST_OF_PAPER, papers))
     ]
@@ -117,8 +122,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return a row for each point, learner and rival, and one for each control.
 
-    Rivals are the papers' heuristics (dispatched as in the papers, each in the better of its ready-pool and
-    whole-queue forms, and each on the whole queue), the best of them, the best of them under the learners'
+    Rivals are the papers' heuristics (each in the better of its ready-pool and whole-queue forms, and in the
+    other :data:`FORMS`), the best of them, the best of them under the learners'
     mask, chance under that mask, the best heuristic in any form, and the best of all policies that do not
     learn, rollouts among them. The best is chosen on the very episodes that decide, to its advantage.
     Controls, that is chance in its forms and the papers' best under the learners' mask, are compared with the

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from sb3_greendc.experiments.comparison import matrix, mean_interval
-from sb3_greendc.experiments.tasks import ALL_WAITING
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT, without_form
 
 COLORS = {
     "sjf": "#9ecae1",
@@ -55,8 +55,8 @@ MOST_SERIES = 8
 
 def color_of(name: str, names: Sequence[str]) -> str:
     """Return the color of a policy: its own, or one that no other policy of the figure has."""
-    if name.removesuffix(ALL_WAITING) in COLORS:
-        return COLORS[name.removesuffix(ALL_WAITING)]
+    if without_form(name) in COLORS:
+        return COLORS[without_form(name)]
     taken = {COLORS.get(other) for other in names}
     free = [color for color in _OTHERS if color not in taken]
     others = [other for other in names if other not in COLORS]
@@ -217,8 +217,8 @@ def curves(
         axes.plot(x, middle, "o-", ms=3, lw=1.5, color=color_of(name, names), label=name)
         axes.fill_between(x, low, high, color=color_of(name, names), alpha=0.15, lw=0)
     for name, level in (levels or {}).items():
-        color = COLORS.get(name.removesuffix(ALL_WAITING), "#555555")
-        style = ":" if name.endswith(ALL_WAITING) else "--"
+        color = COLORS.get(without_form(name), "#555555")
+        style = ":" if name.endswith(ALL_WAITING) else "-." if name.endswith(FIRST_SLOT) else "--"
         axes.axhline(level, color=color, lw=1.2, ls=style, label=name)
     axes.set_xlabel(over.replace("trained_", ""))
     if legend:

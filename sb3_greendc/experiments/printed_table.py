@@ -11,7 +11,7 @@ import pandas as pd
 
 from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
 from sb3_greendc.experiments.episodes import PAPER
-from sb3_greendc.experiments.tasks import ALL_WAITING, PRINTED, name_of_log
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT, PRINTED, name_of_log, without_form
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
@@ -94,7 +94,11 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
     if column not in table:
         return {}, {}
     who, heuristic = ("learner", "against") if "learner" in table else ("policy", "policy")
-    both_forms = {_short(name) for name in table.get(heuristic, ()) if str(name).endswith(ALL_WAITING)}
+    both_forms = {
+        without_form(name)
+        for name in table.get(heuristic, pd.Series(dtype=str)).dropna()
+        if name.endswith(ALL_WAITING)
+    }
     as_printed: dict[Point, float] = {}
     best: dict[Point, float] = {}
     of_several = min if claim.of_all else max
@@ -104,20 +108,16 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
         if row.get("kind") == "control" or not claim.covers(*about, *what):
             continue
         policy, rival = str(row.get(who, "")), str(row.get(heuristic, ""))
-        is_printed = PRINTED in policy or (claim.of_heuristics and _short(policy) in PAPER)
-        if _short(rival) in both_forms and rival.endswith(ALL_WAITING) != is_printed:
+        is_printed = PRINTED in policy or (claim.of_heuristics and without_form(policy) in PAPER)
+        other_form = without_form(rival) in both_forms and rival.endswith(ALL_WAITING) != is_printed
+        if other_form or rival.endswith(FIRST_SLOT):
             continue
         of_one = claim.of_heuristics and not claim.of_all and is_printed
-        series = f"{row['series']}, {_short(policy)}" if of_one else str(row["series"])
+        series = f"{row['series']}, {without_form(policy)}" if of_one else str(row["series"])
         into, point = as_printed if is_printed else best, (series, row.get("x", ""))
         value = float(row[column])
         into[point] = of_several(into.get(point, value), value)
     return dict(sorted(as_printed.items())), dict(sorted(best.items()))
-
-
-def _short(policy: object) -> str:
-    """Return a policy's name without its form."""
-    return str(policy).removesuffix(ALL_WAITING)
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:

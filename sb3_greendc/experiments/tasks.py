@@ -32,6 +32,16 @@ ALL_WAITING = ", all waiting jobs"
 """End of the name of a heuristic that chooses among all waiting jobs, as RARE's do (section 5.4.4; SC20 and
 CoCoRL do not say). Without it, a heuristic has the better of this form and the ready pool's."""
 
+FIRST_SLOT = ", first free slot"
+"""The same for one that, like the papers' agents, places each job at the first free slot, now or in later
+rows. No paper says that its heuristics do, or that they do not."""
+
+
+def without_form(name: str) -> str:
+    """Return a heuristic's name without what says that it is not in its better form."""
+    return name.removesuffix(FIRST_SLOT).removesuffix(ALL_WAITING)
+
+
 LOG_SERIES = "HPC log"
 """What figures call job logs, each with its own name behind."""
 

@@ -22,13 +22,13 @@ from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experi
 from sb3_greendc.experiments.figures import lines
 from sb3_greendc.experiments.printed import COCORL_NOTE
 from sb3_greendc.experiments.sweep import METRICS, budgets
-from sb3_greendc.experiments.tasks import Item, Scenario, Task
+from sb3_greendc.experiments.tasks import ALL_WAITING, Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner
 
 COST = "accrued_cost"
 UNIT = "accrued cost of an episode\n(delayed job-steps)"
 PAPERS = ("sjf", "qos", "hvf", "fcfs")
-RIVALS = tuple(name + ending for ending in FORMS for name in PAPERS)
+RIVALS = tuple(name + ending for ending in ("", ALL_WAITING) for name in PAPERS)
 QUICK_LOADS = (0.2, 0.8, 1.2)
 FULL_SEEDS = 3
 
@@ -57,9 +57,9 @@ def cheapest(rows: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for _, at_point in rows.groupby(["series", "x"], sort=False):
         last = final(at_point)
-        for ending, only in FORMS.items():
+        for ending in ("", ALL_WAITING):
             for name in PAPERS:
-                form = best_form(last, [name], "total_job_value", dispatch="skip", **only)
+                form = best_form(last, [name], "total_job_value", **FORMS[ending])
                 parts.append(last[last["policy"] == form].assign(policy=name + ending))
         parts.append(last[last["policy"].isin(CONTROLS) | last["baseline"].isna()])
     return pd.concat(parts, ignore_index=True)

@@ -14,7 +14,7 @@ from sb3_greendc.experiments.claims import CLAIMS, STATEMENT, Claim, beside, cla
 from sb3_greendc.experiments.printed import SMALL_DELAY
 from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names
-from sb3_greendc.experiments.tasks import ALL_WAITING
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT
 
 PAPERS = re.compile(r"(RARE|SC20|CoCoRL), (section [\d.]+, )?(Fig\. \d+[ab]?|Table 1|mixed data)")
 
@@ -129,6 +129,7 @@ def results(tmp_path: Path) -> Path:
         for x, learner, margin, form in (
             (10, "DiscreteSAC as printed", -20.0, ""),
             (10, "DiscreteSAC as printed", 22.0, ALL_WAITING),
+            (10, "DiscreteSAC as printed", 200.0, FIRST_SLOT),
             (10, "distilled policy", 30.0, ""),
             (10, "distilled policy", 90.0, ALL_WAITING),
             (50, "distilled policy", 20.0, ""),

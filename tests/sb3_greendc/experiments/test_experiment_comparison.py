@@ -45,6 +45,7 @@ def _rows() -> pd.DataFrame:
         [
             of("sjf/skip/ready", "sjf", [11.0, 11.0]),
             of("sjf/skip/queue", "sjf", [10.0, 10.0]),
+            of("sjf/reserve/queue", "sjf", [5.0, 5.0]),
             of("sjf/easy/queue", "sjf", [30.0, 30.0]),
             of("deadline_never/skip/ready", "deadline_never", [20.0, 20.0]),
             of("sjf/skip/ready/masked", "sjf, masked", [14.0, 14.0]),
@@ -64,7 +65,7 @@ def _rows() -> pd.DataFrame:
 def test_final_keeps_the_last_checkpoint_and_the_baselines():
     rows = final(_rows())
     assert matrix(rows[rows["policy"] == "ours"], "total_job_value").tolist() == [[22, 22], [22, 22]]
-    assert (rows["baseline"].notna()).sum() == 19
+    assert (rows["baseline"].notna()).sum() == 21
 
 
 def test_the_papers_heuristics_have_their_better_scope_but_their_own_dispatch():
@@ -82,6 +83,8 @@ def test_compare_names_every_rival():
     assert table.loc["sjf, all waiting jobs", "form"] == "sjf/skip/queue"
     assert table.loc["sjf, all waiting jobs", "margin_percent"] == pytest.approx(120)
     assert table.loc["best of the papers', all waiting jobs", "margin_percent"] == pytest.approx(120)
+    assert table.loc["sjf, first free slot", "form"] == "sjf/reserve/queue"
+    assert table.loc["best of the papers', first free slot", "margin_percent"] == pytest.approx(340)
     assert table.loc["best of the papers', masked", "form"] == "sjf/skip/ready/masked"
     assert table.loc["uniformly random, masked", "margin_percent"] == pytest.approx(100 * (22 / 12 - 1))
     assert table.loc["best heuristic", "form"] == "sjf/easy/queue"
@@ -108,8 +111,10 @@ def test_the_figure_shows_the_same_forms():
     assert table.to_dict() == {
         "sjf": 11,
         "sjf, all waiting jobs": 10,
+        "sjf, first free slot": 5,
         "best of the papers'": 11,
         "best of the papers', all waiting jobs": 10,
+        "best of the papers', first free slot": 5,
         "best of the papers', masked": 14,
         "best heuristic": 30,
         "rollouts": 40,
@@ -123,7 +128,8 @@ def test_the_figure_shows_the_same_forms():
 def test_chance_and_masked_heuristics_stand_beside_the_papers_best():
     table = compare(_rows(), ["ours"])
     controls = table[table["kind"] == "control"]
-    assert set(controls["against"]) == {"best of the papers'", "best of the papers', all waiting jobs"}
+    bests = {f"best of the papers'{form}" for form in ("", ", all waiting jobs", ", first free slot")}
+    assert set(controls["against"]) == bests
     better = controls[controls["against"] == "best of the papers'"].set_index("learner")
     assert better["margin_percent"].to_dict() == pytest.approx(
         {
