@@ -25,7 +25,8 @@ from sb3_greendc.experiments.experiment import Budget, unique_tasks
 from sb3_greendc.experiments.printed_table import claims_table
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.runner import estimate
-from sb3_greendc.experiments.tasks import ALL_WAITING
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT
+from sb3_greendc.experiments.tasks import PRINTED as PRINTED_LEARNER
 from sb3_greendc.experiments.text import interval, markdown, number
 
 INTRODUCTION = "introduction.txt"
@@ -303,12 +304,16 @@ def _levels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def margins(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that pages show: over the papers' best, over the best of all, and printed ones."""
+    """Return the rows that pages show: over the papers' best, over the best of all, and printed ones.
+
+    Heuristics that take the first free slot stand beside the papers' learners, who do so, alone.
+    """
     if "margin_percent" not in comparison or "form" not in comparison:
         return _by_rival(comparison) if {"ours", "theirs"} <= set(comparison) else short(comparison)
     printed = comparison["printed_low"].notna() if "printed_low" in comparison else comparison["form"].isna()
     kinds = comparison["against"].isin((BEST_OF_PAPER, BEST_OF_ALL))
-    shown = comparison[kinds | printed]
+    theirs = comparison["learner"].str.contains(PRINTED_LEARNER, regex=False)
+    shown = comparison[(kinds | printed) & (theirs | ~comparison["against"].str.endswith(FIRST_SLOT))]
     # The best of the papers' may be the rival of a printed margin, one row above.
     same = ["series", "x", "learner", "form"]
     again = (shown[same] == shown[same].shift()).all(axis=1) & ~printed[shown.index]
