@@ -14,7 +14,10 @@ from greendc.config import nearest, require_kinds
 from greendc.live.guards import require_options
 from greendc.live.trained import names_a_run, trained_models
 
-POLICIES = (*RULES, "rollout")
+OF_TRACES = ("f1", "f2", "f3", "f4", "wfp3_printed", "unicep_printed")
+"""Rules that count submit times from the start of a trace: a live cluster has none."""
+LIVE_RULES = tuple(name for name in RULES if name not in OF_TRACES)
+POLICIES = (*LIVE_RULES, "rollout")
 
 _OWN = ("self", "simulator", "index", "rule")
 """Parameters of what a policy calls that are no options of it."""
@@ -59,6 +62,7 @@ class NamedRule:
         call = GuardedRollout.__init__ if name == "rollout" else ClusterSimulator.first
         parameters = inspect.signature(call).parameters
         require_options(name, options, [one for one in parameters if one not in _OWN])
+        _refuse_rules_of_traces("base", options.get("base"))
         if name == "rollout":
             require_rollout_options(**options)
         else:
@@ -110,14 +114,21 @@ class TrainedNetwork:
         return choose
 
 
+def _refuse_rules_of_traces(field: str, name: object) -> None:
+    if name in OF_TRACES:
+        why = "counts submit times from the start of a trace, and a live cluster has none"
+        raise ValueError(f"{field}={name!r}: {why}; must be one of {', '.join(LIVE_RULES)}")
+
+
 def cluster_policy(name: str, options: Mapping[str, Any]) -> ClusterPolicy:
     """Return what decides.
 
     :param name: one of :data:`POLICIES`, or the folder of a trained run or its ``model.zip``. A rule's name
         wins over a folder's: ``./NAME`` is the folder
     :param options: of rules and rollouts
-    :raises ValueError: for an unknown name or option
+    :raises ValueError: for an unknown name or option, and for rules of traces
     """
+    _refuse_rules_of_traces("policy", name)
     if name in POLICIES:
         return NamedRule(name, options)
     if not isinstance(name, str) or not names_a_run(name):

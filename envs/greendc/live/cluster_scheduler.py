@@ -18,6 +18,13 @@ from greendc.live.guards import require_fresh
 from greendc.live.restore import Restored, View, restore
 from greendc.live.snapshot import Snapshot, WaitingJob
 
+_KINDS = {
+    "horizon_hours": "int | None",
+    "oldest_first_hours": "float | None",
+    "work_conserving": "bool",
+    "stale_seconds": "float",
+}
+
 
 class ClusterScheduler:
     """Says which waiting jobs of a cluster should start now. It keeps nothing between calls.
@@ -29,7 +36,7 @@ class ClusterScheduler:
     A network sees that half of an episode's jobs have yet to arrive, since a live queue does not end, and
     the time of day that the snapshot's ``time`` says, else that of ``now``.
 
-    :param policy: a rule of :data:`greendc.cluster.rules.RULES`, ``"rollout"``
+    :param policy: a rule of :data:`greendc.live.cluster_policies.LIVE_RULES`, ``"rollout"``
         (:class:`~greendc.baselines.cluster.GuardedRollout`), or the folder of a trained run
     :param backfill: which jobs overtake one that cannot start: ``"none"``, ``"easy"`` or ``"conservative"``;
         default: ``"easy"``, for a trained run that of its training, as for the next two
@@ -61,11 +68,19 @@ class ClusterScheduler:
             require_one_of("backfill", backfill, BACKFILLS)
         if admission is not None:
             require_one_of("admission", admission, ADMISSIONS)
+        require_kinds(
+            _KINDS,
+            {
+                "horizon_hours": horizon_hours,
+                "oldest_first_hours": oldest_first_hours,
+                "work_conserving": work_conserving,
+                "stale_seconds": stale_seconds,
+            },
+        )
         if horizon_hours is not None:
             require(1 <= horizon_hours <= 8784, "horizon_hours", horizon_hours, "from 1 to 8784")
         if oldest_first_hours is not None:
             require(oldest_first_hours >= 0, "oldest_first_hours", oldest_first_hours, "0 or more, or None")
-        require_kinds({"work_conserving": "bool"}, {"work_conserving": work_conserving})
         require(stale_seconds > 0, "stale_seconds", stale_seconds, "above 0")
         self.policy, self._policy = policy, cluster_policy(policy, options)
         usual = self._policy.settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from greendc import json_records
-from greendc.live.cluster_policies import POLICIES
+from greendc.live.cluster_policies import OF_TRACES, POLICIES
 from greendc.live.cluster_scheduler import ClusterScheduler
 from greendc.live.decision import Decision, PoolDecision
 from greendc.live.pool_policies import RULES
@@ -72,7 +72,7 @@ class Scheduler:
         of_cluster, of_pool = self._refusals[Snapshot], self._refusals[PoolSnapshot]
         if isinstance(of_pool, OtherFamilyError) and not isinstance(of_cluster, OtherFamilyError):
             return str(of_cluster)
-        in_cluster = self.policy in POLICIES
+        in_cluster = self.policy in (*POLICIES, *OF_TRACES)
         meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
         if meant_cluster != meant_pool:  # a setting that only one kind has says which is meant
             return str(of_cluster if meant_cluster else of_pool)

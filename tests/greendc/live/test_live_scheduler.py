@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import numpy as np
 import pytest
 
+from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator
 from greendc.live import (
     CapacityChange,
@@ -19,6 +21,7 @@ from greendc.live import (
     SnapshotError,
     WaitingJob,
 )
+from greendc.live.cluster_policies import LIVE_RULES, OF_TRACES
 from greendc.live.cluster_scheduler import ClusterScheduler
 from greendc.live.restore import restore, snapshot_of
 
@@ -81,33 +84,65 @@ def test_a_restored_cluster_goes_on_as_the_one_that_it_was_taken_from(backfill, 
         assert any(began > start for began in ours.values())
 
 
-@pytest.mark.parametrize("policy", ["wspt", "fcfs", "rollout"])
-def test_what_starts_is_what_the_simulator_starts_at_once(policy):
+def starts_at_once(simulator: ClusterSimulator, choose) -> list[str]:
+    """The jobs that start in the simulator before its clock goes on."""
+    cluster = simulator.state.cluster[0]
+    now, before = int(cluster["now"]), simulator.state.jobs["start"][0].copy()
+    while cluster["now"] == now and not cluster["over"] and (job := choose()) is not None:
+        simulator.take(0, job)
+    return list(map(str, np.flatnonzero((simulator.state.jobs["start"][0] == now) & (before != now))))
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+@pytest.mark.parametrize("policy", [*LIVE_RULES, "rollout"])
+def test_what_starts_is_what_the_simulator_starts_at_once(policy, backfill):
+    """Also where the snapshot has forgotten the jobs that are done: no rule counts from the oldest job."""
     seen = 0
+    options = {"horizon": 0, "predicted": False} if policy == "rollout" else {}
     for seed in range(4):
-        simulator = busy_cluster(seed, "easy", power=False)
-        for until in (10, 20, 30, 40):
+        simulator = busy_cluster(seed, backfill, power=False)
+        for until in range(10, 41, 5):
             advance(simulator, until, "saf")
             if simulator.state.cluster["over"][0]:
                 break
             snapshot = snapshot_of(simulator)
-            options = {"horizon": 0} if policy == "rollout" else {}
-            decision = Scheduler(policy, **options).decide(snapshot)
+            scheduler = Scheduler(policy, backfill=backfill, work_conserving=False, **options)
+            decision = scheduler.decide(snapshot)
+            assert scheduler.decide(dataclasses.replace(snapshot, finished=())) == decision
             used = snapshot.used + sum(j.processors for j in snapshot.waiting if j.id in decision.start)
             assert used <= snapshot.capacity
             names = [*decision.start, *(passed.id for passed in decision.passed_over)]
             assert sorted(names) == sorted(j.id for j in snapshot.waiting)
-            if policy == "rollout":
-                continue
-            now = simulator.state.cluster["now"][0]
-            before = simulator.state.jobs["start"][0].copy()
-            while simulator.state.cluster["now"][0] == now and not simulator.state.cluster["over"][0]:
-                simulator.take(0, simulator.first(0, policy))
-            after = simulator.state.jobs["start"][0]
-            started = np.flatnonzero((after == now) & (before != now))
-            assert sorted(decision.start) == sorted(map(str, started))
+            planner = GuardedRollout(simulator, **options) if policy == "rollout" else None
+            choose = partial(planner.decide, 0) if planner else partial(simulator.first, 0, policy)
+            started = starts_at_once(simulator, choose)
+            assert sorted(decision.start) == sorted(started)
             seen += len(started)
-    assert seen > 5 or policy == "rollout"
+    assert seen > 5
+
+
+@pytest.mark.parametrize("policy", LIVE_RULES)
+def test_a_job_that_has_ended_long_ago_changes_no_order(policy):
+    rng = np.random.default_rng(1)
+    old = FinishedJob(1, 60, 60, 30 * 86_400, 30 * 86_400 - 60)
+    for _ in range(60):
+        waiting = tuple(
+            job(str(k), int(rng.integers(1, 9)), int(rng.integers(60, 90_000)), int(rng.integers(0, 90_000)))
+            for k in range(6)
+        )
+        snapshot = Snapshot(processors=8, capacity=8, waiting=waiting)
+        scheduler = Scheduler(policy, backfill="none")
+        aged = dataclasses.replace(snapshot, finished=(old,))
+        assert scheduler.decide(snapshot).start == scheduler.decide(aged).start
+
+
+@pytest.mark.parametrize("rule", OF_TRACES)
+def test_rules_that_count_from_the_start_of_a_trace_are_refused(rule):
+    message = f"='{rule}': counts submit times from the start of a trace, and a live cluster has none"
+    with pytest.raises(ValueError, match=f"^policy{message}; must be one of fcfs, sjf"):
+        Scheduler(rule)
+    with pytest.raises(ValueError, match=f"^base{message}"):
+        ClusterScheduler("rollout", base=rule)
 
 
 def test_short_jobs_overtake_one_that_must_wait_and_the_others_say_why():
@@ -264,6 +299,12 @@ def test_settings_come_from_a_file_and_wrong_ones_are_named(tmp_path):
         ("rollout", {"base": "wsp"}, "base='wsp'.*did you mean 'wspt'"),
         ("rollout", {"guard": "much"}, "guard='much': must be a number"),
         ("wspt", {"fitting": 3}, "fitting=3: must be true or false"),
+        ("wspt", {"horizon_hours": 1.5}, "^horizon_hours=1.5: must be a whole number or None"),
+        ("wspt", {"horizon_hours": "24"}, "^horizon_hours='24': must be a whole number or None"),
+        ("wspt", {"horizon_hours": 0}, "^horizon_hours=0: must be from 1 to 8784"),
+        ("wspt", {"stale_seconds": "300"}, "^stale_seconds='300': must be a number"),
+        ("wspt", {"oldest_first_hours": "4"}, "^oldest_first_hours='4': must be a number or None"),
+        ("wspt", {"work_conserving": "no"}, "^work_conserving='no': must be true or false"),
     ],
 )
 def test_a_wrong_option_is_refused_before_the_first_decision(policy, options, message):
