@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
-from sb3_contrib.common.maskable.evaluation import evaluate_policy as with_masks
-from sb3_contrib.common.maskable.utils import is_masking_supported
+import numpy as np
+from numpy.typing import NDArray
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.evaluation import evaluate_policy as without_masks
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
@@ -19,7 +20,8 @@ def evaluate_policy(
     """Return mean and standard deviation of an episode's return, as SB3's function of this name does.
 
     SB3's own gives no action masks, and a model that was trained with them then chooses invalid actions.
-    Here a model whose ``predict`` takes masks gets those of the environment, if it has any.
+    Here a model whose ``predict`` takes masks gets those of the environment, if it has any. sb3-contrib's
+    function gives them, too, but never the state of a recurrent policy.
 
     :param model: a model, or anything with ``predict``
     :param env: an environment or a batch of them
@@ -31,5 +33,24 @@ def evaluate_policy(
     """
     batch: VecEnv = env if isinstance(env, VecEnv) else DummyVecEnv([lambda: env])
     if takes_masks(model) and is_masking_supported(batch):
-        return with_masks(model, batch, n_eval_episodes, **options)  # type: ignore[no-any-return,unused-ignore]
+        model = _UnderMasks(model, batch)
     return without_masks(model, batch, n_eval_episodes, **options)
+
+
+class _UnderMasks:
+    """A model whose ``predict`` is given the masks of the environments at this moment.
+
+    :param model: takes ``action_masks`` in ``predict``
+    :param env: has ``action_masks()``
+    """
+
+    def __init__(self, model: Any, env: VecEnv) -> None:
+        self._model, self._env = model, env
+
+    def predict(self, observation: Any, **options: Any) -> tuple[NDArray[np.integer], Any]:
+        """Return actions and the next state; the options are those of the model's ``predict``."""
+        masks = get_action_masks(self._env)
+        actions: tuple[NDArray[np.integer], Any] = self._model.predict(
+            observation, action_masks=masks, **options
+        )
+        return actions

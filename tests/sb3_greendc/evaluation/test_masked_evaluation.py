@@ -6,14 +6,17 @@ import warnings
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
+from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env as make_sb3_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy as without_masks
 from stable_baselines3.common.monitor import Monitor
 
 from greendc.baselines import make_policy
-from sb3_greendc import evaluate_policy, make_vec_env
+from sb3_greendc import RecurrentPIDLagrangianPPO, evaluate_policy, make_vec_env
 
 POOL: dict[str, Any] = {"episode_steps": 30}
 
@@ -73,3 +76,72 @@ def test_the_same_as_sb3s_function_where_there_are_no_masks() -> None:
     expected = without_masks(model, env, 2)
     env.seed(3)
     assert evaluate_policy(model, env, 2) == expected
+
+
+class CueEnv(gym.Env[Any, Any]):
+    """Shows which of three actions earns 1 at the first of six steps only; a mask forbids one other."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def _observe(self) -> Any:
+        return np.eye(3, dtype=np.float32)[self.cue] if self.t == 0 else np.zeros(3, np.float32)
+
+    def action_masks(self) -> Any:
+        return np.arange(3) != (self.cue + 1 + self.t % 2) % 3
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t, self.cue = 0, int(self.np_random.integers(3))
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_masks()[action], "an invalid action"
+        reward = float(action == self.cue)
+        self.t += 1
+        return self._observe(), reward, self.t == 6, False, {"cost": 0.0}
+
+
+class Remembers:
+    """Plays the cue that its state holds; without a state, the first valid action."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
+        cues = np.full(len(observation), -1) if state is None else np.where(episode_start, -1, state[0])
+        cues = np.where(observation.any(axis=1), observation.argmax(axis=1), cues)
+        assert episode_start[observation.any(axis=1)].all() and deterministic
+        return np.where(cues >= 0, cues, action_masks.argmax(axis=1)), (cues,)
+
+
+def test_a_recurrent_model_keeps_its_state_under_masks() -> None:
+    env = make_sb3_vec_env(CueEnv, 3, seed=0)
+    assert evaluate_policy(Remembers(), env, 20) == (6.0, 0.0)
+
+    model = RecurrentPIDLagrangianPPO("MlpLstmPolicy", env, cost_limit=1.0, n_steps=8, seed=0, device="cpu")
+    given: list[Any] = []
+    returned: list[Any] = [None]
+    predict = model.predict
+
+    def spy(
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> Any:
+        actions, after = predict(observation, state, episode_start, deterministic, action_masks)
+        given.append(state)
+        returned.append(after)
+        return actions, after
+
+    model.predict = spy  # type: ignore[method-assign]
+    evaluate_policy(model, env, 9)  # the environment fails on an invalid action
+    assert len(given) == 18 and all(one is other for one, other in zip(given, returned[:-1], strict=True))
+    assert given[1] is not None
