@@ -84,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--baselines", nargs="+", default=[], metavar="POLICY", help="to stand beside it")
     parser.add_argument("--episodes", type=whole_number, default=64)
     parser.add_argument(
-        "--seed", type=int, default=1_000_000, help="of the first episode; none seen in training"
+        "--seed", type=int, default=3_000_000, help="of the first episode; none seen in training or tuning"
     )
     parser.add_argument("--notes", default="", help="what users must know: limits of use")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")

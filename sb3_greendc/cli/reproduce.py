@@ -175,8 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError(f"--google {budget.google}: no such folder")
         if budget.problems:
             experiments = with_problems(budget, experiments)
-        if budget.test_episodes is not None:
-            check_test_episodes(budget, budget.test_episodes, experiments)
+        check_effects(budget, experiments)
         items = [item for experiment in experiments for item in experiment.items(budget)]
         if budget.job_log is not None and any(
             str(item.labels.get("series", "")).startswith(LOG_SERIES) for item in items
@@ -237,18 +236,34 @@ def with_problems(budget: Budget, experiments: Sequence[Experiment]) -> list[Exp
     return [one for one in having if one.items(budget)]
 
 
-def check_test_episodes(budget: Budget, number: int, experiments: Sequence[Experiment]) -> None:
-    """Refuse a number of test episodes that no experiment asks for.
+def check_effects(budget: Budget, experiments: Sequence[Experiment]) -> None:
+    """Refuse an option that no experiment makes use of.
 
-    :raises ValueError: if another number would change nothing
+    :raises ValueError: if the experiments would be the same without it; names the option
     """
-    other = replace(budget, test_episodes=number + 1)
-    ours, theirs = (
-        {item.task.identity for one in experiments for item in one.items(form)} for form in (budget, other)
-    )
-    if ours == theirs:
-        names = ", ".join(experiment.name for experiment in experiments)
-        raise ValueError(f"--test-episodes {number}: {names} has no policies of the resource pool to judge")
+    without: dict[str, Budget] = {}
+    if budget.seeds is not None:
+        without["--seeds"] = replace(budget, seeds=budget.seeds - 1 or 2)
+    if budget.test_episodes is not None:
+        without["--test-episodes"] = replace(budget, test_episodes=budget.test_episodes + 1)
+    if budget.job_log is not None:
+        without["--job-log"] = replace(budget, job_log=None)
+    if budget.google is not None:
+        without["--google"] = replace(budget, google=None)
+    if budget.weather:
+        without["--weather"] = replace(budget, weather=())
+    if budget.rollouts:
+        without["--rollouts"] = replace(budget, rollouts=False)
+    asked = _identities(budget, experiments) if without else set()
+    for option, other in without.items():
+        if _identities(other, experiments) == asked:
+            names = ", ".join(experiment.name for experiment in experiments)
+            raise ValueError(f"{option}: has no effect on {names}")
+
+
+def _identities(budget: Budget, experiments: Sequence[Experiment]) -> set[tuple[str, str]]:
+    """Return what tells the tasks of experiments apart."""
+    return {item.task.identity for experiment in experiments for item in experiment.items(budget)}
 
 
 def _problem(item: Item) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
+from greendc.config import require
 from sb3_greendc.experiments.bounds import Bounds
 from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.distillation import Distillation
@@ -31,6 +32,9 @@ T = TypeVar("T")
 
 
 MODELLED_LOG = f"{LOG_SERIES} (modelled)"
+
+MOST_SEEDS = 20
+"""Training seeds of a learner; what is recorded for the next one would begin with the first test episode."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,11 @@ class Budget:
         :param quick: how many the quick budget has by itself
         :param full: and the full budget
         """
-        return range(self.seeds_by_learner.get(learner) or self.seeds or self.pick(quick, full))
+        number = self.seeds_by_learner.get(learner) or self.seeds or self.pick(quick, full)
+        require(
+            number <= MOST_SEEDS, "--seeds", number, f"at most {MOST_SEEDS}: more would meet test episodes"
+        )
+        return range(number)
 
     def trainings(
         self,

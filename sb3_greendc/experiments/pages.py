@@ -10,6 +10,7 @@ import argparse
 import json
 import shlex
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -139,14 +140,18 @@ def _record(target: Path, name: str) -> dict[str, Any]:
 
 
 def _copy(source: Path, target: Path, record: dict[str, Any]) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for old in target.iterdir():
-        old.unlink()
+    """Copy an experiment's files; where one is missing, what was published stays as it is."""
     names = [f"{table}.csv" for table in record["tables"]] + [f"{fig}.png" for fig in record["figures"]]
-    for name in names:
-        shutil.copyfile(source / name, target / name)
-    # The command that repeats them, without the folders that they lay in.
-    write_json(target / "run.json", {**record, "command": _command(record)})
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        for name in names:
+            shutil.copyfile(source / name, Path(folder) / name)
+        # The command that repeats them, without the folders that they lay in.
+        write_json(Path(folder) / "run.json", {**record, "command": _command(record)})
+        for old in target.iterdir():
+            old.unlink()
+        for new in Path(folder).iterdir():
+            new.replace(target / new.name)
 
 
 def _command(record: dict[str, Any]) -> str:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import hashlib
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pandas as pd
 
 import greendc
+from greendc.shipped.release import releases
 
 PRINTED = "as printed"
 """What names of the papers' own learners have in them."""
@@ -152,14 +156,37 @@ class Task(abc.ABC):
 
     @property
     def key(self) -> str:
-        """A hash of :meth:`describe`."""
-        text = json.dumps(self.describe(), sort_keys=True, default=str)
+        """A hash of :meth:`describe`, and of the files and the policies that ship which it names."""
+        said = self.describe()
+        named = sorted(set(_named(said)))
+        text = json.dumps([said, named] if named else said, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def identity(self) -> tuple[str, str]:
         """What tells tasks apart: runs of one key under two titles are two, since their tables name them."""
         return self.title, self.key
+
+
+def _named(said: object) -> Iterator[str]:
+    """Yield the checksum of each file, and of each policy that ships, that plain values name."""
+    if isinstance(said, Mapping):
+        for value in said.values():
+            yield from _named(value)
+    elif isinstance(said, list | tuple):
+        for value in said:
+            yield from _named(value)
+    elif isinstance(said, str) and said.partition(":")[0] == "pretrained":
+        yield from (release.sha256 for release in releases().values())
+    elif isinstance(said, str) and os.sep in said and Path(said).is_file():
+        status = Path(said).stat()
+        yield _checksum(said, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache
+def _checksum(path: str, _changed: int, _size: int) -> str:
+    """Return the checksum of a file as it was when it was last changed."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import shutil
 
 import pytest
 from experiment_cases import Follower, Toy
 from rich.console import Console
 
+from greendc.shipped.release import pretrained_directory
 from sb3_greendc.experiments.bounds import Bounds
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
@@ -16,6 +18,7 @@ from sb3_greendc.experiments.experiment import CHOICE, Budget, student_choice, u
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC20_A2C
 from sb3_greendc.experiments.printed import RARE, SC20, cocorl
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
+from sb3_greendc.experiments.rlscheduler.windows import Windows
 from sb3_greendc.experiments.runner import in_waves, run_tasks
 from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
@@ -38,6 +41,29 @@ def test_the_key_is_that_of_the_settings():
         {"learner": dataclasses.replace(DISCRETE_SAC, hyperparameters={"gamma": 0.9})},
     ):
         assert dataclasses.replace(TRAINING, **changed).key != TRAINING.key
+
+
+def test_the_key_follows_the_files_that_are_named(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("1\n")
+    task = Windows("mine", str(log), "none", "rlscheduler", 1)
+    before = task.key
+    assert task.key == before
+    log.write_text("12\n")
+    assert task.key != before
+
+
+def test_the_key_follows_the_policies_that_ship(tmp_path, monkeypatch):
+    task = Baselines(Scenario("ResourcePool-10"), (Variant("pretrained"),), 1)
+    guided = Baselines(Scenario("ResourcePool-10"), (Variant("rollout", {"prior": "pretrained:x"}),), 1)
+    others = Baselines(Scenario("ResourcePool-10"), (Variant("hvf"),), 1)
+    before = [one.key for one in (task, guided, others)]
+    shutil.copytree(pretrained_directory(), tmp_path / "pretrained")
+    config = tmp_path / "pretrained" / "ResourcePool" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "sha256": "0" * 64}))
+    monkeypatch.setenv("GREENDC_PRETRAINED", str(tmp_path / "pretrained"))
+    after = [one.key for one in (task, guided, others)]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
 
 
 def test_the_key_does_not_depend_on_names_and_other_runs_lengths():

@@ -52,7 +52,7 @@ def test_only_new_settings_are_computed(run, tmp_path):
 
 
 def test_test_episodes_reach_the_record(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce, "check_test_episodes", lambda *given: None)  # toys have none
+    monkeypatch.setattr(reproduce, "check_effects", lambda *given: None)  # toys have none
     run("--quick", "--test-episodes", "7")
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
     assert record["test_episodes"] == 7
@@ -69,14 +69,36 @@ def test_test_episodes_are_those_of_experiments_with_their_own_numbers_too(exper
     assert {task.episodes for task in judged} == {7}
 
 
-@pytest.mark.parametrize("experiment", ["vcc-shift", "learners", "rare-fig3"])
-def test_test_episodes_that_would_do_nothing_are_refused(experiment, capsys):
+@pytest.mark.parametrize(
+    ("experiment", "option", "value"),
+    [
+        ("vcc-shift", "--test-episodes", "7"),
+        ("learners", "--test-episodes", "7"),
+        ("rare-fig3", "--test-episodes", "7"),
+        ("rare-fig3", "--seeds", "7"),
+        ("rare-fig3", "--rollouts", None),
+        ("rare-fig3", "--job-log", "{path}/log.swf"),
+        ("rlscheduler", "--job-log", "{path}/log.swf"),
+        ("rare-fig5", "--google", "{path}"),
+        ("rare-fig5", "--weather", "{path}/log.swf"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(experiment, option, value, tmp_path, capsys):
+    (tmp_path / "log.swf").touch()
+    given = [] if value is None else [value.format(path=tmp_path)]
     with pytest.raises(SystemExit):
-        reproduce.main([experiment, "--quick", "--test-episodes", "7"])
-    assert f"--test-episodes 7: {experiment} has no policies" in capsys.readouterr().err
+        reproduce.main([experiment, "--quick", option, *given])
+    assert f"{option}: has no effect on {experiment}" in capsys.readouterr().err
 
 
-def test_the_record_says_what_was_done(run, tmp_path):
+def test_more_seeds_than_do_not_meet_the_tests_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        reproduce.main(["rare-table1", "--seeds", "21"])
+    assert "--seeds=21: must be at most 20" in capsys.readouterr().err
+
+
+def test_the_record_says_what_was_done(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "check_effects", lambda *given: None)  # toys have none
     run("--quick", "--seeds", "2")
     record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
     assert (record["budget"], record["seeds"], record["tasks"]) == ("quick", 2, 3)
@@ -303,3 +325,9 @@ def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
         assert part in page
     again = pages.publish(tmp_path / "nothing", target).read_text() + (target / "beyond.md").read_text()
     assert again == page
+    (tmp_path / "out" / "toys" / "results.csv").unlink()
+    published = {path: path.read_bytes() for path in (target / "toys").iterdir()}
+    with pytest.raises(FileNotFoundError):
+        pages.publish(tmp_path / "out", target)
+    assert {path: path.read_bytes() for path in (target / "toys").iterdir()} == published
+    assert not [path for path in target.iterdir() if path.name.startswith("tmp")]
