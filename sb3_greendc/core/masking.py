@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch as th
+from stable_baselines3.common.vec_env import VecNormalize
 
 ACTION_MASK = "action_mask"
 """The key of the mask in ``Dict`` observations."""
@@ -27,7 +28,13 @@ def effective_mask(mask: th.Tensor) -> th.Tensor:
     distribution over no action would be NaN, and ``NaN * 0`` is NaN still.
 
     :param mask: ``(B, A)``, any dtype, non-zero where valid
+    :raises ValueError: if a mask of floats holds other numbers than 0 and 1, as a normalized one does
     """
+    if mask.is_floating_point() and not ((mask == 0) | (mask == 1)).all():
+        raise ValueError(
+            f"{ACTION_MASK} holds numbers other than 0 and 1. If VecNormalize made them: pass norm_obs_keys "
+            "with the other keys only"
+        )
     mask = mask.bool()
     return mask | ~mask.any(dim=-1, keepdim=True)
 
@@ -67,3 +74,14 @@ def action_mask_of(observations: Any) -> th.Tensor | None:
         mask: th.Tensor = observations[ACTION_MASK]
         return mask
     return None
+
+
+def check_normalization(env: VecNormalize | None) -> None:
+    """Raise a ``ValueError`` if ``VecNormalize`` would normalize the masks, which makes them no masks.
+
+    :param env: what normalizes the observations of an algorithm, if anything does
+    """
+    if env is not None and env.norm_obs and ACTION_MASK in (env.norm_obs_keys or ()):
+        raise ValueError(
+            f"VecNormalize normalizes {ACTION_MASK!r}: pass norm_obs_keys with the other keys only"
+        )

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.masking import check_normalization as check_normalization  # for masked_collection
 
 
 def live_masks(observations: Any, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
@@ -95,11 +95,3 @@ class FiniteCollection(OffPolicyAlgorithm):
 
     def _note(self, infos: list[dict[str, Any]]) -> None:
         """Write into each ``info`` what the buffer should keep besides."""
-
-
-def check_normalization(env: VecNormalize | None) -> None:
-    """Raise a ``ValueError`` if ``VecNormalize`` would normalize the masks, which makes them no masks."""
-    if env is not None and env.norm_obs and ACTION_MASK in (env.norm_obs_keys or ()):
-        raise ValueError(
-            f"VecNormalize normalizes {ACTION_MASK!r}: pass norm_obs_keys with the other keys only"
-        )

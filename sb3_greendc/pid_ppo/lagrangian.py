@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from greendc.config import require, require_one_of
 from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
-from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.core.masking import ACTION_MASK, check_normalization
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
@@ -186,6 +186,7 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[int, BaseCallback]:
+        check_normalization(self._vec_normalize_env)
         if reset_num_timesteps or self._last_obs is None:  # then the parent resets the environments
             self.episode_costs.restart(self.n_envs)
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args, **kwargs)

@@ -338,3 +338,16 @@ def test_cost_is_raw_under_vec_normalize() -> None:
     env = VecNormalize(make_vec_env(ScriptedEnv, 2), gamma=0.9)
     model = learn(build("feed-forward", env), 3)
     assert model.controller.state_dict()["cost"] == 10.0 / 10.0  # an episode costs 10, and so does the scale
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_normalized_masks_are_refused(form: str) -> None:
+    env = make_vec_env(ScriptedEnv, 2, env_kwargs={"masks": "observation"})
+    learn(build(form, VecNormalize(env, norm_obs_keys=["x"])), 1)
+    model = build(form, VecNormalize(env))
+    with pytest.raises(ValueError, match="VecNormalize normalizes 'action_mask'"):
+        model.learn(1)
+    assert model.num_timesteps == 0
+    observation = model.env.reset()
+    with pytest.raises(ValueError, match="action_mask holds numbers other than 0 and 1"):
+        model.predict(observation)
