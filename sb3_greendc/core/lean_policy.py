@@ -78,4 +78,5 @@ def _as_batch(values: Any, space: spaces.Space[Any] | None) -> tuple[th.Tensor, 
     if (batched and values.shape[1:] != shape) or (len(shape) >= 3 and is_image_space(space)):
         return None
     values = values if batched else values[None]
-    return th.from_numpy(values if values.flags.writeable else values.copy()), batched
+    shared = values.flags.writeable and min(values.strides) >= 0  # torch knows no steps backwards
+    return th.from_numpy(values if shared else values.copy()), batched

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
@@ -19,6 +19,7 @@ from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
+from sb3_greendc.discrete_sac.buffer_options import adapt_buffer, buffer_arguments
 from sb3_greendc.discrete_sac.buffers import (
     DictNStepReplayBuffer,
     FlatNStepReplayBuffer,
@@ -212,6 +213,8 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         self.preset = preset
         self.log_ent_coef: th.Tensor | None = None
         self.ent_coef_optimizer: th.optim.Optimizer | None = None
+        self._resting: list[str] = []
+        """Names of the encoder's parameters that rest with the actor."""
         if _init_setup_model:
             self._setup_model()
 
@@ -242,12 +245,16 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         switches = ("soft_critic", "actor_trains_encoder")
         require_kinds(dict.fromkeys(switches, "bool"), {name: getattr(self, name) for name in switches})
         check_spaces(self.observation_space, self.action_space)
-        self._choose_replay_buffer()
+        if self.replay_buffer_class is None:
+            is_dict = isinstance(self.observation_space, spaces.Dict)
+            self.replay_buffer_class = DictNStepReplayBuffer if is_dict else FlatNStepReplayBuffer
         # SB3 would refuse n-step returns on Dict observations, and warn that a class of one's own ignores
-        # them: ours does not.
-        n_steps, self.n_steps = self.n_steps, 1
+        # them: ours does not. What the user gave for the buffer stays as it is, so that options which
+        # `load` sets count.
+        given, n_steps = self.replay_buffer_kwargs, self.n_steps
+        self.replay_buffer_kwargs, self.n_steps = self._buffer_arguments(self.replay_buffer_class), 1
         super()._setup_model()
-        self.n_steps = n_steps
+        self.replay_buffer_kwargs, self.n_steps = given, n_steps
         if self.learns_temperature:
             initial = th.tensor(initial_temperature(self.ent_coef), device=self.device)
             self.log_ent_coef = initial.log().requires_grad_(True)
@@ -257,22 +264,27 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         elif not self.learns_temperature:
             self.scale = 1.0
 
-    def _choose_replay_buffer(self) -> None:
-        """Choose the buffer's class, and pass it what it must know."""
-        if self.replay_buffer_class is None:
-            is_dict = isinstance(self.observation_space, spaces.Dict)
-            self.replay_buffer_class = DictNStepReplayBuffer if is_dict else FlatNStepReplayBuffer
-        ours = issubclass(self.replay_buffer_class, (DictNStepReplayBuffer, FlatNStepReplayBuffer))
-        name = self.replay_buffer_class.__name__
-        if self.n_steps > 1 and not (ours or issubclass(self.replay_buffer_class, NStepReplayBuffer)):
-            raise ValueError(f"n_steps={self.n_steps}: {name} has no n-step returns")
-        if self.entropy_penalty > 0 and not ours:
-            raise ValueError(f"entropy_penalty={self.entropy_penalty}: {name} does not store entropies")
-        if ours:
-            store_entropy = self.entropy_penalty > 0
-            ours_kwargs = {"n_steps": self.n_steps, "gamma": self.gamma, "store_entropy": store_entropy}
-            # A buffer that was given its own n_steps keeps it.
-            self.replay_buffer_kwargs = {**ours_kwargs, **self.replay_buffer_kwargs}
+    def _buffer_arguments(self, cls: type[ReplayBuffer]) -> dict[str, Any]:
+        """Return the keyword arguments of a replay buffer of this model."""
+        return buffer_arguments(
+            cls, self.replay_buffer_kwargs, self.n_steps, self.gamma, self.entropy_penalty
+        )
+
+    def load_replay_buffer(
+        self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
+    ) -> None:
+        """Load a replay buffer that was saved; see SB3. Its returns are then those of this model's options.
+
+        :param path: the file, a pickle: load only what you made yourself
+        :param truncate_last_traj: as for SB3's ``load_replay_buffer``
+        :raises ValueError: if the buffer has no n-step returns or no entropies, and the options ask for them
+        """
+        kept = self.replay_buffer
+        super().load_replay_buffer(path, truncate_last_traj)
+        loaded, self.replay_buffer = self.replay_buffer, kept
+        assert loaded is not None
+        adapt_buffer(loaded, self._buffer_arguments(type(loaded)), self.entropy_penalty)
+        self.replay_buffer = loaded
 
     # ------------------------------------------------------------------ learning
 
@@ -298,9 +310,9 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         history: list[th.Tensor] = []
         for _ in range(gradient_steps):
             trains_actor = self._n_updates >= self.actor_starts
-            if self._n_updates <= self.actor_starts:
+            if not trains_actor or self._resting:
                 # An actor rests only if the features that it reads rest too.
-                policy.features_extractor.requires_grad_(trains_actor)
+                self._rest_encoder(not trains_actor)
             batch = self._sample_batch(batch_size)
             alpha = self._temperature()
             loss = self.losses(batch, alpha)
@@ -331,6 +343,16 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
             history.append(th.stack([loss.critic.detach(), loss.actor.detach(), ent_coef_loss.detach()]))
 
         self._log(th.stack(history).mean(dim=0), loss, alpha, ratio)
+
+    def _rest_encoder(self, rests: bool) -> None:
+        """Keep the encoder's gradient away, or let it in again; parameters that others froze stay frozen."""
+        parameters = dict(self.policy.features_extractor.named_parameters())
+        if rests and not self._resting:
+            self._resting = [name for name, parameter in parameters.items() if parameter.requires_grad]
+        for name in self._resting:
+            parameters[name].requires_grad_(not rests)
+        if not rests:
+            self._resting = []
 
     def losses(self, batch: NStepSamples, alpha: th.Tensor | float) -> Losses:
         """Return the losses of a batch, and what they were made of.
@@ -479,6 +501,9 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
         """
         check_saved_algorithm(path, "DiscreteSAC")
         return super().load(path, *args, **kwargs)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_resting"]
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         state_dicts = ["policy", "policy.actor_optimizer", "policy.critic_optimizer"]

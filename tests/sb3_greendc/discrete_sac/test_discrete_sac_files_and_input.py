@@ -152,6 +152,16 @@ def test_predict_refuses_dead_masks_and_nan():
         model.predict(good | {"state": np.full(4, np.nan, np.float32)})
 
 
+def test_predict_takes_views_that_run_backwards():
+    model, states = make(OneState()), np.linspace(0, 1, 5, dtype=np.float32)[:, None]
+    tensor, _ = model.policy.obs_to_tensor(states[::-1])
+    np.testing.assert_array_equal(tensor.numpy(), states[::-1])
+    assert len(model.predict(states[::-1])[0]) == 5
+    batch = {"state": np.eye(4, dtype=np.float32)[:3], "action_mask": np.eye(3, dtype=np.int8)}
+    backwards = {key: array[::-1] for key, array in batch.items()}
+    assert make().predict(backwards, deterministic=True)[0].tolist() == [2, 1, 0]
+
+
 def test_normalized_masks():
     env = VecNormalize(DummyVecEnv([SoftMDP]))
     with pytest.raises(ValueError, match="norm_obs_keys"):

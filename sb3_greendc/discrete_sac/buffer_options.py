@@ -1,0 +1,72 @@
+"""What DiscreteSAC's options ask of a replay buffer, be it its own, one of SB3's or one that was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+
+from sb3_greendc.discrete_sac.buffers import DictNStepReplayBuffer, FlatNStepReplayBuffer
+
+OURS = (DictNStepReplayBuffer, FlatNStepReplayBuffer)
+WITH_RETURNS = (*OURS, NStepReplayBuffer)
+"""Buffers that know ``n_steps`` and ``gamma``."""
+
+
+def buffer_arguments(
+    cls: type[ReplayBuffer], given: Mapping[str, Any], n_steps: int, gamma: float, entropy_penalty: float
+) -> dict[str, Any]:
+    """Return the keyword arguments of a replay buffer: what the options say, and what the user gave.
+
+    A buffer that was given its own ``n_steps`` or ``gamma`` keeps it.
+
+    :param cls: class of the buffer
+    :param given: the user's ``replay_buffer_kwargs``
+    :param n_steps: rewards in a return
+    :param gamma: discount
+    :param entropy_penalty: above 0 if the buffer must store entropies
+    :raises ValueError: if the buffer cannot do what the options ask for
+    """
+    if n_steps > 1 and not issubclass(cls, WITH_RETURNS):
+        raise ValueError(f"n_steps={n_steps}: {cls.__name__} has no n-step returns")
+    if entropy_penalty > 0 and not issubclass(cls, OURS):
+        raise ValueError(f"entropy_penalty={entropy_penalty}: {cls.__name__} does not store entropies")
+    options: dict[str, Any] = {}
+    if issubclass(cls, WITH_RETURNS):
+        options |= {"n_steps": n_steps, "gamma": gamma}
+    if issubclass(cls, OURS):
+        options["store_entropy"] = entropy_penalty > 0
+        _check_not_of_old(given, options)
+    return {**options, **given}
+
+
+def _check_not_of_old(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise a ``ValueError`` where a file of an earlier version, which kept options here, has others."""
+    if "store_entropy" not in given:
+        return
+    for name, value in options.items():
+        if given.get(name, value) != value:
+            raise ValueError(
+                f"replay_buffer_kwargs={dict(given)}: contradicts {name}={value!r} of the options; files of "
+                "earlier versions hold options there too: pass replay_buffer_kwargs={} to load"
+            )
+
+
+def adapt_buffer(buffer: ReplayBuffer, arguments: Mapping[str, Any], entropy_penalty: float) -> None:
+    """Make a buffer that was loaded give the returns that it would give if it had been made anew.
+
+    :param buffer: is changed
+    :param arguments: of a new one, from :func:`buffer_arguments`
+    :param entropy_penalty: for which entropies are stored, if it is above 0
+    :raises ValueError: if entropies are asked for, and the buffer holds none
+    """
+    if isinstance(buffer, WITH_RETURNS):
+        buffer.n_steps, buffer.gamma = arguments["n_steps"], arguments["gamma"]
+    if isinstance(buffer, OURS):
+        if entropy_penalty == 0:
+            buffer.entropies = None
+        elif buffer.entropies is None:
+            raise ValueError(
+                f"entropy_penalty={entropy_penalty}: the replay buffer was saved without entropies"
+            )
