@@ -6,7 +6,8 @@ An export that has all that is read here::
         -o JobID,User,Submit,Start,End,Elapsed,Timelimit,NCPUS,NNodes,State > jobs.txt
 
 Columns may stand in any order, and others may stand among them. Needed are ``JobID``, ``Submit``, one of
-``NCPUS``, ``AllocCPUS``, ``ReqCPUS``, ``NNodes``, and ``Elapsed`` or both ``Start`` and ``End``.
+``NCPUS``, ``AllocCPUS``, ``ReqCPUS``, ``NNodes``, ``Elapsed`` or both ``Start`` and ``End``, and ``State`` or
+``End``, which tell the jobs that still run.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def read_sacct(path: str | Path) -> JobLog:
 
     Left out and counted: ``steps`` (lines such as ``123.batch``), ``cancelled_before_start``,
     ``not_started`` (pending jobs), ``still_running`` (their run time is not known yet), ``no_run_time`` and
-    ``requeued`` (earlier runs of a job number that comes again). With a column ``Eligible``, jobs that were
+    ``requeued`` (earlier runs of a job number that comes again). Where a job has no ``State``, its ``End``
+    says whether it is over, and its status in the log is missing. With a column ``Eligible``, jobs that were
     held, or waited for others, are submitted when they became eligible. A time limit that is ``UNLIMITED``
     or not known is missing. Times have no zone: they are the cluster's clock, and so is the log's.
 
@@ -153,6 +155,8 @@ def _find_columns(header: Sequence[str], name: str) -> dict[str, int]:
         missing.append(f"one of {', '.join(SIZES)}")
     if not {"elapsed", "elapsedraw"} & set(place) and not {"start", "end"} <= set(place):
         missing.append("elapsed, or start and end")
+    if not {"state", "end"} & set(place):
+        missing.append("state, or end")
     if missing or size is None:
         raise TraceError(
             f"{name}, line 1: no column {'; no column '.join(missing)} (has {', '.join(header)})"
@@ -170,10 +174,12 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
         return cells[place[column]].strip() if column in place else ""
 
     words = cell("state").upper().split()
-    state = words[0].rstrip("+") if words else "COMPLETED"
+    state = words[0].rstrip("+") if words else ""
     submit, start, end = (_stamp(cell(column), column) for column in ("submit", "start", "end"))
     if submit is None:
         raise ValueError(f"submit={cell('submit')!r}: must be a time such as 2024-01-31T13:45:00")
+    if not state and "end" not in place:
+        raise ValueError(f"state={cell('state')!r}: must be there, for there is no column end")
     if "elapsedraw" in place and cell("elapsedraw"):
         run = _number(cell("elapsedraw"), "elapsedraw")
     elif cell("elapsed").lower() not in NOT_KNOWN:
@@ -185,6 +191,9 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
         left_out = "not_started"
     elif state in _UNDER_WAY:
         left_out = "still_running"
+    elif not state and end is None:
+        began = start is not None if "start" in place else run > 0
+        left_out = "still_running" if began else "not_started"
     elif (start is None and "start" in place) or not run > 0:
         left_out = "cancelled_before_start" if state == "CANCELLED" else "no_run_time"
     limit = cell("timelimit")
@@ -201,7 +210,7 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
     eligible = _stamp(cell("eligible"), "eligible")
     submit = submit if eligible is None else max(submit, eligible)
     wait = np.nan if start is None else max(start - submit, 0.0)
-    status = _SWF_STATUS.get(state, 0.0)
+    status = _SWF_STATUS.get(state, 0.0) if state else np.nan
     return _Job(cell("jobid"), submit, wait, run, size, request, status, cells, left_out)
 
 

@@ -61,8 +61,8 @@ def test_of_a_job_that_was_requeued_the_last_run_counts(tmp_path):
 
 
 def test_jobs_that_were_held_are_submitted_when_they_became_eligible(tmp_path):
-    line = f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|10:00|4"
-    log = read_sacct(write(tmp_path, line, header="JobID|Submit|Eligible|Start|Elapsed|AllocCPUS"))
+    line = f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|10:00|4|COMPLETED"
+    log = read_sacct(write(tmp_path, line, header="JobID|Submit|Eligible|Start|Elapsed|AllocCPUS|State"))
     assert log.column("wait_time").tolist() == [600.0]
 
 
@@ -70,6 +70,30 @@ def test_nodes_are_the_size_where_there_are_no_processors(tmp_path):
     line = f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|3"
     log = read_sacct(write(tmp_path, line, header="JobID|Submit|Start|End|NNodes"))
     assert (log.processors.tolist(), log.column("run_time").tolist()) == ([3.0], [600.0])
+
+
+def test_without_a_state_the_end_says_whether_a_job_is_over(tmp_path):
+    lines = (
+        f"1|{DAY}10:00:00|{DAY}10:30:00|{DAY}10:40:00|10:00|4",
+        f"2|{DAY}10:00:00|{DAY}10:30:00|Unknown|05:00:00|4",
+        f"3|{DAY}10:00:00|Unknown|Unknown|00:00:00|4",
+    )
+    log = read_sacct(write(tmp_path, *lines, header="JobID|Submit|Start|End|Elapsed|NCPUS"))
+    assert log.column("run_time").tolist() == [600.0]
+    assert np.isnan(log.column("status")).all()  # it is over; how it ended is not said
+    assert {kind: count for kind, count in log.counts.items() if count} == {
+        "still_running": 1,
+        "not_started": 1,
+    }
+    no_start = [f"{line[0]}|{DAY}10:00:00|{line.split('|', 3)[3]}" for line in lines]
+    again = read_sacct(write(tmp_path, *no_start, header="JobID|Submit|End|Elapsed|NCPUS"))
+    assert again.counts == log.counts and again.column("run_time").tolist() == [600.0]
+    empty = [line + "|" for line in lines]
+    again = read_sacct(write(tmp_path, *empty, header="JobID|Submit|Start|End|Elapsed|NCPUS|State"))
+    assert again.counts == log.counts
+    two = (f"1|{DAY}10:00:00|10:00|4|COMPLETED", f"2|{DAY}10:00:00|10:00|4|")
+    with pytest.raises(DefectsError, match=r"jobs\.txt:3: state='': must be there, .* no column end"):
+        read_sacct(write(tmp_path, *two, header="JobID|Submit|Elapsed|NCPUS|State"))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +152,7 @@ def test_every_bad_line_is_named_at_once(tmp_path):
         ("JobID|Submit|Elapsed", "no column one of ncpus"),
         ("JobID|Elapsed|NCPUS", "no column submit"),
         ("JobID|Submit|Start|NCPUS", "no column elapsed, or start and end"),
+        ("JobID|Submit|Start|Elapsed|NCPUS", r"no column state, or end \(has jobid, submit, start"),
     ],
 )
 def test_a_column_that_is_missing_is_named(tmp_path, header, message):
