@@ -34,6 +34,16 @@ _MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237, "lbs": 0.45359237}
 _ENERGIES = {"kwh": 1.0, "mwh": 1e3}
 _INTENSITY = re.compile(r"(kg|g|t|lbs?)(?:co2(?:e|eq)?)?/([km]wh)")
 
+_NOT_POWER = {
+    "a speed": re.compile(r"speed|velocity|\bgusts?\b|\bm s\b|\bkm h\b|\b(mps|mph|kmh|kph|kts|knots?)\b"),
+    "a direction": re.compile(r"direction|azimuth|\b(dir|deg|degrees?)\b"),
+    "irradiance": re.compile(
+        r"irradia|radiation|insolation|\b(rad|srad|ghi|dni|dhi|poa|sqm|square met\w+)\b"
+        r"|\b([kmg]?wh?|[kmg]?j|per) ?(per |sq )?m ?[2²]"
+    ),
+}
+"""What a column of sun or wind holds that is no power, as its words joined by spaces tell."""
+
 _SOLAR, _WIND = frozenset({"solar", "pv"}), frozenset({"wind"})
 _ALIKE = 0.75  # how much of a word must be there to take it for another one, misspelled
 _DEFAULT_START = datetime(2021, 1, 1)
@@ -126,7 +136,8 @@ def read_power(
     """Read a power trace from CSV (plain or ``.gz``) or Parquet, with a column of time stamps.
 
     Columns are found by name: one with the word ``solar`` or ``pv``, one with ``wind``, both with their
-    unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0.
+    unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0. A column
+    whose name says irradiance, a speed or a direction is refused, whatever ``unit`` says.
 
     :param path: the file
     :param solar: name of the solar column, if there are several or its name does not tell
@@ -136,9 +147,9 @@ def read_power(
         contradicts a name is refused
     :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
         ``"join"``; ``counts`` of the trace tells what was done
-    :raises TraceError: for a missing or ambiguous column, an unknown unit, empty cells, text, power
-        that is negative or above the world's, rows cut short, and times that are missing, do not rise or
-        are irregular; names the file and line
+    :raises TraceError: for a missing or ambiguous column, one of weather, an unknown unit, empty cells,
+        text, power that is negative or above the world's, rows cut short, and times that are missing, do not
+        rise or are irregular; names the file and line
     """
     table = open_table(path)
     chosen = {
@@ -263,7 +274,16 @@ def _says_carbon(words: set[str]) -> bool:
 
 
 def _power_factor(table: Table, column: str, unit: str | None) -> float:
-    """Return what turns the column into kW."""
+    """Return what turns the column into kW.
+
+    :raises TraceError: for a column that is no power by its name, or not in this unit
+    """
+    for what, says in _NOT_POWER.items():
+        if says.search(" ".join(_words(column))):
+            raise TraceError(
+                f"{table.name}: column {column!r} is {what}, not power; needed is what panels or turbines "
+                "give, in W, kW, MW or GW (scripts/fetch_traces.py power computes it from weather)"
+            )
     named = [word for word in _words(column) if word in POWER_UNITS]
     if unit is not None and unit.lower() not in POWER_UNITS:
         raise ValueError(f"unit={unit!r}: must be W, kW, MW or GW{nearest(unit, ['W', 'kW', 'MW', 'GW'])}")

@@ -80,7 +80,7 @@ def test_units_of_power(tmp_path, column, unit, factor):
     [
         ("time,solar_kwh,wind_kw", {}, "column 'solar_kwh' does not name a unit of power"),
         ("time,solar,wind_kw", {}, "column 'solar' does not name a unit of power"),
-        ("time,solar_kw,Wind Speed (m/s)", {}, "column 'Wind Speed \\(m/s\\)' does not name a unit of power"),
+        ("time,solar_kw,Wind Speed (m/s)", {}, "column 'Wind Speed \\(m/s\\)' is a speed, not power; needed"),
         ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
         ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
         ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
@@ -97,6 +97,44 @@ def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, o
     path = write(tmp_path, header, [f"{stamp},1,2" for stamp in HOURS])
     with pytest.raises(ValueError, match=message):
         read_power(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [
+        ("Solar Rad - W/m^2", "irradiance"),
+        ("solar_radiation_w", "irradiance"),
+        ("PV irradiance (kW)", "irradiance"),
+        ("Solar (W m-2)", "irradiance"),
+        ("solar W/m²", "irradiance"),
+        ("Solar [Wm-2]", "irradiance"),
+        ("solar_kw_per_m2", "irradiance"),
+        ("Solar (kWh/sq m2)", "irradiance"),
+        ("pv W per square metre", "irradiance"),
+        ("solar_ghi_w", "irradiance"),
+        ("wind_speed", "a speed"),
+        ("Wind (m/s)", "a speed"),
+        ("wind_gust_kw", "a speed"),
+        ("wind mph", "a speed"),
+        ("wind_direction", "a direction"),
+        ("Wind Dir (deg)", "a direction"),
+    ],
+)
+@pytest.mark.parametrize("unit", [None, "kW"])
+def test_weather_is_not_taken_for_power(tmp_path, column, what, unit):
+    path = write(tmp_path, f"time,{column}", [f"{stamp},900" for stamp in HOURS])
+    kind = "wind" if "wind" in column.lower() else "solar"
+    for chosen in ({}, {kind: column}):  # named by the user, it is no power either
+        with pytest.raises(TraceError) as raised:
+            read_power(path, unit=unit, **chosen)
+        said = str(raised.value)
+        assert f"column {column!r} is {what}, not power; needed is" in said and "\n" not in said
+
+
+@pytest.mark.parametrize("column", ["pv_m2_kw", "Wind_Farm_3_MW", "Wind DE-South kW", "solar_radcliffe_kw"])
+def test_meters_and_places_are_no_weather(tmp_path, column):
+    path = write(tmp_path, f'time,"{column}"', [f"{stamp},2" for stamp in HOURS])
+    assert read_power(path).total_kw[0] in (2.0, 2000.0)
 
 
 def test_what_is_unclear_can_be_told_in_other_words_and_sent_between_processes(tmp_path):
