@@ -100,7 +100,8 @@ class ResourcePoolConfig:
 
     :param power: ``"constant"``; ``"on_off"`` (a fixed cycle that starts on); ``"markov"`` (two states,
         starts high); ``"random"`` (each step's level drawn, uniform around ``power_level`` as widely as
-        [0, 1] allows, RARE Fig. 6); ``"trace"`` (sun and wind in kW at a site)
+        [0, 1] allows, RARE Fig. 6); ``"trace"`` (sun and wind in kW at a site: without it, ``trace``,
+        ``site``, ``carbon`` and ``price`` must be left as they are)
     :param power_level: share of units powered: constant, high state, or mean of the random level
     :param power_low: the low state of ``"on_off"`` and ``"markov"``
     :param on_steps: steps in the high state, ``"on_off"``
@@ -109,9 +110,10 @@ class ResourcePoolConfig:
     :param stay_off: the same for the low state
     :param trace: a :class:`~greendc.traces.power.PowerTrace`, or a path that
         :func:`~greendc.traces.power.read_power` reads; ``None`` with ``power="trace"`` generates a
-        GLEAMM-like year. It is resampled to ``step_hours``, and episodes start at a random midnight of it
-    :param site: loads, battery and grid connection; ``None`` with ``power="trace"`` is
-        :class:`~greendc.energy.SiteConfig` as it is. Only with ``power="trace"``
+        GLEAMM-like year from generators of ``site.pv_kw`` and ``site.wind_kw``. It is resampled to
+        ``step_hours``, and episodes start at a random midnight of it
+    :param site: loads, generators, battery and grid connection; ``None`` with ``power="trace"`` is
+        :class:`~greendc.energy.SiteConfig` as it is
     :param carbon: carbon intensity of grid energy in kg/kWh: a number, or a series that covers the time of
         ``trace`` (a :class:`~greendc.traces.power.CarbonTrace`, or a path that
         :func:`~greendc.traces.power.read_carbon` reads), or a year of the marginal emissions that ship with
@@ -269,7 +271,11 @@ class ResourcePoolConfig:
                 object.__setattr__(self, "site", SiteConfig())
         else:
             require(self.site is None, "site", self.site, f'None with power="{self.power}"')
-            require(self.trace is None, "trace", "<trace>", f'None with power="{self.power}"')
+            for name in ("trace", "carbon", "price"):
+                value, default = getattr(self, name), getattr(type(self), name)
+                plain = isinstance(value, int | float | str | Path | None)
+                shown = value if plain else f"<{name}>"
+                require(plain and value == default, name, shown, f'{default} with power="{self.power}"')
         if isinstance(self.carbon, int | float):
             most = f"in [0, {DIRTIEST:g}] kg/kWh (370 g/kWh is 0.37)"
             require(0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)

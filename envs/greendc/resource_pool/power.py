@@ -83,8 +83,7 @@ class PowerSource:
             trace = same_days(shipped_year(str(config.carbon)), site.pv_kw, site.wind_kw)
         elif trace is None:
             trace = _generated(max(GENERATED_HOURS, math.ceil(self.steps * config.step_hours)))
-            if config.power_levels is not None:
-                trace = of_size(trace, site.pv_kw, site.wind_kw)
+            trace = of_size(trace, site.pv_kw, site.wind_kw)
         elif not isinstance(trace, PowerTrace):
             trace = read_power(trace)
         if trace.step_hours != config.step_hours:

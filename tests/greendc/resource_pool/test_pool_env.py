@@ -269,7 +269,16 @@ def test_raw_ready_jobs_are_in_info_on_request():
         ({"cost_weights": (1.0,)}, "cost_weights="),
         ({"prices": (1.0,)}, "prices="),
         ({"site": {"grid": "off"}}, 'site=.*None with power="constant"'),
-        ({"power": "trace", "site": {"pv_kw": 50.0}}, "site.pv_kw=50.0: must be at least the trace's peak"),
+        (
+            {"power": "trace", "site": {"pv_kw": 0.5}, "trace": "ones", "episode_steps": 24},
+            "site.pv_kw=0.5: must be at least the trace's peak of 1 kW",
+        ),
+        ({"carbon": "year.csv"}, "carbon='year.csv': must be 0.37 with power=\"constant\""),
+        ({"carbon": 0.5, "power": "markov"}, 'carbon=0.5: must be 0.37 with power="markov"'),
+        ({"carbon": "short"}, "carbon='<carbon>': must be 0.37 with power"),
+        ({"price": 99.0}, "price=99.0: must be 0.0 with power"),
+        ({"trace": "ones"}, "trace='<trace>': must be None with power"),
+        ({"trace": "power.csv"}, "trace='power.csv': must be None with power"),
         ({"power": "trace", "episode_steps": 9000, "trace": "short"}, "trace='100 steps'"),
         ({"offered_load": 90}, r"offered_load=90: must be in \[0, 10\] .*90 % is 0.9"),
         ({"step_hours": 3600.0}, r"step_hours=3600.0: must be above 0 and at most 168 \(hours\)"),
@@ -286,7 +295,7 @@ def test_raw_ready_jobs_are_in_info_on_request():
 def test_wrong_options_are_refused_by_name(options, message):
     from greendc.traces.power import CarbonTrace, PowerTrace
 
-    if options.get("trace") == "short":
+    if options.get("trace") in ("short", "ones"):
         options = {**options, "trace": PowerTrace(np.ones(100), np.ones(100))}
     if options.get("carbon") == "short":
         options = {**options, "carbon": CarbonTrace(np.ones(100))}

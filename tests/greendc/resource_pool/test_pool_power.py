@@ -32,6 +32,24 @@ def test_levels_drawn_anew_have_the_mean_and_stay_in_range():
     assert set(chain) == {0.5, 1.0} and chain[0] == 1.0
 
 
+@pytest.mark.parametrize("carbon", [0.37, "PGE-2020"])
+@pytest.mark.parametrize("levels", [None, (0, 10)])
+def test_a_generated_trace_has_the_sizes_of_the_sites_generators(carbon, levels):
+    def series(**sizes):
+        commands = {} if levels is None else {"power_levels": levels, "placement": "now"}
+        grid = "critical" if levels is None else "open"
+        site = {"grid": grid, **sizes}
+        env = ResourcePoolEnv(power="trace", carbon=carbon, site=site, episode_steps=400, **commands)
+        env.reset(seed=0)
+        return env.simulator.power_series()[0]
+
+    usual, other = series(), series(pv_kw=1500.0, wind_kw=450.0)
+    np.testing.assert_allclose(other[:, 0], 10 * usual[:, 0])
+    np.testing.assert_allclose(other[:, 1], usual[:, 1] / 2)
+    assert usual[:, 0].max() > 50 and usual[:, 1].max() > 450
+    assert not series(pv_kw=0.0, wind_kw=0.0)[:, :2].any()
+
+
 def hours_of(trace_hours=2000, start=datetime(2021, 3, 1, 7, 30)):
     hour = (start.hour + start.minute / 60 + np.arange(trace_hours)) % 24
     return PowerTrace(hour, np.arange(trace_hours) / 10.0, 1.0, start)
