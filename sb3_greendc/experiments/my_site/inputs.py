@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from greendc.resource_pool.workloads import make_workload
+from greendc.resource_pool.hpc_workloads import log_workload
+from greendc.resource_pool.jobs import arrival_rate
 from greendc.traces import power as traces
 from greendc.traces.defects import DefectsError, Inspection
 from greendc.traces.job_logs import InspectedLog, inspect_log
@@ -78,9 +79,9 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
         },
     )
     config = {**DEFAULTS, **settings}
-    workload = make_workload(found.log, **{key: config[key] for key in DEFAULTS})
-    busiest = workload.mean_duration * max(workload.mean_units)
-    load = getattr(workload, "jobs_per_step", 0.0) * busiest / config["units"]
+    workload = log_workload(found.log, **{key: config[key] for key in DEFAULTS})
+    work = float((workload.duration * workload.cpu).mean())  # no other type gets more than CPU
+    load = workload.jobs_per_step / arrival_rate(1.0, config["units"], work)
     counts = {**found.log.counts, **found.inspection.counts, **workload.counts}
     counts = {key: value for key, value in counts.items() if key not in ("unsorted", "partial", "steps")}
     rows = assumptions(options, settings, found, urgency, counts, load)

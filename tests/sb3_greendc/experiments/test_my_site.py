@@ -264,6 +264,19 @@ def test_shares_that_rounding_adds_are_exact(tmp_path, inputs):
     assert "1 of 2 jobs are longer and were cut to that, which takes away 42.1 %" in rows["longest job"].said
 
 
+def test_the_offered_load_is_the_work_that_arrives_also_where_wide_jobs_run_long(tmp_path, inputs):
+    # In a day, one unit for an hour and four for ten: 41 unit-hours of the 4 * 24 that four units can do.
+    # The mean run time times the mean size would say 2 * 5.5 * 2.5 = 27.5.
+    fields = "{0} {1} 0 {2} {3} -1 -1 {3} {2} -1 1 1 1 1 1 1 1 1"
+    lines = ["; MaxProcs: 16", fields.format(1, 0, 3600, 4), fields.format(2, 60, 36_000, 16)]
+    (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
+    site = prepared(inputs, tmp_path / "kept", "--units=4")
+    assert "offered load 0.43 of a full pool" in site.facts["jobs"]
+    assert "work for 43 % of the full pool" in by_subject(site)["arrivals"].said
+    stretched = prepared(inputs, tmp_path / "kept", "--units=4", "--set", "offered_load=1.0")
+    assert "offered load 1.00 of a full pool" in stretched.facts["jobs"]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
