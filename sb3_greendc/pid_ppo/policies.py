@@ -95,6 +95,13 @@ class MaskedActorMixin(ActorCriticPolicy):
             logits = mask_logits(logits, mask)
         return self.action_dist.proba_distribution(action_logits=logits)
 
+    def _masked_distribution(self, latent_pi: th.Tensor, obs: PyTorchObs) -> Distribution:
+        """Take the place of the method of ``MaskedActorCriticPolicy``, a parent of some policies.
+
+        That one knows the observation's mask alone.
+        """
+        return self._get_action_dist_from_latent(latent_pi)
+
     def forward(
         self, obs: PyTorchObs, *args: Any, action_masks: th.Tensor | None = None, **kwargs: Any
     ) -> Any:
