@@ -104,6 +104,8 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
 
         self.controller: PIDController
         self.episode_costs = EpisodeCosts()
+        self.masked_by_env = False
+        """Whether the actions of a rollout were drawn under masks that observations do not carry."""
         self._warned_of_short_rollouts = False
         if _init_setup_model:
             self._setup_model()
@@ -217,6 +219,7 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
             self.rollout_buffer.add_action_masks(masks)
             return th.as_tensor(masks, device=self.device)
 
+        self.masked_by_env = True
         policy = cast("CostCriticMixin", self.policy)
         policy.mask_source = masks_of_now
         try:

@@ -13,6 +13,7 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from sb3_contrib.common.maskable.utils import is_masking_supported
 from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
@@ -40,9 +41,12 @@ def export_onnx(
 
     Inputs are the observation's parts by their keys (or ``observation``), in the dtypes of their spaces,
     with a batch axis of any length in front. A policy that takes masks apart from observations has
-    ``action_mask`` as a further input, int8. Outputs: ``action``, what ``predict(deterministic=True)``
-    returns, and with discrete actions ``logits`` (DQN: values) ``(batch, n_actions)``. Where the policy obeys
-    masks, the logits of invalid actions are -1e8 (:data:`~sb3_greendc.core.masking.MASKED_LOGIT`).
+    ``action_mask`` as a further input, int8: MaskablePPO always, PIDLagrangianPPO if it was trained under its
+    environment's ``action_masks()``, or has such an environment.
+
+    Outputs: ``action``, what ``predict(deterministic=True)`` returns, and with discrete actions ``logits``
+    (DQN: values) ``(batch, n_actions)``. Where the policy obeys masks, the logits of invalid actions are -1e8
+    (:data:`~sb3_greendc.core.masking.MASKED_LOGIT`).
 
     Sums of float32 differ between torch and a runtime in the last bits: logits by less than 1e-5, and by less
     than 1e-5 of their size where that is above 1. The graph computes the empty slots of a job set, which
@@ -60,7 +64,7 @@ def export_onnx(
     """
     path = Path(path)
     require(path.suffix == ".onnx", "path", str(path), "one that ends in .onnx")
-    graph = _Graph(model.policy, normalizer or model.get_vec_normalize_env())
+    graph = _Graph(model.policy, normalizer or model.get_vec_normalize_env(), _has_masks_apart(model))
     _import_onnx()
     model.policy.set_training_mode(False)
     examples = tuple(
@@ -89,9 +93,10 @@ class _Graph(nn.Module):
 
     :param policy: the policy
     :param normalizer: of its observations
+    :param masks_apart: whether a mask is an input besides the observation
     """
 
-    def __init__(self, policy: BasePolicy, normalizer: VecNormalize | None) -> None:
+    def __init__(self, policy: BasePolicy, normalizer: VecNormalize | None, masks_apart: bool) -> None:
         super().__init__()
         _require_known(policy)
         self.policy = policy
@@ -108,8 +113,7 @@ class _Graph(nn.Module):
             policy,
             MaskableActorCriticPolicy | MaskedActorCriticPolicy | MaskedActorMixin | DiscreteSACPolicy,
         )
-        self.mask_apart = isinstance(policy, MaskableActorCriticPolicy) and ACTION_MASK not in self.keys
-        if self.mask_apart:
+        if masks_apart and ACTION_MASK not in self.keys:
             assert isinstance(policy.action_space, spaces.Discrete)
             self.inputs[ACTION_MASK] = ((int(policy.action_space.n),), th.int8)
         self.clip = 0.0
@@ -162,7 +166,17 @@ def _raw_outputs(policy: BasePolicy, observation: Any) -> th.Tensor:
     if isinstance(features, tuple):
         features = features[0]
     outputs: th.Tensor = policy.action_net(policy.mlp_extractor.forward_actor(features))
-    return outputs
+    return outputs.tanh() if policy.squash_output else outputs
+
+
+def _has_masks_apart(model: BaseAlgorithm) -> bool:
+    """Tell whether ``predict`` needs masks as ``action_masks``."""
+    if isinstance(model.policy, MaskableActorCriticPolicy):
+        return True
+    if not isinstance(model.policy, MaskedActorMixin) or not isinstance(model.action_space, spaces.Discrete):
+        return False
+    env = model.get_env()
+    return getattr(model, "masked_by_env", False) or (env is not None and is_masking_supported(env))
 
 
 def _require_known(policy: BasePolicy) -> None:

@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch as th
+from gymnasium import spaces
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -48,15 +49,29 @@ def crr() -> CRR:
     return CRR("MultiInputPolicy", pool(), dataset=data, **SMALL)
 
 
+def pid_masked_apart() -> PIDLagrangianPPO:
+    return PIDLagrangianPPO("MlpPolicy", pool(observation="flat"), cost_limit=1.0, **ON)
+
+
+def takes_masks(model: BaseAlgorithm) -> bool:
+    """Tell whether ``predict`` needs the masks of the environment."""
+    apart = isinstance(model, PIDLagrangianPPO) and not isinstance(model.observation_space, spaces.Dict)
+    return isinstance(model, MaskablePPO) or apart
+
+
 CASES: dict[str, Any] = {
     "MaskablePPO": lambda: MaskablePPO("MultiInputPolicy", pool(), **ON),
     "MaskablePPO, masks apart": lambda: MaskablePPO("MlpPolicy", pool(observation="flat"), **ON),
     "DiscreteSAC": lambda: DiscreteSAC("MultiInputPolicy", pool(), buffer_size=100, **SMALL),
     "CRR": crr,
     "PIDLagrangianPPO": lambda: PIDLagrangianPPO("MultiInputPolicy", pool(), cost_limit=1.0, **ON),
+    "PIDLagrangianPPO, masks apart": lambda: pid_masked_apart(),
     "PPO without masks": lambda: PPO("MultiInputPolicy", pool(), **ON),
     "DQN": lambda: DQN("MlpPolicy", vcc("DiscreteVCC-2019-v1"), buffer_size=100, **SMALL),
     "PPO, continuous": lambda: PPO("MlpPolicy", vcc(), **ON),
+    "PPO, squashed": lambda: PPO(
+        "MlpPolicy", vcc(), use_sde=True, policy_kwargs={"squash_output": True}, **ON
+    ),
     "PIDLagrangianPPO, continuous": lambda: PIDLagrangianPPO("MlpPolicy", vcc(), cost_limit=1.0, **ON),
 }
 
@@ -116,8 +131,8 @@ def torch_log_probs(model: BaseAlgorithm, observation: Any, mask: Any) -> np.nda
     with th.no_grad():
         if hasattr(policy, "action_log_probs"):
             log_probs: th.Tensor = policy.action_log_probs(tensors)
-        elif isinstance(model, MaskablePPO):
-            log_probs = policy.get_distribution(tensors, mask).distribution.logits
+        elif takes_masks(model) and mask is not None:
+            log_probs = policy.get_distribution(tensors, action_masks=th.as_tensor(mask)).distribution.logits
         elif isinstance(model, DQN):
             log_probs = policy.q_net(tensors).log_softmax(dim=1)
         else:
@@ -133,7 +148,7 @@ def check(model: BaseAlgorithm, runtime: Any, observation: Any, mask: Any) -> No
             strict=True,
         )
     )
-    masks = {"action_masks": mask} if isinstance(model, MaskablePPO) else {}
+    masks = {"action_masks": mask} if takes_masks(model) and mask is not None else {}
     action = model.predict(observation, deterministic=True, **masks)[0]
     if "logits" not in found:
         np.testing.assert_allclose(found["action"], action, **CLOSE)
@@ -166,6 +181,26 @@ def test_logits_under_masks_and_actions_are_torchs(name: str, tmp_path: Path) ->
     check(model, runtime, observation, mask)
     one = {k: v[:1] for k, v in observation.items()} if isinstance(observation, dict) else observation[:1]
     runtime.run(None, inputs_of(runtime, one, None if mask is None else mask[:1]))  # a batch of any length
+
+
+def inputs(model: BaseAlgorithm, path: Path) -> list[str]:
+    return [one.name for one in export(model, path / "policy.onnx").get_inputs()]
+
+
+def test_pid_ppo_has_a_mask_as_input_if_its_environment_gave_masks(tmp_path: Path) -> None:
+    """Also loaded without an environment, if it was trained under masks; otherwise with one that has some."""
+    model = pid_masked_apart()
+    assert inputs(model, tmp_path) == ["observation", "action_mask"]
+    model.save(tmp_path / "untrained")
+    assert inputs(PIDLagrangianPPO.load(tmp_path / "untrained", device="cpu"), tmp_path) == ["observation"]
+    model.learn(24)
+    model.save(tmp_path / "trained")
+    loaded = PIDLagrangianPPO.load(tmp_path / "trained", device="cpu")
+    assert inputs(loaded, tmp_path) == ["observation", "action_mask"]
+    maskless = PIDLagrangianPPO("MlpPolicy", vcc("DiscreteVCC-2019-v1"), cost_limit=1.0, **ON)
+    assert inputs(maskless, tmp_path) == ["observation"]
+    box = PIDLagrangianPPO("MlpPolicy", vcc(), cost_limit=1.0, **ON)
+    assert inputs(box, tmp_path) == ["observation"]
 
 
 @pytest.mark.parametrize("name", sorted(releases()))
