@@ -127,7 +127,7 @@ POWER: tuple[Mutation, ...] = (
         ("live-released-jobs-take-no-room", "        if cpus <= room:", "        if False:"),
         (
             "live-drained-nodes-have-power",
-            '"alloc_cpus" if _states(node) & UNUSABLE else "cpus"',
+            '"cpus" if is_usable(node) else "alloc_cpus"',
             '"cpus"',
         ),
     ),

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from greendc.live.slurm import Queue, Run, SlurmError, commands, read_queue, run_command
+from greendc.live.slurm import Queue, commands, read_queue
+from greendc.live.slurm_answers import Run, SlurmError, run_command
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.decide import add_scheduler_options, load_scheduler, scheduler_settings
 from sb3_greendc.core.commands import how_to_start
@@ -29,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--forecast",
         type=Path,
         metavar="FILE",
-        help="table of time (ISO 8601) and processors that have power from then on",
+        help="table of time (ISO 8601 with an offset from UTC) and processors that have power from then on",
     )
     parser.add_argument(
         "--history-days", type=int, default=0, metavar="N", help="read so many days of finished jobs by sacct"
@@ -82,8 +83,8 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     _show(queue)
     for passed in decision.passed_over:
         print(f"job {passed.id} waits: {passed.reason}")
-    if decision.excess:
-        print(f"{decision.excess} processors run jobs and have no power: running jobs must give way")
+    if queue.excess:
+        print(f"{queue.excess} processors run jobs and have no power: running jobs must give way")
     if not lines:
         print("nothing to do")
         return 0
@@ -93,9 +94,18 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
 def _show(queue: Queue) -> None:
     snapshot = queue.snapshot
     print(
-        f"{snapshot.processors} processors, {snapshot.capacity} with power, {snapshot.used} in use by "
-        f"{len(snapshot.running)} jobs, {len(snapshot.waiting)} jobs that wait for advice"
+        f"{snapshot.processors} processors, {snapshot.capacity} with power, {queue.used} in use by "
+        f"{len(snapshot.running) - len(queue.starting)} jobs, "
+        f"{len(snapshot.waiting)} jobs that wait for advice"
     )
+    if queue.starting:
+        print(
+            f"{len(queue.starting)} jobs on {snapshot.used - queue.used} processors are about to start: "
+            "Slurm decides on them"
+        )
+    beyond = snapshot.used - max(queue.used, snapshot.capacity)
+    if beyond > 0:
+        print(f"{beyond} of these processors have no power: --hold decides on these jobs, too")
     for note in queue.notes:
         print(f"note: {note}")
     for job, why in queue.left.items():

@@ -100,8 +100,8 @@ class ClusterScheduler:
         """
         require_fresh(snapshot.time, self.stale_seconds, now)
         seconds = self.horizon_hours * 3600
-        if snapshot.forecast and snapshot.forecast_seconds < seconds:
-            found = snapshot.forecast_seconds
+        found = snapshot.forecast_seconds
+        if found < seconds and (found > 0 or snapshot.forecast):
             raise SnapshotError(
                 f"forecast_seconds={found}: must be at least {seconds}, horizon_hours={self.horizon_hours}"
             )

@@ -1,22 +1,32 @@
 """Slurm as a client: its queue as a snapshot, and a decision as commands.
 
-Only jobs that are held (``sbatch --hold``) are ours to release. All others are left to Slurm, and listed.
+Only jobs that their users hold (``sbatch --hold``) are ours to release. All others, also those that an
+administrator holds, are left to Slurm, and listed.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from greendc.live.decision import Decision
+from greendc.live.power_table import read_power_table
 from greendc.live.reservations import Reservation, our_reservations, power_layers
+from greendc.live.slurm_answers import (
+    RUNNING,
+    Row,
+    Run,
+    SlurmError,
+    count,
+    is_usable,
+    number,
+    read_jobs,
+    read_nodes,
+    run_command,
+    states,
+)
 from greendc.live.snapshot import (
     MOST_SECONDS,
     CapacityChange,
@@ -25,41 +35,21 @@ from greendc.live.snapshot import (
     Snapshot,
     WaitingJob,
 )
-from greendc.traces.clocks import read_stamps
-from greendc.traces.time_series import open_table
 
-Run = Callable[[Sequence[str]], str]
-"""Runs a command and returns what it prints; raises :class:`SlurmError`."""
-
-RUNNING = {"RUNNING", "CONFIGURING", "COMPLETING"}
-UNUSABLE = {
-    "DOWN",
-    "DRAIN",
-    "DRAINED",
-    "DRAINING",
-    "FAIL",
-    "ERROR",
-    "UNKNOWN",
-    "NOT_RESPONDING",
-    "POWERED_DOWN",
-}
-HELD = {"JobHeldUser", "JobHeldAdmin"}
+HELD = "JobHeldUser"
+"""Why jobs wait that are ours to release."""
 READY = {"None", "Priority", "Resources"}
 """Why jobs wait that Slurm may start at any moment."""
-TIMEOUT_SECONDS = 60
 MOST_PRIORITY = 2**32 - 3
 SACCT = ("JobIDRaw", "User", "NCPUS", "TimelimitRaw", "ElapsedRaw", "Submit", "End", "Partition")
-
-
-class SlurmError(RuntimeError):
-    """Slurm is not there, did not answer, or answered in another form; the message names the command."""
 
 
 @dataclass(frozen=True)
 class Queue:
     """What Slurm says of one partition.
 
-    :param snapshot: the partition as a cluster; its waiting jobs are the held ones
+    :param snapshot: the partition as a cluster; its waiting jobs are the held ones, among its running
+        jobs are those that are about to start
     :param left: pending jobs that are left to Slurm, and why, by id
     :param notes: what else was not taken into account
     :param partition: its name
@@ -67,6 +57,7 @@ class Queue:
     :param top: the priority below which that of a job must be that is to start behind those that start anyway
     :param wanted: CPUs that the forecast leaves without power, as reservations
     :param reserved: names of our reservations that there are
+    :param starting: jobs that are about to start, which Slurm alone decides on
     """
 
     snapshot: Snapshot
@@ -77,23 +68,17 @@ class Queue:
     top: int = MOST_PRIORITY
     wanted: tuple[Reservation, ...] = ()
     reserved: tuple[str, ...] = ()
+    starting: frozenset[str] = frozenset()
 
+    @property
+    def used(self) -> int:
+        """Processors that run jobs now."""
+        return sum(job.processors for job in self.snapshot.running if job.id not in self.starting)
 
-def run_command(command: Sequence[str]) -> str:
-    """Run a command of Slurm.
-
-    :raises SlurmError: if it is not installed, fails or does not end within a minute
-    """
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
-    except FileNotFoundError:
-        raise SlurmError(f"{command[0]}: no such command: is Slurm installed here?") from None
-    except subprocess.TimeoutExpired:
-        raise SlurmError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS} s") from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise SlurmError(f"{' '.join(command)}: exit code {done.returncode}: {said}")
-    return done.stdout
+    @property
+    def excess(self) -> int:
+        """Processors that run jobs now and have no power."""
+        return max(self.used - self.snapshot.capacity, 0)
 
 
 def read_queue(
@@ -106,47 +91,52 @@ def read_queue(
     hold: bool = False,
     reserve: bool = False,
 ) -> Queue:
-    """Read a partition by ``squeue --json``, ``sinfo --json`` and, for history, ``sacct``.
+    """Read a partition by ``squeue``, ``sinfo`` (from 23.02 on ``scontrol``) and, for history, ``sacct``.
 
     A processor is a CPU of Slurm. Pending jobs that Slurm may start at any moment count as running, as many
-    as have room. CPUs of nodes that are down or drained have no power; what still runs on draining ones does.
+    as have room on nodes that can be used. CPUs of others (down, drained, in maintenance, powering down) have
+    no power, except those that still run jobs; CPUs of nodes that Slurm wakes for a job have.
 
     :param partition: its name; ``None`` if there is one only
-    :param forecast: a table of ``time`` (ISO 8601) and ``processors`` that have power from then on
+    :param forecast: a table of the ``processors`` that have power; see
+        :func:`~greendc.live.power_table.read_power_table`
     :param history_days: days of finished jobs to read from accounting; 0: none
     :param run: runs commands
     :param now: the time, default the clock's
     :param hold: decide on pending jobs that Slurm may start at any moment, too: they count as waiting
     :param reserve: read ``scontrol show reservation``, and find what reservations the forecast asks for
     :raises SlurmError: see there; also for an unknown partition
+    :raises TraceError: for a wrong ``forecast``, and one that is over
     :raises SnapshotError: if Slurm's answers contradict each other
     """
     now = now or datetime.now(timezone.utc)
     clock = int(now.timestamp())
-    nodes = _rows(run, ["sinfo", "--json"], "nodes")
-    jobs = _rows(run, ["squeue", "--json"], "jobs")
+    nodes, jobs = read_nodes(run), read_jobs(run)
     name = _the_partition(partition, nodes)
     mine = [node for node in nodes if name in (node.get("partitions") or [])]
-    processors = sum(_count(node, "cpus") for node in mine)
-    capacity = sum(_count(node, "alloc_cpus" if _states(node) & UNUSABLE else "cpus") for node in mine)
+    processors = sum(count(node, "cpus") for node in mine)
+    capacity = sum(count(node, "cpus" if is_usable(node) else "alloc_cpus") for node in mine)
     running, waiting, left = _jobs(jobs, name, clock, hold)
     notes = []
-    others = sum(_count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
+    others = sum(count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
     if others > 0:
         running.append(RunningJob("other partitions", others, MOST_SECONDS, 0))
         notes.append(f"{others} CPUs of {name} run jobs of other partitions: taken to be busy for good")
-    rows, seconds = _forecast(forecast, now, processors)
+    rows: list[CapacityChange] = []
+    seconds = 0
+    if forecast is not None:
+        rows, seconds = read_power_table(forecast, now, processors)
     wanted: tuple[Reservation, ...] = ()
     if reserve:
-        threads = min((_number(node, "threads") or 1 for node in mine), default=1)
+        threads = min((number(node, "threads") or 1 for node in mine), default=1)
         layers = power_layers(rows, seconds, capacity, running)
         wanted = tuple(Reservation.of(name, clock, layer, threads) for layer in layers)
     # What is released and has not started takes its room already, else the next call would give it away.
     waits = {job.id for job in waiting}
     ready = [job for job in jobs if _is_ready(job, name)]
     ahead = _about_to_start(
-        [job for job in ready if str(_count(job, "job_id")) not in waits],
-        processors - sum(job.processors for job in running),
+        [job for job in ready if str(count(job, "job_id")) not in waits],
+        capacity - sum(job.processors for job in running),
     )
     running += [started for started, _ in ahead]
     used = sum(job.processors for job in running)
@@ -170,24 +160,25 @@ def read_queue(
         left,
         tuple(notes),
         name,
-        frozenset(waits & {str(_count(job, "job_id")) for job in ready}),
+        frozenset(waits & {str(count(job, "job_id")) for job in ready}),
         _top_priority([priority for _, priority in ahead], ready, len(waiting)),
         wanted,
         our_reservations(run(["scontrol", "show", "reservation", "-o"]), name) if reserve else (),
+        frozenset(started.id for started, _ in ahead),
     )
 
 
 def commands(queue: Queue, decision: Decision, priorities: bool = False) -> list[list[str]]:
     """Return what makes a decision come true, in the order in which it is to be run.
 
-    First what keeps power: jobs that should not start are held (if the queue was read with ``hold``), and
-    reservations are deleted and made (with ``reserve``). Then ``scontrol release`` for each job that should
-    start, in order.
+    First what keeps power: jobs that should not start are held, so that their owners can release them (if the
+    queue was read with ``hold``), and reservations are deleted and made (with ``reserve``). Then
+    ``scontrol release`` for each job that should start, in order.
 
     :param priorities: give these jobs priorities in the same order, behind those that start anyway. Slurm
         sets none on a held job, so each gets its priority after it is released
     """
-    lines = [["scontrol", "hold", job.id] for job in decision.passed_over if job.id in queue.ready]
+    lines = [["scontrol", "uhold", job.id] for job in decision.passed_over if job.id in queue.ready]
     kept = {reservation.name for reservation in queue.wanted}
     lines += [["scontrol", "delete", f"ReservationName={n}"] for n in queue.reserved if n not in kept]
     lines += [one.command(queue.partition) for one in queue.wanted if one.name not in queue.reserved]
@@ -207,10 +198,10 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
     since = f"now-{days}days"
     command = ["sacct", "-a", "-X", "-n", "-P", "-S", since, "-r", partition, "-o", ",".join(SACCT)]
     finished = []
-    for number, line in enumerate(run(command).splitlines(), start=1):
+    for place, line in enumerate(run(command).splitlines(), start=1):
         cells = dict(zip(SACCT, line.split("|"), strict=False))
         if len(line.split("|")) != len(SACCT):
-            raise SlurmError(f"sacct, line {number}: {line.count('|') + 1} columns instead of {len(SACCT)}")
+            raise SlurmError(f"sacct, line {place}: {line.count('|') + 1} columns instead of {len(SACCT)}")
         ran, limit, size = cells["ElapsedRaw"], cells["TimelimitRaw"], cells["NCPUS"]
         submit, end = _moment(cells["Submit"], now), _moment(cells["End"], now)
         # A job that runs has no end yet; one without a limit tells nothing of what limits mean.
@@ -243,20 +234,7 @@ def _moment(text: str, now: datetime) -> datetime | None:
         return None
 
 
-def _rows(run: Run, command: list[str], key: str) -> list[dict[str, Any]]:
-    try:
-        data = json.loads(run(command))
-        rows = data[key]
-    except (ValueError, KeyError, TypeError):
-        raise SlurmError(
-            f"{' '.join(command)}: no JSON with {key!r}: is this Slurm 21.08 or later?"
-        ) from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SlurmError(f"{' '.join(command)}: {key!r} is no list of objects")
-    return rows
-
-
-def _the_partition(asked: str | None, nodes: Sequence[Mapping[str, Any]]) -> str:
+def _the_partition(asked: str | None, nodes: Sequence[Row]) -> str:
     known = sorted({str(name) for node in nodes for name in node.get("partitions") or []})
     if asked is None and len(known) == 1:
         return known[0]
@@ -265,92 +243,65 @@ def _the_partition(asked: str | None, nodes: Sequence[Mapping[str, Any]]) -> str
     return asked
 
 
-def _number(row: Mapping[str, Any], field: str) -> int | None:
-    """Return a number, which later versions wrap with what it means; ``None`` if it is unset or infinite."""
-    value = row.get(field)
-    if isinstance(value, Mapping):
-        value = value.get("number") if value.get("set") and not value.get("infinite") else None
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SlurmError(f"{field}={value!r}: must be a number: another version of Slurm?")
-    return int(value)
-
-
-def _count(row: Mapping[str, Any], field: str) -> int:
-    number = _number(row, field)
-    if number is None or number < 0:
-        raise SlurmError(
-            f"{field}={row.get(field)!r} of {row.get('name', row.get('job_id'))}: must be 0 or more"
-        )
-    return number
-
-
-def _states(row: Mapping[str, Any]) -> set[str]:
-    """Return a node's or a job's states, which are a text and flags, or in later versions a list."""
-    words: list[str] = []
-    for field in ("state", "state_flags", "job_state"):
-        value = row.get(field) or []
-        words += [value] if isinstance(value, str) else [str(word) for word in value]
-    return {word.upper().rstrip("*") for word in words}
-
-
 def _jobs(
-    jobs: Sequence[Mapping[str, Any]], partition: str, clock: int, hold: bool
+    jobs: Sequence[Row], partition: str, clock: int, hold: bool
 ) -> tuple[list[RunningJob], list[WaitingJob], dict[str, str]]:
     """Return the jobs that run, the held ones, and the pending ones that are left to Slurm."""
     running, waiting, left = [], [], {}
     for job in jobs:
         if partition not in str(job.get("partition")).split(","):
             continue
-        name, states = str(_count(job, "job_id")), _states(job)
-        minutes = _number(job, "time_limit")
+        name, words = str(count(job, "job_id")), states(job)
+        minutes = number(job, "time_limit")
         limit = 60 * minutes if minutes else 0
         user = job.get("user_name") or None
-        if states & RUNNING:
-            elapsed = max(clock - (_number(job, "start_time") or clock), 0)
+        if words & RUNNING:
+            elapsed = max(clock - (number(job, "start_time") or clock), 0)
             # A job beyond its limit is about to be killed; one without a limit never ends by itself.
             known = max(limit, elapsed, 1) if limit else MOST_SECONDS
-            running.append(RunningJob(name, _count(job, "cpus"), known, elapsed, user))
-        elif "PENDING" in states:
+            running.append(RunningJob(name, count(job, "cpus"), known, elapsed, user))
+        elif "PENDING" in words:
             why = _why_left(job, limit, clock, hold)
             if why is not None:
                 left[name] = why
                 continue
-            waited = max(clock - (_number(job, "submit_time") or clock), 0)
-            waiting.append(WaitingJob(name, _count(job, "cpus"), limit, waited, user))
+            waited = max(clock - (number(job, "submit_time") or clock), 0)
+            waiting.append(WaitingJob(name, count(job, "cpus"), limit, waited, user))
     return running, waiting, left
 
 
-def _is_ready(job: Mapping[str, Any], partition: str) -> bool:
+def _is_ready(job: Row, partition: str) -> bool:
     """Return whether Slurm may start a pending job at any moment."""
-    mine = "PENDING" in _states(job) and str(job.get("partition")) == partition
+    mine = "PENDING" in states(job) and str(job.get("partition")) == partition
     return mine and str(job.get("state_reason")) in READY
 
 
-def _about_to_start(ready: Sequence[Mapping[str, Any]], room: int) -> list[tuple[RunningJob, int]]:
+def _about_to_start(ready: Sequence[Row], room: int) -> list[tuple[RunningJob, int]]:
     """Return the ready jobs, by priority, as many as have room, and their priorities."""
     starting = []
-    for job in sorted(ready, key=lambda job: -(_number(job, "priority") or 0)):
-        cpus, minutes = _count(job, "cpus"), _number(job, "time_limit")
+    for job in sorted(ready, key=lambda job: -(number(job, "priority") or 0)):
+        cpus, minutes = count(job, "cpus"), number(job, "time_limit")
         if cpus <= room:
             limit = 60 * minutes if minutes else MOST_SECONDS
             user = job.get("user_name") or None
-            running = RunningJob(str(_count(job, "job_id")), cpus, limit, 0, user)
-            starting.append((running, _number(job, "priority") or 1))
+            running = RunningJob(str(count(job, "job_id")), cpus, limit, 0, user)
+            starting.append((running, number(job, "priority") or 1))
             room -= cpus
     return starting
 
 
-def _top_priority(ahead: Sequence[int], ready: Sequence[Mapping[str, Any]], waiting: int) -> int:
+def _top_priority(ahead: Sequence[int], ready: Sequence[Row], waiting: int) -> int:
     """Return the least priority of the jobs that start anyway, or one above all others with room for ours."""
-    others = max((_number(job, "priority") or 0 for job in ready), default=0)
+    others = max((number(job, "priority") or 0 for job in ready), default=0)
     return min(ahead, default=min(others + waiting + 1, MOST_PRIORITY))
 
 
-def _why_left(job: Mapping[str, Any], limit: int, clock: int, hold: bool) -> str | None:
+def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:
     """Return why a pending job is left to Slurm, or ``None``."""
-    if str(job.get("state_reason")) not in (HELD | READY if hold else HELD):
+    reason = str(job.get("state_reason"))
+    if reason == "JobHeldAdmin":
+        return "held by an administrator"
+    if reason != HELD and not (hold and reason in READY):
         return "not held: Slurm starts it"
     if job.get("dependency"):
         return "depends on another job"
@@ -360,29 +311,6 @@ def _why_left(job: Mapping[str, Any], limit: int, clock: int, hold: bool) -> str
         return "may run in several partitions"
     if not limit:
         return "has no time limit"
-    if (_number(job, "eligible_time") or 0) > clock:
+    if (number(job, "eligible_time") or 0) > clock:
         return "may not begin yet"
     return None
-
-
-def _forecast(path: str | Path | None, now: datetime, processors: int) -> tuple[list[CapacityChange], int]:
-    """Return the capacity by a table, those of the past at 0 or below, and how far it reaches."""
-    if path is None:
-        return [], 0
-    table = open_table(path)
-    frame = table.read(["processors"], ["time"])
-    stamps = read_stamps(table, "time", frame["time"]) // 1_000_000
-    values = frame["processors"].to_numpy(np.float64)
-    table.refuse(np.diff(stamps, prepend=stamps[0] - 1) <= 0, "time must be after that of the line before")
-    table.refuse((values < 0) | (values != np.floor(values)), "processors must be whole, 0 or more")
-    offsets = stamps - int(now.timestamp())
-    if offsets[0] > 0:
-        raise table.error(0, "time must be past: what has power now is not said")
-    rows = [
-        CapacityChange(int(offset), int(min(value, processors)))
-        for offset, value in zip(offsets, values, strict=True)
-    ]
-    # The last line says what holds from then on: it is known for as long as the lines before it.
-    last = int(offsets[-1])
-    step = int(offsets[-1] - offsets[-2]) if len(offsets) > 1 else 3600
-    return rows, max(last + step, 1)

@@ -43,9 +43,14 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class SlurmDaemons:
-    """Nodes of one CPU each, for tests: authentication is off."""
+    """Nodes of one CPU each, for tests: authentication is off.
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    :param folder: for all that the daemons write
+    :param nodes: how many
+    :param more: lines of the configuration
+    """
+
+    def __init__(self, folder: Path, nodes: int, more: str = "") -> None:
         self.folder, self.nodes = folder, nodes
         (folder / "state").mkdir()
         ports = _free_ports(nodes + 1)
@@ -57,7 +62,7 @@ class SlurmDaemons:
             first=ports[1],
             last=ports[-1],
         )
-        (folder / "slurm.conf").write_text(text)
+        (folder / "slurm.conf").write_text(text + more)
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self._processes = [self._start([str(CONTROLLER), "-D"])]
         self._processes += [self._start([str(DAEMON), "-D", "-N", f"n{k + 1}"]) for k in range(nodes)]
@@ -75,11 +80,11 @@ class SlurmDaemons:
         """Run a command that may fail, and return what it prints."""
         return subprocess.run(command, env=self.environment, capture_output=True, text=True).stdout
 
-    def wait_until_idle(self, seconds: float = 60.0) -> None:
-        """Wait until all nodes answer."""
+    def wait_until_idle(self, seconds: float = 60.0, state: str = "idle") -> None:
+        """Wait until all nodes answer, or are in another state (``"idle~"``: powered down)."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._ask(["sinfo", "-h", "-t", "idle", "-o", "%D"]).strip() == str(self.nodes):
+            if self._ask(["sinfo", "-h", "-o", "%D %t"]).strip() == f"{self.nodes} {state}":
                 return
             time.sleep(0.3)
         raise TimeoutError((self.folder / "output.log").read_text()[-2000:])

@@ -6,11 +6,13 @@ import json
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from greendc.live import CapacityChange, RunningJob, Scheduler
+from greendc.live import CapacityChange, RunningJob, Scheduler, SnapshotError
 from greendc.live.reservations import our_reservations, power_layers
-from greendc.live.slurm import SlurmError, commands, read_queue, run_command
+from greendc.live.slurm import commands, read_queue
+from greendc.live.slurm_answers import SlurmError, run_command
 from greendc.traces.trace_files import TraceError
 
 NOW = datetime.fromtimestamp(1_795_550_100, timezone.utc)
@@ -47,23 +49,52 @@ def node(name: str, cpus: int = 1, used: int = 0, state: str = "idle", flags=(),
     }
 
 
-def newer(job):
-    """The same job as later versions print it: numbers wrapped, states in a list."""
-    wrapped = {
-        key: {"set": True, "infinite": False, "number": value}
-        for key, value in job.items()
-        if type(value) is int
-    }
-    return {**job, **wrapped, "job_id": job["job_id"], "job_state": [job["job_state"]]}
+def wrapped(value: int, infinite: bool = False):
+    """A number that can be unset, which is unset where it is infinite (``DUMP_FUNC(UINT64_NO_VAL)``)."""
+    return {"set": not infinite, "infinite": infinite, "number": value}
 
 
-def answers(jobs, nodes, sacct="", reservations="No reservations in the system\n"):
-    """A runner of commands that answers from what was recorded, and keeps what it was asked."""
+def newer(job, version: str):
+    """The same job as ``PARSER_ARRAY(JOB_INFO)`` of 23.02 (data_parser/v0.0.39), or that of 23.11 to 26.05
+    (v0.0.40 to v0.0.45) prints it: numbers wrapped; then also times, and states in a list."""
+    times = ("submit_time", "start_time", "eligible_time")
+    fields = ("cpus", "time_limit", "priority") + (times if version != "23.02" else ())
+    found = {**job, **{key: wrapped(job[key]) for key in fields if key in job}}
+    if found["time_limit"] == wrapped(0):
+        found["time_limit"] = wrapped(0, infinite=True)
+    return found if version == "23.02" else {**found, "job_state": [job["job_state"]]}
+
+
+def newer_node(node):
+    """The same node as ``PARSER_ARRAY(NODE)`` of 23.02 to 26.05 prints it: states and flags in a list."""
+    kept = {key: value for key, value in node.items() if key != "state_flags"}
+    return {**kept, "state": [node["state"].upper().rstrip("*"), *node["state_flags"]]}
+
+
+def groups_of_nodes(nodes):
+    """What ``sinfo`` of 23.02 to 26.05 prints: groups of nodes, as in ``PARSER_ARRAY(SINFO_DATA)``."""
+    names = [node["name"] for node in nodes]
+    cpus = {"allocated": 0, "idle": len(names), "other": 0, "total": len(names), "minimum": 1, "maximum": 1}
+    count = {"allocated": 0, "idle": len(names), "other": 0, "total": len(names), "nodes": names}
+    return [{"node": {"state": ["IDLE"]}, "nodes": count, "cpus": cpus, "partition": {"name": "all"}}]
+
+
+def answers(jobs, nodes, sacct="", reservations="No reservations in the system\n", version="22.05"):
+    """A runner of commands that answers as Slurm of a version does, and keeps what it was asked.
+
+    :param version: 22.05: as recorded; 23.02, or 23.11 for all later ones: as the sources say
+    """
     asked = []
+    is_old = version == "22.05"
+    if not is_old:
+        jobs, nodes = [newer(job, version) for job in jobs], list(map(newer_node, nodes))
 
     def run(command):
         asked.append(list(command))
         if command[0] == "sinfo":
+            of_nodes = {"nodes": nodes} if is_old else {"sinfo": groups_of_nodes(nodes)}
+            return json.dumps({"meta": {}, "errors": [], **of_nodes})
+        if command == ["scontrol", "show", "nodes", "--json"] and not is_old:
             return json.dumps({"meta": {}, "errors": [], "nodes": nodes})
         if command[0] == "squeue":
             return json.dumps({"meta": {}, "errors": [], "jobs": jobs})
@@ -105,13 +136,38 @@ def test_held_jobs_wait_and_the_others_are_left_to_slurm():
     assert commands(queue, decision) == [["scontrol", "release", "3"]]
 
 
-def test_later_versions_say_the_same_in_other_words():
-    jobs = [RUNNING, job(2, cpus=8), job(3), job(7, time_limit=0)]
-    old = read_queue(run=answers(jobs, NODES)[0], now=NOW)
-    endless = {**newer(job(7)), "time_limit": {"set": True, "infinite": True, "number": 0}}
-    jobs = [*map(newer, jobs[:3]), endless]
-    nodes = [{**node, "state": [node["state"].upper()]} for node in NODES]
-    assert read_queue(run=answers(jobs, nodes)[0], now=NOW) == old
+@pytest.mark.parametrize("version", ["23.02", "23.11"])
+def test_later_versions_say_the_same_in_other_words(version):
+    jobs = [
+        RUNNING,
+        job(2, cpus=8),
+        job(3, priority=4),
+        job(7, time_limit=0),
+        job(8, eligible_time=CLOCK + 60),
+    ]
+    jobs += [job(9, "RUNNING", "None", 1, time_limit=0), job(10, reason="Priority", cpus=1, priority=5)]
+    nodes = [*NODES[:8], node("n8", used=1), node("n9", state="down*", flags=["DRAIN"])]
+    old = read_queue(run=answers(jobs, nodes)[0], now=NOW)
+    run, asked = answers(jobs, nodes, version=version)
+    assert read_queue(run=run, now=NOW) == old
+    assert asked[1] == ["scontrol", "show", "nodes", "--json"]
+    assert old.snapshot.capacity == 9 and old.snapshot.used == 8 and list(old.left) == ["7", "8", "10"]
+
+
+def test_where_later_versions_have_no_nodes_either_the_command_is_named():
+    def run(command):
+        return '{"sinfo": []}'
+
+    with pytest.raises(SlurmError, match=r"^scontrol show nodes --json: no JSON with 'nodes'"):
+        read_queue(run=run, now=NOW)
+
+
+def test_jobs_that_an_administrator_holds_are_left():
+    jobs = [job(2, reason="JobHeldAdmin"), job(3)]
+    for hold in (False, True):
+        queue = read_queue(run=answers(jobs, NODES)[0], now=NOW, hold=hold)
+        assert queue.left == {"2": "held by an administrator"}
+        assert [waiting.id for waiting in queue.snapshot.waiting] == ["3"]
 
 
 def test_jobs_that_slurm_may_start_at_any_moment_take_their_room_already():
@@ -138,6 +194,61 @@ def test_nodes_that_are_down_or_draining_have_no_power_for_new_jobs():
     ]
     queue = read_queue(run=answers([RUNNING], nodes)[0], now=NOW)
     assert (queue.snapshot.processors, queue.snapshot.capacity, queue.snapshot.used) == (16, 10, 6)
+
+
+@pytest.mark.parametrize("version", ["22.05", "23.11"])
+@pytest.mark.parametrize(
+    ("state", "flags", "usable"),
+    [
+        ("idle", ["POWERED_DOWN"], True),
+        ("idle", ["CLOUD", "POWERED_DOWN"], True),
+        ("mixed", ["NOT_RESPONDING", "POWERING_UP"], True),
+        ("idle", ["PLANNED", "RESERVED"], True),
+        ("mixed", ["REBOOT_REQUESTED"], True),
+        ("idle", ["NOT_RESPONDING"], False),
+        ("down", ["POWERED_DOWN"], False),
+        ("idle", ["DRAIN", "POWERED_DOWN"], False),
+        ("idle", ["POWERING_DOWN"], False),
+        ("idle", ["POWER_DOWN"], False),
+        ("idle", ["MAINTENANCE", "RESERVED"], False),
+        ("idle", ["INVALID_REG"], False),
+        ("mixed", ["REBOOT_ISSUED", "NOT_RESPONDING"], False),
+        ("idle", ["FAIL"], False),
+        ("idle", ["BLOCKED"], False),
+        ("future", [], False),
+        ("unknown", [], False),
+        ("error", [], False),
+    ],
+)
+def test_nodes_on_which_slurm_starts_jobs_have_power_also_those_that_it_wakes(state, flags, usable, version):
+    nodes = [node("a", 4, 0, state, flags), node("b", 2)]
+    snapshot = read_queue(run=answers([], nodes, version=version)[0], now=NOW).snapshot
+    assert (snapshot.processors, snapshot.capacity) == (6, 6 if usable else 2)
+
+
+def test_a_cluster_that_has_powered_down_all_nodes_wakes_them():
+    nodes = [node(f"n{k}", state="idle", flags=["POWERED_DOWN"]) for k in range(4)]
+    queue = read_queue(run=answers([job(3)], nodes)[0], now=NOW)
+    assert commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW)) == [["scontrol", "release", "3"]]
+
+
+def test_jobs_about_to_start_have_no_room_on_nodes_that_are_down():
+    """Six of ten CPUs run a job, three of the others are down: of two jobs that wait one has room."""
+    nodes = [*NODES[:7], *(node(f"n{k}", state="down") for k in (7, 8, 9))]
+    jobs = [RUNNING, job(2, reason="Resources", cpus=4, priority=9), job(3, reason="Priority", cpus=1)]
+    queue = read_queue(run=answers(jobs, nodes)[0], now=NOW)
+    assert (queue.snapshot.capacity, queue.snapshot.used, queue.starting) == (7, 7, {"3"})
+    assert (queue.used, queue.excess) == (6, 0)
+
+
+def test_only_what_runs_is_too_much_for_the_power(tmp_path):
+    jobs = [RUNNING, job(2, reason="Priority", cpus=3, priority=9)]
+    path = power_table(tmp_path / "power.csv", (-60, 7), (1800, 7))
+    queue = read_queue(forecast=path, run=answers(jobs, NODES)[0], now=NOW)
+    assert (queue.snapshot.capacity, queue.snapshot.used, queue.used, queue.excess) == (7, 9, 6, 0)
+    path = power_table(tmp_path / "power.csv", (-60, 4), (1800, 7))
+    queue = read_queue(forecast=path, run=answers(jobs, NODES)[0], now=NOW)
+    assert (queue.used, queue.excess) == (6, 2)
 
 
 def test_cpus_that_other_partitions_use_are_busy():
@@ -173,6 +284,51 @@ def test_a_forecast_of_power_lowers_the_capacity(tmp_path):
     path.write_text("time,processors\n" + lines[0].replace(",8", ",7.5") + "\n")
     with pytest.raises(TraceError, match="line 2: processors must be whole"):
         read_queue(forecast=path, run=answers([RUNNING], NODES)[0], now=NOW)
+
+
+def test_a_forecast_that_is_over_is_refused_and_one_that_goes_on_is_not(tmp_path):
+    path, run = tmp_path / "power.csv", answers([job(3)], [node(f"n{k}") for k in range(10)])[0]
+    ended = datetime.fromtimestamp(CLOCK, timezone.utc).isoformat()
+    with pytest.raises(TraceError) as error:
+        read_queue(forecast=power_table(path, (-10_800, 8), (-5400, 3)), run=run, now=NOW + timedelta(days=9))
+    assert str(error.value) == (
+        f"{path}, line 3: the forecast ended at {ended}: what has power now is not said"
+    )
+    # The last line holds for as long as the one before it, one alone for an hour.
+    queue = read_queue(forecast=power_table(path, (-10_800, 8), (-5399, 3)), run=run, now=NOW)
+    assert (queue.snapshot.capacity, queue.snapshot.forecast_seconds) == (3, 2)
+    with pytest.raises(SnapshotError, match="forecast_seconds=2: must be at least 86400, horizon_hours=24"):
+        Scheduler("fcfs").decide(queue.snapshot, NOW)
+    with pytest.raises(TraceError, match="line 2: the forecast ended at"):
+        read_queue(forecast=power_table(path, (-3600, 8)), run=run, now=NOW)
+    assert read_queue(forecast=power_table(path, (-3599, 8)), run=run, now=NOW).snapshot.capacity == 8
+    # What does not change is said by a line that is far away.
+    queue = read_queue(forecast=power_table(path, (-10_800, 3), (20 * 365 * 86_400, 3)), run=run, now=NOW)
+    assert queue.snapshot.capacity == 3
+    assert Scheduler("fcfs", horizon_hours=8784).decide(queue.snapshot, NOW).start == ("3",)
+
+
+def test_times_of_a_forecast_have_an_offset_from_utc(tmp_path):
+    path, run = tmp_path / "power.csv", answers([], NODES)[0]
+    times = [(NOW + timedelta(hours=hours)).replace(tzinfo=None) for hours in (-1, 40)]
+    path.write_text("time,processors\n" + "".join(f"{time},8\n" for time in times))
+    message = f"line 2: time='{times[0]}': must have an offset from UTC, as in 2026-03-01T12:00:00"
+    with pytest.raises(TraceError, match=message):
+        read_queue(forecast=path, run=run, now=NOW)
+    for write in ("{}Z,8\n", "{}+00:00,8\n", "{}+0000,8\n"):
+        path.write_text("time,processors\n" + "".join(write.format(time) for time in times))
+        assert read_queue(forecast=path, run=run, now=NOW).snapshot.capacity == 8
+
+
+def test_times_of_a_parquet_forecast_have_an_offset_from_utc(tmp_path):
+    pytest.importorskip("pyarrow")
+    path, run = tmp_path / "power.parquet", answers([], NODES)[0]
+    times = pd.to_datetime([NOW - timedelta(hours=1), NOW + timedelta(hours=40)])
+    pd.DataFrame({"time": times, "processors": [8, 9]}).to_parquet(path)
+    assert read_queue(forecast=path, run=run, now=NOW).snapshot.capacity == 8
+    pd.DataFrame({"time": times.tz_localize(None), "processors": [8, 9]}).to_parquet(path)
+    with pytest.raises(TraceError, match="must have an offset from UTC"):
+        read_queue(forecast=path, run=run, now=NOW)
 
 
 def power_table(path, *rows):
@@ -219,13 +375,13 @@ def test_with_hold_what_may_start_at_any_moment_is_decided_upon_too():
     assert queue.ready == {"2", "3"} and list(queue.left) == ["5"]
     decision = Scheduler("fcfs").decide(queue.snapshot, NOW)
     assert decision.start == ("2",)
-    assert commands(queue, decision) == [["scontrol", "hold", "3"]]
+    assert commands(queue, decision) == [["scontrol", "uhold", "3"]]
     # Power has fallen below what runs: all are held.
     queue = read_queue(
         run=answers(jobs, [node(f"n{k}", 1, 1, "down") for k in range(6)])[0], now=NOW, hold=True
     )
     decision = Scheduler("fcfs").decide(queue.snapshot, NOW)
-    assert commands(queue, decision) == [["scontrol", "hold", "2"], ["scontrol", "hold", "3"]]
+    assert commands(queue, decision) == [["scontrol", "uhold", "2"], ["scontrol", "uhold", "3"]]
 
 
 def layers(*rows, seconds=1000, usable=10, running=()):

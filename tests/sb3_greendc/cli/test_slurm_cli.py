@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from greendc.live.slurm import SlurmError
+from greendc.live.slurm_answers import SlurmError
 from sb3_greendc.cli.slurm import main
 
 sys.path.append(str(Path(__file__).parents[2] / "greendc" / "live"))
 from slurm_daemons import CONTROLLER, DAEMON, SlurmDaemons
 
-SINFO = {"nodes": [{"name": "a", "partitions": ["all"], "cpus": 4, "alloc_cpus": 0, "state": "idle"}]}
+NODES = [{"name": "a", "partitions": ["all"], "cpus": 4, "alloc_cpus": 0, "state": "idle"}]
 
 
 def held(number: int, cpus: int) -> dict:
@@ -36,12 +36,12 @@ def held(number: int, cpus: int) -> dict:
 class Slurm:
     """Answers, and keeps what was changed; the command that releases ``broken`` fails."""
 
-    def __init__(self, jobs, broken: str = "") -> None:
-        self.jobs, self.broken, self.changes = jobs, broken, []
+    def __init__(self, jobs, broken: str = "", nodes=NODES) -> None:
+        self.jobs, self.broken, self.nodes, self.changes = jobs, broken, nodes, []
 
     def __call__(self, command):
         if command[0] in ("sinfo", "squeue"):
-            return json.dumps(SINFO if command[0] == "sinfo" else {"jobs": self.jobs})
+            return json.dumps({"nodes": self.nodes, "jobs": self.jobs})
         if command[:3] == ["scontrol", "show", "reservation"]:
             return "ReservationName=greendc-all-1-2-3 State=INACTIVE\n"
         if self.broken and self.broken in command[-1]:
@@ -80,6 +80,34 @@ def test_a_failure_half_way_says_which_commands_took_effect(capsys):
     assert slurm.changes == [["scontrol", "release", "1"]]
 
 
+def test_only_what_runs_without_power_is_an_alarm(capsys, tmp_path):
+    """A job that Slurm is about to start has no power, but does not run: nothing has to give way."""
+    row = {**NODES[0], "alloc_cpus": 2}
+    running = {**held(1, 2), "job_state": "RUNNING", "start_time": int(time.time()) - 9}
+    slurm = Slurm([running, {**held(2, 2), "state_reason": "Priority", "priority": 9}], nodes=[row])
+    forecast = power_table(tmp_path / "power.csv", (-1, 3), (40, 3))
+    assert main(["--policy", "fcfs", "--forecast", forecast], slurm) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "4 processors, 3 with power, 2 in use by 1 jobs, 0 jobs that wait for advice",
+        "1 jobs on 2 processors are about to start: Slurm decides on them",
+        "1 of these processors have no power: --hold decides on these jobs, too",
+        "job 2 is left to Slurm: not held: Slurm starts it",
+        "nothing to do",
+    ]
+    forecast = power_table(tmp_path / "power.csv", (-1, 1), (40, 3))
+    assert main(["--policy", "fcfs", "--forecast", forecast], slurm) == 0
+    assert "1 processors run jobs and have no power: running jobs must give way" in capsys.readouterr().out
+
+
+def test_a_forecast_that_is_over_is_one_line_that_names_the_file(capsys, tmp_path):
+    forecast = power_table(tmp_path / "power.csv", (-9, 4), (-6, 2))
+    with pytest.raises(SystemExit) as stop:
+        main(["--reservations", "--forecast", forecast], Slurm(JOBS))
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"{forecast}, line 3: the forecast ended at 20" in error
+
+
 def power_table(path, *rows):
     now = datetime.now(timezone.utc)
     lines = [f"{(now + timedelta(hours=hours)).isoformat()},{size}" for hours, size in rows]
@@ -96,7 +124,7 @@ def test_reservations_and_holds_come_before_releases_and_all_are_shown(capsys, t
     shown = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  scontrol")]
     assert slurm.changes == []
     assert [" ".join(line.split()[:3]) for line in shown] == [
-        "scontrol hold 5",
+        "scontrol uhold 5",
         "scontrol delete ReservationName=greendc-all-1-2-3",
         "scontrol create reservation",
         *(what for k in (1, 2, 3) for what in (f"scontrol release {k}", f"scontrol update JobId={k}")),
@@ -256,5 +284,72 @@ def test_a_real_slurm_keeps_jobs_out_of_a_reservation_and_orders_them(tmp_path):
         assert main(arguments, run) == 0
         ((other, cores),) = reserved()
         assert other != name and cores == "1"
+    finally:
+        slurm.stop()
+
+
+def states_of_jobs(slurm):
+    rows = json.loads(slurm.run(["squeue", "--json"]))["jobs"]
+    return {str(row["job_id"]): (row["job_state"], row["state_reason"]) for row in rows}
+
+
+def wait_for(slurm, job, *states):
+    """Wait until a job is in one of some states."""
+    end = time.monotonic() + 60
+    while (found := states_of_jobs(slurm)[job][0]) not in states and time.monotonic() < end:
+        time.sleep(0.3)
+    assert found in states
+
+
+@pytest.mark.default_row
+@needs_slurm
+def test_a_real_slurm_keeps_what_administrators_hold_and_owners_can_release_what_we_hold(tmp_path, capsys):
+    """Two nodes, one of which has power: a job runs there, one that an administrator holds stays held, and
+    one that Slurm would start is held for its owner."""
+    slurm = SlurmDaemons(tmp_path, 2)
+    try:
+        slurm.wait_until_idle()
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\nsleep 60\n")
+
+        def submit(*options):
+            given = ["-t", "10", "-o", "/dev/null", *options, str(script)]
+            return slurm.run(["sbatch", "--parsable", *given]).strip()
+
+        running = submit("-n", "1")
+        wait_for(slurm, running, "RUNNING")
+        kept, wide = submit("-n", "1", "--hold"), submit("-n", "2")
+        slurm.run(["scontrol", "hold", kept])
+        power = tmp_path / "power.csv"
+        lines = ["2026-03-01T00:00:00+00:00,1", "2060-01-01T00:00:00+00:00,1"]
+        power.write_text("time,processors\n" + "\n".join(lines) + "\n")
+        arguments = ["--policy", "fcfs", "--forecast", str(power), "--hold", "--apply"]
+        assert main(arguments, slurm.run) == 0
+        printed = capsys.readouterr().out
+        assert f"job {kept} is left to Slurm: held by an administrator" in printed
+        found = states_of_jobs(slurm)
+        assert found[kept] == ("PENDING", "JobHeldAdmin") and found[wide] == ("PENDING", "JobHeldUser")
+        power.write_text("time,processors\n" + "\n".join(lines).replace(",1", ",2") + "\n")
+        slurm.run(["scancel", running])
+        wait_for(slurm, running, "CANCELLED")
+        assert main(arguments, slurm.run) == 0
+        assert f"scontrol release {wide}" in capsys.readouterr().out
+        assert states_of_jobs(slurm)[kept] == ("PENDING", "JobHeldAdmin")
+    finally:
+        slurm.stop()
+
+
+@pytest.mark.default_row
+@needs_slurm
+def test_a_real_slurm_wakes_the_nodes_that_it_has_powered_down(tmp_path):
+    saving = "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=1\nSuspendTimeout=1\n"
+    slurm = SlurmDaemons(tmp_path, 2, saving)
+    try:
+        slurm.wait_until_idle(120, "idle~")
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\nsleep 60\n")
+        job = slurm.run(["sbatch", "--hold", "--parsable", "-t", "1", "-o", "/dev/null", str(script)]).strip()
+        assert main(["--policy", "fcfs", "--apply"], slurm.run) == 0
+        wait_for(slurm, job, "CONFIGURING")
     finally:
         slurm.stop()
