@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -23,14 +24,16 @@ from sb3_greendc.cli.common import (
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.files import atomic_write, require_room, write_json, write_or_rescue
 from sb3_greendc.core.provenance import provenance
-from sb3_greendc.evaluation.paired import Evaluation
+from sb3_greendc.evaluation.paired import FIRST_SEED, Evaluation
 from sb3_greendc.evaluation.plots import save_figure
+from sb3_greendc.evaluation.run_folders import is_run
 from sb3_greendc.evaluation.tables import number
 from sb3_greendc.runs.training import training_split
 
 FRACTIONS = (0.95, 0.8, 0.65, 0.5)
+RECORD_FILE = "calibration.json"
 _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 
@@ -50,7 +53,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="the policy trained without a limit first, then others for comparison: baselines, models",
     )
     parser.add_argument("--episodes", type=whole_number, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=FIRST_SEED,
+        help="episode k is seeded SEED + k for every policy (default: %(default)s, far above trainings')",
+    )
     add_environment_options(parser)
     add_trust_option(parser)
     parser.add_argument(
@@ -62,7 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="propose these shares of the first policy's mean cost (default: %(default)s)",
     )
     parser.add_argument(
-        "--out", type=Path, help="folder for episodes.csv, limits.csv, calibration.png and run.json"
+        "--out",
+        type=Path,
+        help=f"folder for episodes.csv, limits.csv, calibration.png and {RECORD_FILE}; not that of a run",
     )
     add_wide_option(parser)
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
@@ -73,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
     with one_line_errors("calibrate"):
+        if options.out is not None:
+            check_folder(options.out)
         for fraction in options.fractions:
             if not 0.0 < fraction < 1.0:
                 raise ValueError(f"--fractions {fraction}: must be between 0 and 1")
@@ -91,14 +103,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, *_distribution(distribution, env_id))
     _print(console, *_proposals(limits, str(distribution.index[0])))
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        for name, frame in (("episodes", episodes), ("limits", limits)):
-            with atomic_write(options.out / f"{name}.csv") as file:
-                frame.to_csv(file, index=False)
-        save_figure(draw(episodes, limits), options.out / "calibration.png")
-        write_json(options.out / "run.json", {"env_id": env_id, "env_kwargs": env_kwargs, **provenance()})
+        record = {"env_id": env_id, "env_kwargs": env_kwargs, "seed": options.seed, **provenance()}
+        write_or_rescue(lambda folder: _write(folder, episodes, limits, record), options.out, "the result")
         console.print(f"written: {options.out}", markup=False)
     return 0
+
+
+def check_folder(folder: Path) -> None:
+    """Raise an error, before the episodes are run, if results could not be written there, or must not be.
+
+    :raises ValueError: if it is the folder of a training run
+    :raises OSError: if it cannot be made or written, or is a file
+    """
+    if is_run(folder):
+        raise ValueError(f"--out {folder}: holds a training run; choose another folder")
+    require_room(folder)
+
+
+def _write(folder: Path, episodes: pd.DataFrame, limits: pd.DataFrame, record: Mapping[str, Any]) -> None:
+    for name, frame in (("episodes", episodes), ("limits", limits)):
+        with atomic_write(folder / f"{name}.csv") as file:
+            frame.to_csv(file, index=False)
+    save_figure(draw(episodes, limits), folder / "calibration.png")
+    write_json(folder / RECORD_FILE, record)
 
 
 def cost_distribution(episodes: pd.DataFrame) -> pd.DataFrame:

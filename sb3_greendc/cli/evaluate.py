@@ -28,14 +28,13 @@ from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound
 from sb3_greendc.evaluation.metrics import main_metrics
-from sb3_greendc.evaluation.paired import Evaluation, EvaluationInterrupted, run_evaluations
+from sb3_greendc.evaluation.paired import FIRST_SEED, Evaluation, EvaluationInterrupted, run_evaluations
 from sb3_greendc.evaluation.plots import intervals, save_figure
 from sb3_greendc.evaluation.policy_specs import split_name
-from sb3_greendc.evaluation.result_files import check_path, files_of, write_results
+from sb3_greendc.evaluation.recorded_environment import recorded_environment
+from sb3_greendc.evaluation.result_files import check_path, files_of, partial_path, write_results
 from sb3_greendc.evaluation.statistics import STATISTICS, summarize
 from sb3_greendc.evaluation.tables import summary_tables
-from sb3_greendc.runs.models import model_folder, read_run
-from sb3_greendc.runs.portable import read_environment
 
 _EPILOG = """examples of POLICY:
   rolling                            a baseline
@@ -60,7 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--env",
         nargs="+",
         metavar="ID",
-        help="environment ids: VCC-2021 ... (default: that of the first saved model, with its settings)",
+        help="environment ids: VCC-2021 ... (default: that of the first saved model, with its settings, but "
+        "not the months of its training)",
     )
     parser.add_argument(
         "--policies",
@@ -70,7 +70,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="baselines and saved models, as below; best_known goes last and starts from what the others did",
     )
     parser.add_argument("--episodes", type=whole_number, default=10, help="of each run (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="episode k is seeded SEED + k for every policy")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=FIRST_SEED,
+        help="episode k is seeded SEED + k for every policy (default: %(default)s, far above trainings')",
+    )
     add_environment_options(parser)
     add_trust_option(parser)
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the most likely")
@@ -84,7 +89,10 @@ def build_parser() -> argparse.ArgumentParser:
         "resource pool), or of the clairvoyant optimum (resource pool, OR-Tools); bounds are cached",
     )
     parser.add_argument(
-        "--out", type=Path, help="every episode, as .csv (its record beside it as .json) or .parquet"
+        "--out",
+        type=Path,
+        help="every episode, as .csv (its record beside it as .json) or .parquet; after Ctrl-C the episodes "
+        "so far go to NAME.partial.csv",
     )
     add_wide_option(parser)
     parser.add_argument("--plot", action="store_true", help="draw the table beside --out, as PNG and PDF")
@@ -105,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.env is None:
             env_id, own = recorded_environment(options.policies)
             options.env, env_kwargs = [env_id], {**own, **env_kwargs}
+            said = ", ".join(f"{key}={value}" for key, value in env_kwargs.items())
+            print(f"environment: {env_id}{' with ' if said else ''}{said}, from the first saved model")
         evaluations = [
             Evaluation(
                 options.policies,
@@ -135,38 +145,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     _keep(options, evaluations, results, completed)
     if options.plot:
         for suffix in (".png", ".pdf"):
-            save_figure(intervals(summary), options.out.with_suffix(suffix))
-            print(f"wrote {options.out.with_suffix(suffix)}")
+            figure = _place(options, completed).with_suffix(suffix)
+            save_figure(intervals(summary), figure)
+            print(f"wrote {figure}")
     return 0 if completed else INTERRUPTED
-
-
-def recorded_environment(policies: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Return the environment that the first saved model among policies was made for, and its settings.
-
-    A portable folder says it (:mod:`sb3_greendc.runs.portable`), else the record of a training run.
-
-    :raises ValueError: if there is no such model
-    """
-    for policy in policies:
-        source = split_name(policy)[1]
-        environment = read_environment(source)
-        if environment is not None:
-            return environment.env_id, dict(environment.env_kwargs)
-        run = read_run(model_folder(source)) if Path(source).exists() else {}
-        if "env_id" in run:
-            return str(run["env_id"]), dict(run.get("env_kwargs") or {})
-    raise ValueError("--env: missing; only a saved model with a record of its environment does without")
 
 
 def _keep(
     options: argparse.Namespace, evaluations: Sequence[Evaluation], results: pd.DataFrame, completed: bool
 ) -> None:
-    """Write the results, where a file is wanted."""
+    """Write the results, where a file is wanted; those of an interrupted evaluation replace no whole ones."""
     if options.out is None:
         return
+    place = _place(options, completed)
     record = {**_record(options, evaluations), "completed": completed}
-    write_or_rescue(lambda path: write_results(path, results, record), options.out, "the table")
-    print(f"wrote {' and '.join(map(str, files_of(options.out)))}")
+    write_or_rescue(lambda path: write_results(path, results, record), place, "the table")
+    print(f"wrote {' and '.join(map(str, files_of(place)))}")
+
+
+def _place(options: argparse.Namespace, completed: bool) -> Path:
+    out: Path = options.out
+    return out if completed else partial_path(out)
 
 
 def _run(
@@ -221,7 +220,8 @@ def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> d
     policies: dict[str, list[str]] = {}
     for one in evaluations[0].sources:
         policies.setdefault(one.name, []).append(one.source)
-    return {**provenance(), "options": given, "policies": policies}
+    settings = dict(evaluations[0].env_kwargs)
+    return {**provenance(), "options": given, "env_kwargs": settings, "policies": policies}
 
 
 def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:

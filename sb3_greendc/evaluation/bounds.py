@@ -103,7 +103,8 @@ def add_share_of_bound(
             parts.append(of_env)
             continue
         part = of_env.merge(bounds, on="seed", how="left")
-        if "total_job_value" in part:
+        # By the id: a table of several families has the columns of all.
+        if greendc.family(str(env_id)) == "resource_pool":
             reached, possible = part["total_job_value"], part["bound"]
         else:
             at_once = float((env_kwargs or {}).get("carbon_weight", 1.0)) * part["carbon_no_delay_kg"]

@@ -20,7 +20,10 @@ from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.episodes import Batch, BatchResult, Recording, run_batch, run_episodes
 from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, ReadsOthers, policy_sources
 
-__all__ = ["Evaluation", "evaluate", "run_episodes", "run_evaluations"]
+__all__ = ["FIRST_SEED", "Evaluation", "evaluate", "run_episodes", "run_evaluations"]
+
+FIRST_SEED = 50_000
+"""Seed of the first episode that commands judge policies on; trainings have seeds far below."""
 
 
 def evaluate(
@@ -51,7 +54,8 @@ def evaluate(
         pattern that several saved models fit, is several runs of one policy
     :param env_id: an environment id, with or without a version
     :param n_episodes: episodes of each run of each policy
-    :param seed: seed of the first episode
+    :param seed: seed of the first episode. Trainings begin at small seeds: :data:`FIRST_SEED`, the default of
+        the command, is far above them
     :param env_kwargs: keyword arguments of the environment
     :param deterministic: ask policies for their most likely action; otherwise sampling is seeded too
     :param batch_size: episodes that run side by side at most

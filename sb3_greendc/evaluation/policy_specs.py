@@ -12,6 +12,7 @@ from typing import Any
 from greendc.config import nearest
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS
+from sb3_greendc.evaluation.run_folders import is_run
 from sb3_greendc.runs.models import MODEL_FILE
 
 PRETRAINED = "pretrained"
@@ -78,7 +79,8 @@ def parse_source(
     :param text: what to read
     :param baselines: names of the environment's baselines
     :param env_id: the environment, for the message
-    :raises ValueError: if it is neither, or no model fits a pattern; the message names what is allowed
+    :raises ValueError: if it is neither, no model fits a pattern, or a run without a model does; the message
+        names what is allowed, or the run
     """
     name, separator, options = text.partition(":")
     if name in baselines:
@@ -107,15 +109,24 @@ def _options(text: str, options: str) -> dict[str, Any]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return the models that fit a pattern: zip files, and folders that hold one."""
-    found = [
-        match
-        for match in glob.glob(pattern)
-        if match.endswith(".zip") or (Path(match) / MODEL_FILE).is_file()
-    ]
+    """Return the models that fit a pattern: zip files, and folders that hold one.
+
+    :raises ValueError: if there is none, or a run that fits has no model: without the runs that diverged,
+        the others would look better than the algorithm is
+    """
+    fitting = sorted(glob.glob(pattern), key=_in_numbers)
+    found = [match for match in fitting if match.endswith(".zip") or (Path(match) / MODEL_FILE).is_file()]
+    parent = Path(pattern).parent
+    of_folders = glob.glob(str(parent)) if Path(pattern).name == MODEL_FILE else fitting
+    lacking = [one for one in of_folders if is_run(Path(one)) and not (Path(one) / MODEL_FILE).is_file()]
+    if lacking:
+        raise ValueError(
+            f"models {pattern}: no {MODEL_FILE} in {', '.join(sorted(lacking, key=_in_numbers))} "
+            "(unfinished or diverged); finish the run, or write a pattern that leaves it out, as seed_[02]"
+        )
     if not found:
         raise ValueError(f"models {pattern}: none there; must fit zip files, or folders with a {MODEL_FILE}")
-    return sorted(found, key=_in_numbers)
+    return found
 
 
 def _in_numbers(path: str) -> list[tuple[int, str]]:

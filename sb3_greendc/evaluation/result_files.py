@@ -14,6 +14,7 @@ from greendc.config import nearest
 from greendc.traces.table_reader import read_table
 from greendc.traces.trace_files import read_file
 from sb3_greendc.core.files import atomic_write, require_room, write_json
+from sb3_greendc.evaluation.run_folders import FILES_OF_A_RUN, is_run
 
 FORMATS = (".csv", ".parquet")
 COLUMNS = ("policy", "env_id", "seed")
@@ -24,14 +25,45 @@ _RECORD = b"sb3_greendc"
 
 
 def check_path(path: Path) -> None:
-    """Raise an error, before the work is done, if a table could not be written there.
+    """Raise an error, before the work is done, if a table could not be written there, or must not be.
 
-    :raises ValueError: for another ending than those of :data:`FORMATS`
+    :raises ValueError: for another ending than those of :data:`FORMATS`, a folder, and where the table or its
+        record would replace a file of a run, or another JSON file
     :raises ImportError: if Parquet is asked for and PyArrow is missing
     :raises OSError: if its folder cannot be made or written
     """
     _check_ending(path)
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; must be a file")
+    for file in files_of(path):
+        if file.name in FILES_OF_A_RUN and is_run(path.parent):
+            raise ValueError(
+                f"{path}: would replace {file.name} of the run in {path.parent}; choose another name"
+            )
+    record = files_of(path)[-1]
+    if record != path and record.exists() and not _is_record(record):
+        raise ValueError(
+            f"{path}: its record would replace {record}, which is no record of an evaluation; choose another "
+            "name"
+        )
     require_room(path.parent)
+
+
+def partial_path(path: Path) -> Path:
+    """Return where the table of an interrupted evaluation goes: ``results.partial.csv``.
+
+    :param path: where the whole one belongs
+    """
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
+def _is_record(path: Path) -> bool:
+    """Tell whether a JSON file is the record of an evaluation, which says what policies took part."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "policies" in found
 
 
 def _check_ending(path: Path) -> None:
@@ -52,7 +84,7 @@ def write_results(path: Path, table: pd.DataFrame, record: Mapping[str, Any]) ->
     Parquet carries the record in its metadata (key ``sb3_greendc``, JSON); beside a CSV it is a JSON file.
     :param path: ends in one of :data:`FORMATS`
     :param table: a row per episode
-    :param record: command, versions, commit, see :func:`~sb3_greendc.core.provenance.provenance`
+    :param record: command, versions, commit (:func:`~sb3_greendc.core.provenance.provenance`), ``policies``
     """
     _check_ending(path)
     if path.suffix == ".csv":

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+
 import pandas as pd
 import pytest
 
+from sb3_greendc.cli import calibrate_cost_limit as command
 from sb3_greendc.cli.calibrate_cost_limit import cost_distribution, main, propose_limits
+from sb3_greendc.core.files import RescuedError, write_json
+from sb3_greendc.evaluation.paired import FIRST_SEED
 
 
 def episodes(**costs: list[float]) -> pd.DataFrame:
@@ -53,7 +60,13 @@ def test_command_writes_what_it_prints(tmp_path, capsys):
     mean = written.loc[written["policy"] == "hvf", "cost"].mean()
     assert limits["cost_limit"].tolist() == pytest.approx([share * mean for share in (0.95, 0.8, 0.65, 0.5)])
     assert (tmp_path / "out" / "calibration.png").stat().st_size > 10_000
-    assert (tmp_path / "out" / "run.json").exists()
+    record = json.loads((tmp_path / "out" / "calibration.json").read_text())
+    assert record["env_id"] == "ResourcePool-10-v0"
+    assert record["env_kwargs"] == {"episode_steps": 60}
+    assert written["seed"].min() == record["seed"] == FIRST_SEED
+    made = {"episodes.csv", "limits.csv", "calibration.png", "calibration.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == made
+    assert main(arguments) == 0  # in the place of those before
     assert "--cost-limit" in capsys.readouterr().out
 
 
@@ -72,3 +85,46 @@ def test_bad_input_is_one_line(arguments, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+BASE = ["--env", "ResourcePool-10", "--policies", "hvf", "--episodes", "1", "--no-progress"]
+BASE += ["--set", "episode_steps=20", "--out"]
+
+
+@pytest.mark.parametrize("sign", ["MANIFEST.json", "model.zip", "progress.csv", ".lock"])
+def test_the_folder_of_a_run_is_refused_at_once(sign, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Evaluation", None)
+    (tmp_path / sign).touch()
+    (tmp_path / "run.json").write_text('{"algorithm": "ppo"}')
+    with pytest.raises(SystemExit) as stop:
+        main([*BASE, str(tmp_path)])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error == f"calibrate: error: --out {tmp_path}: holds a training run; choose another folder\n"
+    assert {path.name for path in tmp_path.iterdir()} == {sign, "run.json"}
+    assert (tmp_path / "run.json").read_text() == '{"algorithm": "ppo"}'
+
+
+def test_a_place_that_cannot_be_written_is_found_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Evaluation", None)
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(SystemExit) as stop:
+        main([*BASE, str(tmp_path / "empty.csv")])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert "empty.csv: cannot be written: File exists" in error
+    assert error.count("\n") == 1
+
+
+def test_a_full_disk_does_not_lose_the_result(tmp_path, monkeypatch):
+    def write(path, value):
+        if path.parent == tmp_path / "out":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_json(path, value)
+
+    monkeypatch.setattr(command, "write_json", write)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RescuedError, match="No space left on device; the result is in "):
+        main([*BASE, str(tmp_path / "out")])
+    [kept] = tmp_path.glob("greendc-rescued-*/out")
+    assert len(pd.read_csv(kept / "episodes.csv")) == 1

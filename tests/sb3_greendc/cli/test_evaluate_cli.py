@@ -12,12 +12,13 @@ from PIL import Image
 from stable_baselines3 import PPO
 
 from sb3_greendc.cli import evaluate as command
+from sb3_greendc.cli import train as train_command
 from sb3_greendc.cli.evaluate import main
 from sb3_greendc.core.files import RescuedError
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation import paired
 from sb3_greendc.evaluation.episodes import run_batch
-from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.paired import FIRST_SEED, evaluate
 from sb3_greendc.evaluation.result_files import read_results, write_results
 from sb3_greendc.runs.models import save_model
 
@@ -138,7 +139,7 @@ def test_parquet_carries_its_record(tmp_path: Path, capsys: pytest.CaptureFixtur
     out = tmp_path / "results.parquet"
     assert main([*BASE, "--out", str(out)]) == 0
     table, record = read_results(out)
-    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3))
+    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3, FIRST_SEED))
     assert record["policies"] == {"all": ["all"], "half": ["half"]}
     assert record["versions"]["gymnasium"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.parquet"]
@@ -163,18 +164,27 @@ def test_named_runs_are_one_row_of_the_table(tmp_path: Path, capsys: pytest.Capt
 def test_interrupted_it_keeps_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Beside what a whole evaluation wrote before, none of which is touched."""
+    out = tmp_path / "results.csv"
+    whole = [*BASE, "--out", str(out), "--reference", "half", "--plot"]
+    assert main(whole) == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+
     def interrupted(batch: Any, *rest: Any) -> Any:
         if batch.source.name == "half":
             raise KeyboardInterrupt
         return run_batch(batch, *rest)
 
     monkeypatch.setattr(paired, "run_batch", interrupted)
-    out = tmp_path / "results.csv"
-    assert main([*BASE, "--out", str(out), "--reference", "half"]) == 130
+    assert main(whole) == 130
     said = capsys.readouterr().out
     assert "interrupted; 3 episodes had been run" in said
-    table, record = read_results(out)
-    pd.testing.assert_frame_equal(table, evaluate(["all"], "Toy", 3))
+    assert f"wrote {tmp_path / 'results.partial.csv'} and {tmp_path / 'results.partial.json'}" in said
+    assert {path: path.read_bytes() for path in before} == before
+    made = {path.name for path in tmp_path.iterdir()} - {path.name for path in before}
+    assert made == {f"results.partial.{suffix}" for suffix in ("csv", "json", "png", "pdf")}
+    table, record = read_results(tmp_path / "results.partial.csv")
+    pd.testing.assert_frame_equal(table, evaluate(["all"], "Toy", 3, FIRST_SEED))
     assert record["completed"] is False
     with pytest.raises(KeyboardInterrupt):
         main([*BASE[:3], "half", *BASE[5:]])
@@ -194,7 +204,7 @@ def test_a_full_disk_does_not_lose_the_table(
         main([*BASE, "--out", str(tmp_path / "results.csv")])
     [kept] = tmp_path.glob("greendc-rescued-*/results.csv")
     table, record = read_results(kept)
-    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3))
+    pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3, FIRST_SEED))
     assert record["completed"] is True
     assert "all" in capsys.readouterr().out  # the table is shown all the same
 
@@ -206,3 +216,93 @@ def test_a_folder_that_cannot_be_written_is_found_first(
     monkeypatch.setattr(paired, "run_batch", None)
     error = fails_in_one_line([*BASE, "--out", str(tmp_path / "file" / "x.csv")], capsys)
     assert "file: cannot be written" in error
+
+
+def save_run(folder: Path, **record: Any) -> None:
+    model = PPO("MlpPolicy", make_vec_env("Toy", 1), seed=0)
+    save_model(model, folder, {"algorithm": "ppo", "env_id": "Toy-v1", **record})
+
+
+def test_without_env_the_settings_of_the_model_are_shown_and_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(tmp_path / "runs" / "seed_0", env_kwargs={"split": "train", "max_steps": 5, "min_steps": 5})
+    out = tmp_path / "results.csv"
+    policies = ["all", f"ppo={tmp_path}/runs/seed_*"]
+    arguments = ["--policies", *policies, "--episodes", "2", "--no-progress", "--out", str(out)]
+    assert main([*arguments, "--set", "min_steps=4"]) == 0
+    said = capsys.readouterr().out
+    assert "environment: Toy-v1 with max_steps=5, min_steps=4, from the first saved model\n" in said
+    table, record = read_results(out)
+    assert record["env_kwargs"] == {"max_steps": 5, "min_steps": 4}
+    assert table["seed"].tolist() == [FIRST_SEED, FIRST_SEED + 1] * 2
+    expected = evaluate(policies[:1], "Toy", 2, FIRST_SEED, env_kwargs=record["env_kwargs"])
+    pd.testing.assert_frame_equal(table[table["policy"] == "all"], expected)
+    assert main([*BASE, "--set", "max_steps=5", "--out", str(out)]) == 0
+    assert read_results(out)[1]["env_kwargs"] == {"max_steps": 5}
+
+
+def test_a_model_is_not_judged_on_the_months_of_its_training(tmp_path: Path) -> None:
+    """With and without ``--env`` the episodes are those of the id's own month."""
+    env_kwargs = {"split": "train", "month": None, "days": 1}
+    model = PPO("MlpPolicy", make_vec_env("VCC-2021", 1, **env_kwargs), seed=0)
+    save_model(
+        model, tmp_path / "vcc", {"algorithm": "ppo", "env_id": "VCC-2021-v1", "env_kwargs": env_kwargs}
+    )
+    arguments = [
+        "--policies",
+        "always_on",
+        str(tmp_path / "vcc"),
+        "--episodes",
+        "3",
+        "--no-progress",
+        "--out",
+    ]
+    assert main([*arguments, str(tmp_path / "own.csv")]) == 0
+    named = ["--env", "VCC-2021", "--set", "days=1"]
+    assert main([*arguments, str(tmp_path / "named.csv"), *named]) == 0
+    own, said = (read_results(tmp_path / name) for name in ("own.csv", "named.csv"))
+    pd.testing.assert_frame_equal(own[0], said[0])
+    assert own[1]["env_kwargs"] == said[1]["env_kwargs"] == {"days": 1}
+
+
+def test_a_run_that_diverged_does_not_drop_out_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["--algo", "ppo", "--env", "Toy", "--timesteps", "200", "--n-envs", "2", "--no-progress"]
+    train += ["--hparams", "n_steps=16", "batch_size=16"]
+    assert train_command.main([*train, "--out", str(tmp_path / "seed_0")]) == 0
+    assert train_command.main([*train, "learning_rate=1e30", "--out", str(tmp_path / "seed_1")]) == 1
+    capsys.readouterr()
+    for pattern in (f"{tmp_path}/seed_*", f"{tmp_path}/seed_*/model.zip"):
+        for environment in (["--env", "Toy"], []):
+            error = fails_in_one_line([*environment, "--policies", f"ppo={pattern}"], capsys)
+            assert f"models {pattern}: no model.zip in {tmp_path}/seed_1 (unfinished or diverged)" in error
+    assert main(["--policies", f"ppo={tmp_path}/seed_[02]", "--episodes", "2", "--no-progress"]) == 0
+
+
+@pytest.mark.parametrize("name", ["run", "MANIFEST", "progress", "settings"])
+def test_results_replace_no_file_of_a_run(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(tmp_path)
+    (tmp_path / "progress.csv").write_text("time/total_timesteps\n1\n")
+    (tmp_path / "settings.json").write_text('{"mine": 1}')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(paired, "run_batch", None)
+        error = fails_in_one_line([*BASE, "--out", str(tmp_path / f"{name}.csv")], capsys)
+    assert f"{name}.csv: " in error
+    assert "would replace" in error
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for _ in range(2):  # other names are free, and results replace results
+        assert main([*BASE, "--out", str(tmp_path / "results.csv")]) == 0
+    assert main(["--policies", str(tmp_path), "--episodes", "1", "--no-progress"]) == 0
+
+
+def test_a_folder_in_the_place_of_the_table_is_found_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paired, "run_batch", None)
+    (tmp_path / "results.csv").mkdir()
+    assert "is a folder" in fails_in_one_line([*BASE, "--out", str(tmp_path / "results.csv")], capsys)

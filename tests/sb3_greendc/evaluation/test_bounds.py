@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 
+import pandas as pd
 import pytest
 
 from greendc.baselines.linear import NoBoundError
@@ -96,6 +97,24 @@ def test_of_a_capacity_curve_it_is_the_share_of_the_saving(monkeypatch):
     assert bounds.add_share_of_bound(costs, "lp", problem).equals(table)
     with pytest.warns(UserWarning, match="'lp' alone"):
         assert bounds.add_share_of_bound(costs, "cpsat", problem).equals(costs)
+
+
+def test_in_a_table_of_several_families_shares_are_those_of_each_alone(results):
+    costs = evaluate(["always_on", "rolling"], "VCC-2019", 2, env_kwargs={"days": 3})
+    alone = bounds.add_share_of_bound(costs, "lp", {"days": 3})["share_of_bound"]
+    both = pd.concat([results, costs], ignore_index=True)
+    with pytest.MonkeyPatch.context() as patch:  # keyword arguments fit one family alone
+        bound = bounds.episode_bounds
+        given = {"ResourcePool-10-v0": SHORT, "VCC-2019-v1": {"days": 3}}
+        patch.setattr(
+            bounds,
+            "episode_bounds",
+            lambda env_id, seeds, method, _: bound(env_id, seeds, method, given[env_id]),
+        )
+        table = bounds.add_share_of_bound(both, "lp")
+    assert table["share_of_bound"].iloc[len(results) :].tolist() == alone.tolist()
+    pools = table.iloc[: len(results)]
+    assert (pools["share_of_bound"] == pools["total_job_value"] / pools["bound"]).all()
 
 
 def test_unknown_methods_are_named():

@@ -434,12 +434,30 @@ def test_policies_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for run in (1, 2, 10):
         (tmp_path / "runs" / f"seed_{run}").mkdir(parents=True)
         (tmp_path / "runs" / f"seed_{run}" / "model.zip").touch()
-    (tmp_path / "runs" / "seed_3").mkdir()
+    (tmp_path / "runs" / "seed_3").mkdir()  # not of a run
     found = ("ppo:runs/seed_1", "ppo:runs/seed_2", "ppo:runs/seed_10")
     assert parse_source("ppo:runs/seed_*", known, "E") == ModelSpec(found)
     (tmp_path / "random").mkdir()
     assert parse_source("random", known, "E") == BaselineSpec("random")
     assert parse_source("./random", known, "E") == ModelSpec(("./random",))
+
+
+@pytest.mark.parametrize("sign", ["progress.csv", MANIFEST, ".lock"])
+@pytest.mark.parametrize(
+    "pattern", ["runs/seed_*", "ppo:runs/seed_*", "runs/seed_*/model.zip", "runs/seed_[!1]*"]
+)
+def test_a_run_without_a_model_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str, pattern: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for run in range(11):
+        Path(f"runs/seed_{run}").mkdir(parents=True)
+        Path(f"runs/seed_{run}", sign if run in (2, 9) else "model.zip").touch()
+    with pytest.raises(
+        ValueError, match=r"no model\.zip in runs/seed_2, runs/seed_9 \(unfinished or diverged\)"
+    ):
+        parse_source(pattern, (), "E")
+    assert parse_source("runs/seed_[13]", (), "E") == ModelSpec(("runs/seed_1", "runs/seed_3"))
 
 
 def test_several_runs_of_one_policy() -> None:
