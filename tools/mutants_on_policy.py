@@ -105,8 +105,8 @@ ON_POLICY: tuple[Mutation, ...] = (
         ("tests/sb3_greendc/pid_ppo/test_lagrangian_rollouts.py::test_cost_values_and_returns",),
         (
             "pid-cost-gamma-of-the-reward",
-            "self._last_episode_starts, self.cost_gamma, self.cost_gae_lambda",
-            "self._last_episode_starts, self.gamma, self.cost_gae_lambda",
+            "last_values, timeout_values, self._last_episode_starts, gamma, gae_lambda",
+            "last_values, timeout_values, self._last_episode_starts, self.gamma, gae_lambda",
         ),
     ),
     *mutations(

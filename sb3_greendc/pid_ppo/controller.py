@@ -195,3 +195,19 @@ class PIDController:
         self._multiplier = (
             0.0 if math.isinf(self.cost_limit) else self._clip(float(state["lagrange_multiplier"]))
         )
+
+    def continue_from(self, other: PIDController) -> None:
+        """Go on where a controller of another limit or other settings is.
+
+        Costs that it has smoothed are brought to this one's scale; the multiplier stays as it is until the
+        next :meth:`update`, but for this one's bound.
+
+        :param other: the controller up to now
+        """
+        state = other.state_dict()
+        ratio = other.scale / self.scale
+        if 0.0 < ratio < math.inf:  # without a limit there is no scale, and nothing was smoothed
+            for name in ("error", "cost", "rise"):
+                state[name] *= ratio
+            state["history"] = [ratio * cost for cost in state["history"]]
+        self.load_state_dict(state)

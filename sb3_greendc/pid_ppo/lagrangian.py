@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections import defaultdict
@@ -17,33 +16,33 @@ from gymnasium import spaces
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, PyTorchObs, Schedule
 from stable_baselines3.common.utils import FloatSchedule, explained_variance, obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional
 
-from greendc.config import require, require_one_of
+from greendc.config import require
 from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK, check_normalization
-from sb3_greendc.core.saved_algorithm import SafelySaved
-from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
-from sb3_greendc.pid_ppo.controller import PRESETS, PIDController
 from sb3_greendc.pid_ppo.policies import CostCriticMixin, n_maskable_actions
+from sb3_greendc.pid_ppo.settings import (
+    CONTROLLER_SETTINGS,
+    Controlled,
+    refuse_normalize_advantage,
+    settings_of,
+)
 
 CostValueFunction = Callable[
     [PyTorchObs, npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[Any]], npt.NDArray[np.float32]
 ]
 """From observations, their steps in the rollout, environments and episode starts to cost values."""
-CONTROLLER_SETTINGS = tuple(inspect.signature(PIDController).parameters)[1:]
-"""Keywords that go to the controller: all of its own but ``cost_limit``."""
 CHUNK = 1024
 """Observations per forward pass when the cost critic evaluates a rollout: bounds the memory for images."""
 
 
-class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
+class PIDLagrangian(Controlled):
     """The difference between PPO and its constrained form; mixed in before ``PPO`` or ``RecurrentPPO``.
 
     The rollout loop is the parent's. Costs enter through :meth:`_update_info_buffer`, which it calls with the
@@ -80,29 +79,19 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
         _init_setup_model: bool = True,
         **kwargs: Any,
     ) -> None:
-        require_one_of("preset", preset, PRESETS)
-        require_one_of("adv_norm", adv_norm, ADV_NORMS)
-        whole = min_episodes == int(min_episodes)
-        require(whole and min_episodes >= 1, "min_episodes", min_episodes, "a whole number >= 1")
-        if "normalize_advantage" in kwargs:
-            raise TypeError(f"normalize_advantage: use adv_norm, one of {', '.join(map(repr, ADV_NORMS))}")
+        refuse_normalize_advantage(kwargs)
         given = {name: kwargs.pop(name) for name in CONTROLLER_SETTINGS if name in kwargs}
         kwargs["normalize_advantage"] = adv_norm == "combined"
         super().__init__(policy, env, _init_setup_model=False, **kwargs)
         self.cost_limit = cost_limit
-        self.controller_settings: dict[str, Any] = {**PRESETS[preset], **given}
-        self.min_episodes = int(min_episodes)
+        self.controller_settings = {**settings_of(preset), **given}
+        self.min_episodes = min_episodes
         self.adv_norm = adv_norm
-        self.cost_gamma = self.gamma if cost_gamma is None else cost_gamma
-        self.cost_gae_lambda = self.gae_lambda if cost_gae_lambda is None else cost_gae_lambda
+        self.cost_gamma = cost_gamma
+        self.cost_gae_lambda = cost_gae_lambda
         self.cost_vf_coef = cost_vf_coef
         self.clip_range_cost_vf = clip_range_cost_vf
-        require(0.0 <= self.cost_gamma <= 1.0, "cost_gamma", self.cost_gamma, "in [0, 1]")
-        require(0.0 <= self.cost_gae_lambda <= 1.0, "cost_gae_lambda", self.cost_gae_lambda, "in [0, 1]")
-        weight_allowed = cost_vf_coef is None or cost_vf_coef >= 0.0
-        require(weight_allowed, "cost_vf_coef", cost_vf_coef, ">= 0, or None")
 
-        self.controller: PIDController
         self.episode_costs = EpisodeCosts()
         self.masked_by_env = False
         """Whether the actions of a rollout were drawn under masks that observations do not carry."""
@@ -118,12 +107,8 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
                 f"subclass of theirs, got {self.policy_class.__name__}. A file that another algorithm saved, "
                 f"such as PPO, cannot be loaded as {name}: it has neither a cost critic nor a controller"
             )
-        if self.cost_limit is None:
-            raise ValueError(
-                f"{name} needs cost_limit: the undiscounted cost allowed per episode, in the units of "
-                "info['cost'] (inf: no limit)"
-            )
-        self.controller = PIDController(self.cost_limit, **self.controller_settings)
+        self.check_settings()
+        self.controller = self.new_controller(self.cost_limit, self.controller_settings)
         self._choose_rollout_buffer()
         super()._setup_model()
         if self.clip_range_cost_vf is not None:
@@ -282,8 +267,10 @@ class PIDLagrangian(SafelySaved, OnPolicyAlgorithm):
             np.arange(buffer.n_envs),
             self._last_episode_starts,
         )
+        gamma = self.gamma if self.cost_gamma is None else self.cost_gamma
+        gae_lambda = self.gae_lambda if self.cost_gae_lambda is None else self.cost_gae_lambda
         buffer.compute_cost_returns_and_advantage(
-            last_values, timeout_values, self._last_episode_starts, self.cost_gamma, self.cost_gae_lambda
+            last_values, timeout_values, self._last_episode_starts, gamma, gae_lambda
         )
 
     def _report_episodes(self, finished: list[float]) -> None:
