@@ -54,7 +54,8 @@ class Clone:
         ``target_kl``).
 
         :param env: an environment, or a ``VecEnv``
-        :param hyperparameters: of the algorithm: ``n_steps``, ``learning_rate``, ...
+        :param hyperparameters: of the algorithm: ``n_steps``, ``learning_rate``, ...; ``seed``, if it is given,
+            seeds the global generators and the environment
         """
         file = io.BytesIO()
         self.model.save(file)
@@ -160,6 +161,7 @@ class Cloning(Supervised):
         :param progress: show a progress bar
         """
         total = self.n_epochs * len(self.batches)
+        self.model.policy.set_training_mode(True)
         keeper = _BestEpoch(self.model.policy, self.data, self.held_out)
         done = 0
         with progress_bar(total, "batch", disable=not progress) as bar:
@@ -247,6 +249,7 @@ class _BestEpoch:
     def _validate(self) -> tuple[float, float]:
         if len(self.rows) == 0:
             return np.nan, np.nan
+        self.policy.set_training_mode(False)
         total = agreed = 0.0
         with th.no_grad():
             for start in range(0, len(self.rows), 1024):
@@ -259,6 +262,7 @@ class _BestEpoch:
                     agreed += float((most_likely_actions(self.policy, obs) == acts).sum())
                 else:
                     agreed = np.nan
+        self.policy.set_training_mode(True)
         return total / len(self.rows), agreed / len(self.rows)
 
 

@@ -4,8 +4,9 @@ import itertools
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ import torch as th
 from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env as make_sb3_vec_env
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from sb3_greendc.bc import Cloning, behavioral_clone
 from sb3_greendc.bc.batches import Batches, split_episodes
@@ -103,6 +106,79 @@ def test_same_seed_same_clone() -> None:
     weights = [th.nn.utils.parameters_to_vector(clone.model.policy.parameters()) for clone in clones]
     assert th.equal(weights[0], weights[1]) and not th.equal(weights[0], weights[2])
     pd.testing.assert_frame_equal(clones[0].history, clones[1].history)
+
+
+def test_runs_from_one_clone_differ_unless_they_are_seeded(tmp_path: Path) -> None:
+    """The seed of the clone is that of its weights; environments and draws of PPO keep their own."""
+    clone = behavioral_clone(first_action_data(), "mlp", algorithm="ppo", n_epochs=1, batch_size=16, seed=3)
+
+    def run(env_seed: int, global_seed: int, **options: Any) -> th.Tensor:
+        np.random.seed(global_seed)  # noqa: NPY002  # what SB3 draws from
+        th.manual_seed(global_seed)
+        env = make_sb3_vec_env(FirstActionEnv, 2, seed=env_seed)
+        model = clone.attach(env, n_steps=16, batch_size=32, n_epochs=1, **options).learn(32)
+        return th.nn.utils.parameters_to_vector(model.policy.parameters())
+
+    first = run(1, 1)
+    assert th.equal(first, run(1, 1))
+    assert not th.equal(first, run(2, 1)) and not th.equal(first, run(1, 2))
+    assert th.equal(run(1, 1, seed=5), run(2, 2, seed=5))
+    clone.save(tmp_path)
+    assert load_model(tmp_path).model.seed is None
+    assert json.loads((tmp_path / "run.json").read_text())["seed"] == 3
+
+
+class FirstActionEnv(gym.Env[Any, Any]):
+    """Random observations with the spaces of :func:`first_action_data`; ten steps."""
+
+    def __init__(self) -> None:
+        data = first_action_data()
+        self.observation_space, self.action_space = data.observation_space, data.action_space
+
+    def _observe(self) -> Any:
+        vector = self.np_random.random(4).astype(np.float32)
+        return {"vector": vector, "action_mask": np.ones(4, np.int8)}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return self._observe(), float(self.np_random.random()), self.t == 10, False, {}
+
+
+class Modes(BaseFeaturesExtractor):
+    """Notes in which mode it is run, and with what."""
+
+    seen: ClassVar[list[tuple[bool, int]]] = []
+
+    def __init__(self, space: spaces.Dict) -> None:
+        super().__init__(space, 4)
+        self.layer = th.nn.Linear(4, 4)
+
+    def forward(self, observations: dict[str, th.Tensor]) -> th.Tensor:
+        self.seen.append((self.training, len(observations["vector"])))
+        return self.layer(observations["vector"])
+
+
+def test_validation_does_not_train() -> None:
+    """Dropout would blur the held-out loss, and batch normalization would learn from held-out data."""
+    Modes.seen.clear()
+    cloning = Cloning(
+        first_action_data(),
+        "mlp",
+        algorithm="ppo",
+        n_epochs=2,
+        batch_size=27,
+        policy_kwargs={"features_extractor_class": Modes},
+    )
+    assert len(cloning.rows) == 100 and len(cloning.held_out) == 20
+    clone = cloning.run()
+    epoch = [(True, 27)] * 3 + [(False, 20)] * 2
+    assert Modes.seen == 2 * epoch
+    assert not clone.model.policy.training
 
 
 def test_split_holds_out_whole_episodes_of_every_source() -> None:
