@@ -10,24 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.cli.common import FAILED, INTERRUPTED, Parser, add_environment_options, one_line_errors
+from sb3_greendc.cli.common import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    Parser,
+    add_environment_options,
+    one_line_errors,
+)
 from sb3_greendc.cli.from_study import TRAINED, add_study_options, describe, take_over
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.discounting import NoTimeError
-from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks
-from sb3_greendc.core.files import RescuedError
-from sb3_greendc.runs.checkpoints import CheckpointError
+from sb3_greendc.core.engine import ENGINES, map_tasks, require_engine
 from sb3_greendc.runs.folder import locked
-from sb3_greendc.runs.jobs import Job
+from sb3_greendc.runs.jobs import ENDS_A_RUN, Ended, Job
 from sb3_greendc.runs.models import MODEL_FILE
-from sb3_greendc.runs.training import DivergedError, Run, train
+from sb3_greendc.runs.training import Run, train
 from sb3_greendc.tuning.storage import FOLDER
-
-_ENDED_BY = (CheckpointError, DivergedError, NoTimeError, RescuedError)
-"""What ends a training and is said in one line."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -97,8 +98,9 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_seed_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("seeds")
-    group.add_argument("--seed", type=int, help="default: 0, or the study's")
-    group.add_argument(
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--seed", type=int, help="default: 0, or the study's")
+    which.add_argument(
         "--seeds", type=int, nargs="+", metavar="S", help="train once for each, into OUT/seed_S"
     )
     group.add_argument("--engine", choices=ENGINES, default="serial", help="where the --seeds are trained")
@@ -126,14 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     try:
         return _train_one(options) if options.seeds is None else _train_seeds(options)
-    except _ENDED_BY as error:
-        reason = str(error)
-    except TaskError as error:
-        kind, _, reason = error.reason.partition(": ")
-        if kind not in {ended_by.__name__ for ended_by in _ENDED_BY}:
-            raise
-    print(f"train: error: {reason}", file=sys.stderr)
-    return FAILED
+    except ENDS_A_RUN as error:
+        print(f"train: error: {error}", file=sys.stderr)
+        return FAILED
 
 
 def _train_one(options: argparse.Namespace) -> int:
@@ -154,6 +151,7 @@ def _train_one(options: argparse.Namespace) -> int:
 
 def _train_seeds(options: argparse.Namespace) -> int:
     with one_line_errors("train"):
+        require_engine(options.engine, options.jobs, options.ray_address)
         single = _job(options)
         if len(set(options.seeds)) < len(options.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, options.seeds))}: each seed may be given once")
@@ -171,8 +169,15 @@ def _train_seeds(options: argparse.Namespace) -> int:
                 run = job.check()
         print(_describe(run, single.arguments["env_kwargs"], options.seeds))
 
-    def report(index: int, done_before: bool) -> None:
-        print(f"{'done before' if done_before else 'saved'}: {jobs[index].out / MODEL_FILE}", flush=True)
+    failed: dict[int, Ended] = {}
+
+    def report(index: int, ended: Ended) -> None:
+        if ended.failure is not None:
+            failed[index] = ended
+            print(f"failed: {jobs[index].out}", flush=True)
+        else:
+            said = "done before" if ended.done_before else "saved"
+            print(f"{said}: {jobs[index].out / MODEL_FILE}", flush=True)
 
     # Workers on other machines have folders of their own to be in.
     tasks = [replace(job, out=job.out.absolute()) for job in jobs]
@@ -189,7 +194,16 @@ def _train_seeds(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted")
         return INTERRUPTED
-    return 0
+    except ConnectionError as error:  # something else than Ray answers at --ray-address
+        print(f"train: error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    finally:
+        for index, ended in sorted(failed.items()):
+            print(
+                f"{ended.traceback}train: error: seed {options.seeds[index]}: {ended.failure}",
+                file=sys.stderr,
+            )
+    return FAILED if failed else 0
 
 
 def _job(options: argparse.Namespace) -> Job:

@@ -23,7 +23,7 @@ from sb3_greendc.cli.from_study import command_for, hyperparameter_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.engine import ENGINES, TaskError, require_engine
 from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
@@ -32,7 +32,7 @@ from sb3_greendc.tuning import leases
 from sb3_greendc.tuning.asking import make_objective
 from sb3_greendc.tuning.objective import PRUNERS, Objective
 from sb3_greendc.tuning.plots import draw
-from sb3_greendc.tuning.report import Report, provenance_comments, report
+from sb3_greendc.tuning.report import Report, block_of_the_file, present_rival, provenance_comments, report
 from sb3_greendc.tuning.search import run_search
 from sb3_greendc.tuning.spaces import SPACES
 from sb3_greendc.tuning.storage import FOLDER, absolute, journal_of
@@ -44,6 +44,7 @@ FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
 """Errors of a trial that are the storage's: a full disk, a server that is gone."""
 DEFAULT_TRIALS = 30
+_LONGEST_LEASE = 86_400
 _MEASURED = 2
 """Trials of each process, beyond the first, that must have ended before a time is told."""
 
@@ -109,8 +110,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("tune"):
         if options.ray_address is not None and options.engine != "ray":
             raise ValueError("--ray-address: needs --engine ray")
-        if options.lease < 1:
-            raise ValueError(f"--lease {options.lease:g}: must be 1 second or more")
+        if not 1 <= options.lease <= _LONGEST_LEASE:
+            raise ValueError(f"--lease {options.lease:g}: must be from 1 to {_LONGEST_LEASE:,} seconds")
+        engine = options.engine or ("process" if options.jobs > 1 else "serial")
+        require_engine(engine, options.jobs, options.ray_address)
         objective = _objective(options)
         name = options.study or f"{objective.env_id}_{objective.algorithm}"
         out = options.out or FOLDER / name
@@ -120,7 +123,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             zoo_file(objective.algorithm)
         search = create_or_load(objective, name, url, options.lease)
         out.mkdir(parents=True, exist_ok=True)
-        engine = options.engine or ("process" if options.jobs > 1 else "serial")
     _describe(search, shown, options.trials, engine, options.jobs)
     order = Order(url, name, options.trials, options.lease)
     try:
@@ -133,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _Progress(search, options.trials, options.jobs),
             lambda n: print(f"waiting for {n} trials that run elsewhere", flush=True),
         )
-        _finish(search, out, options)
+        return _finish(search, out, options)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on")
         return INTERRUPTED
@@ -147,7 +149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return FAILED
-    return 0
 
 
 def _objective(options: argparse.Namespace) -> Objective:
@@ -169,8 +170,8 @@ def _describe(search: Search, url: str, trials: int, engine: str, jobs: int) -> 
     objective = search.objective
     done = len(search.finished())
     steps = objective.timesteps * max(0, trials - done)
-    validation = objective.validation_kwargs.get("month")
-    where = f" of {', '.join(validation)}" if validation else ""
+    judged_on = objective.validation_of.removeprefix("months ")
+    where = f" of {judged_on}" if judged_on else ""
     kind = "steps" if objective.data is None else f"gradient steps on {Path(objective.data).name}"
     print(
         f"{objective.algorithm} on {objective.env_id}: {trials} trials of {objective.timesteps:,} {kind} "
@@ -216,7 +217,8 @@ class _Progress:
         )
 
 
-def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
+def _finish(search: Search, out: Path, options: argparse.Namespace) -> int:
+    """Draw, report and hand over; return the exit code."""
     files, missing = draw(search.study, search.space, out)
     for reason in missing:
         print(reason)
@@ -226,13 +228,14 @@ def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
     if best is None:
         failed = len(search.trials(TrialState.PRUNED))
         print(f"no trial was completed ({failed} pruned or diverged)")
-        return
-    print(f"training trial {best.number} again, and the settings of the file, for their test", flush=True)
-    made = report(search, out)
+        return 0
+    made = report(search, out, lambda line: print(line, flush=True))
     print(
         f"validation return of trial {made.best}: {made.score}, trained again: {made.retrained}, "
-        f"of the settings of the file: {made.base or 'diverged'}"
+        f"of the settings of the file: {made.file}"
     )
+    if search.objective.fixed:
+        print(f"fixed by --hparams, in the trials alone: {', '.join(search.objective.fixed)}")
     for name, value in made.settings.items():
         print(f"  {name}: {value}")
     console = tables_console(options.wide)
@@ -241,12 +244,29 @@ def _finish(search: Search, out: Path, options: argparse.Namespace) -> None:
         console.print(table)
     print(f"model and record: {out / 'best'}")
     _hand_over(search, made, out, options.storage)
-    if options.write_zoo and made.base is not None and made.base.rank >= made.score.rank:
-        print("wrote no block: the settings of the file are better")
-    elif options.write_zoo:
-        path = zoo_file(search.objective.algorithm)
-        write_block(path, search.objective.env_id, made.settings, provenance_comments(search, made))
-        print(f"wrote block {search.objective.env_id} into {path}")
+    return _write_zoo(search, made) if options.write_zoo else 0
+
+
+def _write_zoo(search: Search, made: Report) -> int:
+    """Write the best block into the hyperparameter file if it beats what is there now."""
+    objective = search.objective
+    try:
+        path = zoo_file(objective.algorithm)
+        if block_of_the_file(objective) == made.settings:
+            print(f"wrote no block: {path} has these settings already")
+            return 0
+        rival = present_rival(search, made)
+        if rival != made.file:
+            print(f"{path} has changed since the report; validation return of its settings now: {rival}")
+        if rival.score is not None and rival.score.rank >= made.score.rank:
+            print("wrote no block: the settings of the file are better")
+            return 0
+        write_block(path, objective.env_id, made.settings, provenance_comments(search, made))
+    except ValueError as error:
+        print(f"tune: error: wrote no block: {' '.join(str(error).split())}", file=sys.stderr)
+        return FAILED
+    print(f"wrote block {objective.env_id} into {path}")
+    return 0
 
 
 def _hand_over(search: Search, made: Report, out: Path, storage: str | None) -> None:

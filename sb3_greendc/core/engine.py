@@ -30,6 +30,7 @@ import torch as th
 
 from greendc.config import require, require_one_of
 from sb3_greendc.core.commands import import_modules, imported_modules
+from sb3_greendc.core.provenance import command, work_for
 from sb3_greendc.core.secrets import without_secrets
 
 Task = TypeVar("Task")
@@ -95,10 +96,8 @@ def map_tasks(
     :raises ImportError: if Ray is asked for and missing
     :raises ConnectionError: if there is no Ray cluster at the address
     """
-    require_one_of("engine", engine, ENGINES)
-    require(jobs is None or jobs >= 1, "jobs", jobs, "1 or more")
+    _require_options(engine, jobs, ray_address)
     require(threads >= 1, "threads", threads, "1 or more")
-    require(ray_address is None or engine == "ray", "ray_address", ray_address, "left out without Ray")
     outcomes: Iterator[tuple[int, Result]]
     match engine:
         case "serial":
@@ -114,6 +113,30 @@ def map_tasks(
             if on_result is not None:
                 on_result(index, result)
     return [results[index] for index in range(len(tasks))]
+
+
+def require_engine(engine: str, jobs: int | None = None, ray_address: str | None = None) -> None:
+    """Check before any work that an engine can be had; see :func:`map_tasks`.
+
+    :param engine: one of :data:`ENGINES`
+    :param jobs: tasks that run at once at most
+    :param ray_address: of a running Ray cluster
+    :raises ValueError: for an unknown engine, or options that do not fit it
+    :raises ImportError: if Ray is asked for and missing
+    :raises ConnectionError: if nothing answers at the address
+    """
+    _require_options(engine, jobs, ray_address)
+    if engine != "ray":
+        return
+    _import_ray()
+    if ray_address is not None:
+        _knock(ray_address)
+
+
+def _require_options(engine: str, jobs: int | None, ray_address: str | None) -> None:
+    require_one_of("engine", engine, ENGINES)
+    require(jobs is None or jobs >= 1, "jobs", jobs, "1 or more")
+    require(ray_address is None or engine == "ray", "ray_address", ray_address, "left out without Ray")
 
 
 def processors() -> int:
@@ -137,13 +160,27 @@ class _Outcome(Generic[Result]):
         return self.result  # type: ignore[return-value]  # a task may return None, too
 
 
+@dataclass(frozen=True)
+class _Caller:
+    """What workers know of the process that they work for: how it was started, and its user's modules."""
+
+    command: Sequence[str]
+    modules: Sequence[str]
+
+    @classmethod
+    def here(cls) -> _Caller:
+        """Return what workers of this process know."""
+        return cls(tuple(command()), imported_modules())
+
+
 def _attempt(
-    function: Callable[[Task], Result], task: Task, threads: int, modules: Sequence[str]
+    function: Callable[[Task], Result], task: Task, threads: int, caller: _Caller
 ) -> _Outcome[Result]:
     """Run a task in a worker, which has the user's modules. Exceptions are text: not all can be pickled."""
     th.set_num_threads(threads)
     try:
-        import_modules(modules)
+        work_for(caller.command)
+        import_modules(caller.modules)
         return _Outcome(_call(function, task))
     except Exception as error:
         return _Outcome(reason=_reason(error), traceback=traceback.format_exc())
@@ -194,8 +231,7 @@ def _run_processes(
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _start_worker, (alive,))
     try:
         pending = {
-            pool.submit(_attempt, function, task, threads, imported_modules()): i
-            for i, task in enumerate(tasks)
+            pool.submit(_attempt, function, task, threads, _Caller.here()): i for i, task in enumerate(tasks)
         }
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -253,7 +289,7 @@ def _run_ray(
         while waiting or pending:
             while waiting and len(pending) < in_flight:
                 index, task = waiting.pop()
-                pending[attempt.remote(function, task, threads, imported_modules())] = index
+                pending[attempt.remote(function, task, threads, _Caller.here())] = index
             for reference in ray.wait(list(pending))[0]:
                 index = pending.pop(reference)
                 try:
@@ -289,17 +325,26 @@ def _connect(ray: ModuleType, jobs: int | None, ray_address: str | None) -> None
         runtime = {"env_vars": environment}
         ray.init(num_cpus=jobs, include_dashboard=False, logging_level="ERROR", runtime_env=runtime)
         return
+    _knock(ray_address)  # Ray itself would try for minutes
     try:
-        if ray_address != "auto":
-            _knock(ray_address)  # Ray itself would try for minutes
         ray.init(address=ray_address, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConnectionError(f"ray_address {ray_address!r}: no Ray cluster there: {reason}") from error
+        raise _no_cluster(ray_address, error) from error
 
 
 def _knock(ray_address: str) -> None:
+    """Raise a :class:`ConnectionError` if nothing answers at an address; ``"auto"`` is Ray's to find."""
+    if ray_address == "auto":
+        return
     host, separator, port = ray_address.rpartition("//")[2].rpartition(":")
-    if not separator or not port.isdigit():
-        raise ValueError("must be auto, HOST:PORT or ray://HOST:PORT")
-    socket.create_connection((host, int(port)), timeout=10).close()
+    try:
+        if not separator or not port.isdigit():
+            raise ValueError("must be auto, HOST:PORT or ray://HOST:PORT")
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise _no_cluster(ray_address, error) from error
+
+
+def _no_cluster(ray_address: str, error: Exception) -> ConnectionError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return ConnectionError(f"ray_address {ray_address!r}: no Ray cluster there: {reason}")

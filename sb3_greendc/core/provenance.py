@@ -6,6 +6,7 @@ import datetime
 import platform
 import shlex
 import subprocess
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,22 @@ _PACKAGES = (
     "pandas",
 )
 
+_worked_for: tuple[str, ...] = ()
+
+
+def work_for(words: Sequence[str]) -> None:
+    """Say in a worker which command it works for: records name that one, not the worker's own.
+
+    :param words: what :func:`command` returns in the process that the worker works for
+    """
+    global _worked_for
+    _worked_for = tuple(words)
+
+
+def command() -> list[str]:
+    """Return the words of the command that this process was started by, or works for."""
+    return list(_worked_for) or started_as()
+
 
 def provenance() -> dict[str, Any]:
     """Return what a record needs to repeat a run: command, time, versions, and the checkout's commit.
@@ -31,7 +48,7 @@ def provenance() -> dict[str, Any]:
     Passwords in the command are left out.
     """
     return {
-        "command": shlex.join(arguments_without_secrets(started_as())),
+        "command": shlex.join(arguments_without_secrets(command())),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
         "python": platform.python_version(),

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sb3_greendc.runs.checkpoints import CheckpointFolder, require_same_run
-from sb3_greendc.runs.folder import check_manifest, discard, is_finished, locked
+from sb3_greendc.core.discounting import NoTimeError
+from sb3_greendc.core.files import RescuedError, is_output_error
+from sb3_greendc.core.secrets import without_secrets
+from sb3_greendc.runs.checkpoints import CheckpointError, CheckpointFolder, require_same_run
+from sb3_greendc.runs.divergence import DivergedError
+from sb3_greendc.runs.folder import FolderInUseError, check_manifest, discard, is_finished, locked
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE, RUN_FILE, read_run
 from sb3_greendc.runs.resume import CheckpointWriter
 from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train
 from sb3_greendc.runs.training_state import require_resumable
+
+ENDS_A_RUN = (CheckpointError, DivergedError, NoTimeError, RescuedError)
+"""What ends a training and is said in one line."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +103,48 @@ class Job:
         checkpoints = CheckpointFolder(self.out / CHECKPOINTS).paths()
         return replace(self, resume=True, overwrite=False) if checkpoints else replace(self, overwrite=True)
 
-    def carry_out(self) -> bool:
-        """Check, train and save, unless that was done before; return whether it was.
+    def carry_out(self) -> Ended:
+        """Check, train and save, unless that was done before; return what came of it.
+
+        Errors are part of it, so that one of several jobs does not end the others.
 
         :raises KeyboardInterrupt: after Ctrl-C, when the model so far has been saved
         """
-        with locked(self.out):
-            run = self.check()
-            if self.is_done():
-                return True
-            if not train(run, self.out, self.progress, self.formats, self.open_checkpoints(run)):
-                raise KeyboardInterrupt
-            return False
+        try:
+            with locked(self.out):
+                try:
+                    run = self.check()
+                    if self.is_done():
+                        return Ended(done_before=True)
+                    checkpoints = self.open_checkpoints(run)
+                except (ImportError, OSError, TypeError, ValueError) as error:
+                    return Ended(failure=_in_one_line(error))
+                completed = train(run, self.out, self.progress, self.formats, checkpoints)
+        except (*ENDS_A_RUN, FolderInUseError) as error:
+            return Ended(failure=_in_one_line(error))
+        except Exception as error:
+            if isinstance(error, OSError) and is_output_error(error):
+                return Ended(failure=_in_one_line(error))
+            failure = f"{type(error).__name__}: {_in_one_line(error)}"
+            return Ended(failure=failure, traceback=without_secrets(traceback.format_exc()))
+        if not completed:
+            raise KeyboardInterrupt
+        return Ended()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of a job.
+
+    :param done_before: whether it was done before
+    :param failure: what ended it, in one line; ``None`` if it was carried out
+    :param traceback: of what ended it, if that was none of the errors that are expected
+    """
+
+    done_before: bool = False
+    failure: str | None = None
+    traceback: str = ""
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(without_secrets(str(error)).split())

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -24,6 +23,7 @@ from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.npz import checksum
 from sb3_greendc.runs.checkpoints import CheckpointError
+from sb3_greendc.runs.divergence import require_finite
 from sb3_greendc.runs.hyperparameters import (
     Hyperparameters,
     learns_from_data,
@@ -39,10 +39,6 @@ from sb3_greendc.runs.training_state import require_resumable
 
 CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints in the run's folder."""
-
-
-class DivergedError(ValueError):
-    """Training has diverged: weights are not finite."""
 
 
 @dataclass(frozen=True)
@@ -299,7 +295,7 @@ def train(
     :param checkpoints: what :func:`open_checkpoints` returns
     :return: whether the run was completed
     :raises CheckpointError: if a checkpoint cannot be made or written; nothing is saved then
-    :raises DivergedError: if weights are not finite, at the end or when that ended training; nothing is saved
+    :raises DivergedError: if weights are not finite, or distributions are of no use; nothing is saved
     :raises KeyboardInterrupt: after Ctrl-C before the first step, when there is nothing to save
     :raises RescuedError: if the disk takes no more; the model so far is in the place that the message names
     """
@@ -328,13 +324,13 @@ def train(
         # Weights that are not finite make SB3, torch or the environment raise, each in its own way.
         if isinstance(error, CheckpointError):
             raise
-        _require_finite(model, error)
+        require_finite(model, error)
         raise
     finally:
         bar.close()
         with contextlib.suppress(OSError):  # what is still to be flushed
             model.logger.close()
-    _require_finite(model)
+    require_finite(model)
     seconds = round((time.time_ns() - model.start_time) / 1e9, 1)
     trained = {"completed": completed, "trained_timesteps": model.num_timesteps, "seconds": seconds}
     record = {**run.record(), **trained}
@@ -343,17 +339,3 @@ def train(
         reason = full_disk.strerror or str(full_disk)
         raise RescuedError(f"{out}: {reason}; training ended early, and the model so far is there")
     return completed
-
-
-def _require_finite(model: BaseAlgorithm, cause: Exception | None = None) -> None:
-    """Raise a :class:`DivergedError` if weights of a model are not finite.
-
-    :param model: the model
-    :param cause: what ended training
-    """
-    if all(bool(th.isfinite(parameter).all()) for parameter in model.policy.parameters()):
-        return
-    raise DivergedError(
-        f"training has diverged: weights are not finite after {model.num_timesteps:,} steps; a lower "
-        "learning_rate may help"
-    ) from cause

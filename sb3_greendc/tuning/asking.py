@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import greendc
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets.npz import checksum
 from sb3_greendc.runs.hyperparameters import learns_from_data, load_hyperparameters
-from sb3_greendc.tuning.models import build_model
-from sb3_greendc.tuning.objective import Objective
+from sb3_greendc.tuning.models import require_fit
+from sb3_greendc.tuning.objective import Objective, validation_carbon
 
 
 def make_objective(
@@ -59,16 +58,11 @@ def make_objective(
     pruner = pruner or ("none" if "cost_limit" in base else "median")
     if data is not None:
         options |= {"data": str(Path(data).absolute()), "data_checksum": checksum(Path(data))}
+    options |= {"validation_carbon": validation_carbon(env_id, env_kwargs)}
     objective = Objective(algorithm, env_id, timesteps, env_kwargs, fixed, base, pruner=pruner, **options)
     if not objective.space:
         raise ValueError(f"nothing to search: every parameter of {algorithm} is fixed")
-    env = chosen.wrap(make_vec_env(env_id, chosen.n_envs, **objective.training_kwargs))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of batch sizes, which trials choose for themselves
-            build_model(objective, chosen, env)
-    finally:
-        env.close()
+    require_fit(objective, chosen)
     return objective
 
 

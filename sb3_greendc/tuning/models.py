@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
 from greendc.registration import family_of
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.npz import checksum
@@ -35,6 +37,22 @@ def build_model(objective: Objective, hyperparameters: Hyperparameters, env: Vec
         except ValueError as error:
             raise ValueError(f"--data {objective.data}{_recorded_in(dataset)}: {error}") from error
     return model
+
+
+def require_fit(objective: Objective, hyperparameters: Hyperparameters) -> None:
+    """Check that hyperparameters fit a study's environment, by building a model.
+
+    :raises ValueError: as :func:`build_model`
+    :raises TypeError: for an unknown keyword argument of the environment
+    """
+    env_kwargs = objective.training_kwargs
+    env = hyperparameters.wrap(make_vec_env(objective.env_id, hyperparameters.n_envs, **env_kwargs))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of batch sizes, which trials choose for themselves
+            build_model(objective, hyperparameters, env)
+    finally:
+        env.close()
 
 
 @functools.lru_cache(maxsize=1)

@@ -23,6 +23,9 @@ VALIDATION_SEED = 1_000_000
 TEST_SEED = 2_000_000
 """Test episode ``k`` is seeded ``TEST_SEED + k``."""
 
+_VALIDATION_CARBON = {"PGE-2019": "PGE-2020", "SCE-2019": "SCE-2020"}
+"""The year of emissions to validate on, by the one to train on; the id's own is the test's."""
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -41,6 +44,8 @@ class Objective:
     :param data: file of the data set that an offline algorithm learns from, on every machine that works on
         the study; ``timesteps`` are gradient steps then
     :param data_checksum: of that file; ``None`` where it has none
+    :param validation_carbon: year of the emissions that trials are judged on (``"PGE-2020"``); ``None``: what
+        the environment has anyway
     """
 
     algorithm: str
@@ -55,6 +60,7 @@ class Objective:
     pruner: str = "median"
     data: str | None = None
     data_checksum: str | None = None
+    validation_carbon: str | None = None
 
     def __post_init__(self) -> None:
         require(self.timesteps >= 1, "timesteps", self.timesteps, "1 or more")
@@ -76,7 +82,8 @@ class Objective:
         """Keyword arguments of the environments that are trained on.
 
         For a VCC the months of the split ``"train"``, without the id's own month, which is its test
-        (``VCC-2019``'s would be among them). Other environments differ by their seeds alone.
+        (``VCC-2019``'s would be among them). A resource pool with the emissions of 2021 is trained on those
+        of 2019. Other environments differ by their seeds alone.
         """
         kwargs = greendc.training_kwargs(self.env_id)
         if greendc.family(self.env_id) == "vcc" and self._months("train") != SPLITS["train"]:
@@ -85,10 +92,23 @@ class Objective:
 
     @property
     def validation_kwargs(self) -> dict[str, Any]:
-        """Keyword arguments of the environments that trials are judged on; as those that are trained on."""
-        if greendc.family(self.env_id) != "vcc":
-            return dict(self.env_kwargs)
-        return {"month": self._months("validation"), **self.env_kwargs}
+        """Keyword arguments of the environments that trials are judged on: never those of the test.
+
+        For a VCC the months of the split ``"validation"``, without the id's own; for a resource pool with
+        emissions, those of :attr:`validation_carbon`.
+        """
+        if greendc.family(self.env_id) == "vcc":
+            return {"month": self._months("validation"), **self.env_kwargs}
+        carbon = {} if self.validation_carbon is None else {"carbon": self.validation_carbon}
+        return {**self.env_kwargs, **carbon}
+
+    @property
+    def validation_of(self) -> str:
+        """What tells the validation episodes from the others, beside their seeds, in words."""
+        months = self.validation_kwargs.get("month")
+        if months:
+            return f"months {', '.join(months)}"
+        return f"emissions of {self.validation_carbon}" if self.validation_carbon else ""
 
     def _months(self, split: str) -> tuple[str, ...]:
         own = months_of(self.env_id, {})
@@ -122,6 +142,20 @@ class Objective:
     def from_record(cls, record: Mapping[str, Any]) -> Objective:
         """Return the objective that a study was made for."""
         return cls(**record)
+
+
+def validation_carbon(env_id: str, env_kwargs: Mapping[str, Any]) -> str | None:
+    """Return the year of emissions that trials on an environment are judged on.
+
+    ``None`` if it has no years of its own for training and test, or ``env_kwargs`` says which to use.
+
+    :param env_id: with its version
+    :param env_kwargs: keyword arguments that the user gave
+    """
+    trained_on = greendc.training_kwargs(env_id).get("carbon")
+    if trained_on is None or "carbon" in env_kwargs:
+        return None
+    return _VALIDATION_CARBON.get(trained_on, str(trained_on))
 
 
 def months_of(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from stable_baselines3.common.base_class import BaseAlgorithm
 
 import greendc
 from sb3_greendc.core.engine import map_tasks
-from sb3_greendc.core.files import write_json
+from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.metrics import main_metrics
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.policy_sources import Policy
 from sb3_greendc.evaluation.statistics import summarize
-from sb3_greendc.runs.hyperparameters import Hyperparameters
-from sb3_greendc.runs.models import save_model
+from sb3_greendc.runs.folder import is_finished
+from sb3_greendc.runs.hyperparameters import Hyperparameters, load_hyperparameters, read_hyperparameters
+from sb3_greendc.runs.models import MODEL_FILE, RUN_FILE, read_run, save_model
+from sb3_greendc.tuning.models import require_fit
 from sb3_greendc.tuning.objective import TEST_SEED, VALIDATION_SEED, Objective
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.study import EXCESS_COST, Search
@@ -32,6 +36,30 @@ _REPORTED = "report"
 
 
 @dataclass(frozen=True)
+class Rival:
+    """What the hyperparameter file says for the environment, and how good it is with a trial's budget.
+
+    Nothing that ``--hparams`` fixed is in it.
+
+    :param block: the settings of the file, as they stand there
+    :param score: theirs on the validation episodes; ``None`` if they have none
+    :param reason: why they have none
+    """
+
+    block: Mapping[str, Any]
+    score: Score | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return str(self.score or f"none: they {self.reason}")
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Rival:
+        """Return the rival that :func:`dataclasses.asdict` made a record of."""
+        return cls(record["block"], record["score"] and Score(**record["score"]), record["reason"])
+
+
+@dataclass(frozen=True)
 class Report:
     """What is said of a finished search.
 
@@ -40,8 +68,7 @@ class Report:
     :param settings: its hyperparameters
     :param score: its score on the validation episodes
     :param retrained: the score of the model that was trained from its parameters again
-    :param base: the score of the hyperparameters that the search started from, with a trial's budget;
-        ``None`` if they diverged
+    :param file: the settings that the file had when the report was made
     :param test: summary of the test episodes as records, see
         :func:`sb3_greendc.evaluation.statistics.summarize`
     """
@@ -51,82 +78,147 @@ class Report:
     settings: Mapping[str, Any]
     score: Score
     retrained: Score
-    base: Score | None
+    file: Rival
     test: Sequence[Mapping[str, Any]]
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Report:
         """Return the report that :func:`dataclasses.asdict` made a record of."""
-        scores = {key: record[key] and Score(**record[key]) for key in ("score", "retrained", "base")}
-        return cls(**{**record, **scores})
+        scores = {key: Score(**record[key]) for key in ("score", "retrained")}
+        return cls(**{**record, **scores, "file": Rival.from_record(record["file"])})
 
     def table(self) -> pd.DataFrame:
         """Return the test figures as a table."""
         return pd.DataFrame([dict(row) for row in self.test])
 
 
-def report(search: Search, folder: Path) -> Report:
+def report(search: Search, folder: Path, say: Callable[[str], None] = lambda line: None) -> Report:
     """Train the best trial again, save it, and judge it on the test episodes.
 
-    A study whose best trial has been reported is not judged again: the figures are in its storage.
+    A study whose best trial has been reported is not judged again: the figures are in its storage. A folder
+    that lacks the model gets it, trained again, and the files. The storage is told last: what is reported
+    there is on a disk.
 
     :param search: a study with a completed trial
-    :param folder: for ``best/`` (the model) and ``report.json``
+    :param folder: for ``best/`` (the model), ``report.json`` and ``trials.csv``
+    :param say: is told what is trained
+    :raises OSError: if a file cannot be written
+    :raises ValueError: if the hyperparameter file is not one
     """
     best = search.best()
     assert best is not None
     trials = len(search.finished())
-    known = search.study.user_attrs.get(_REPORTED)
-    if known is not None and (known["trials"], known["best"]) == (trials, best.number):
-        return Report.from_record(known)
     task = _Finals(search.objective, dict(best.params), folder / "best")
-    [(retrained, base, test)] = map_tasks(_train_finals, [task])  # with one torch thread, as trials were
+    known = search.study.user_attrs.get(_REPORTED)
+    if known is not None and "file" in known and (known["trials"], known["best"]) == (trials, best.number):
+        made = Report.from_record(known)
+        if not _is_in(task.folder, task.record()):
+            say(f"training trial {best.number} again, for {task.folder}")
+            map_tasks(_train_best, [task])
+        _write_files(search, made, folder)
+        return made
+    say(f"training trial {best.number} again, and the settings of the file, for their test")
+    block = block_of_the_file(search.objective)
+    # With one torch thread, as trials were.
+    [(retrained, rival, test)] = map_tasks(_train_finals, [dataclasses.replace(task, block=block)])
     assert best.value is not None
     score = Score(best.value, best.user_attrs.get(EXCESS_COST, 0.0))
-    made = Report(trials, best.number, best.user_attrs["settings"], score, retrained, base, test)
+    made = Report(trials, best.number, best.user_attrs["settings"], score, retrained, rival, test)
+    _write_files(search, made, folder)
     search.study.set_user_attr(_REPORTED, dataclasses.asdict(made))
+    return made
+
+
+def block_of_the_file(objective: Objective) -> dict[str, Any]:
+    """Return what the hyperparameter file says for a study's environment now, without ``--hparams``.
+
+    :raises OSError: if there is no such file
+    :raises ValueError: if it is not one of hyperparameters
+    """
+    return dict(load_hyperparameters(objective.algorithm, objective.env_id).settings)
+
+
+def present_rival(search: Search, made: Report) -> Rival:
+    """Return what the hyperparameter file says now, trained anew if it has changed since the report.
+
+    :param search: the study
+    :param made: its report
+    :raises OSError: if there is no such file
+    :raises ValueError: if it is not one of hyperparameters
+    """
+    block = block_of_the_file(search.objective)
+    if block == made.file.block:
+        return made.file
+    [rival] = map_tasks(_score_block, [_Finals(search.objective, {}, Path(), block)])
+    return rival
+
+
+def _is_in(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Tell whether a folder holds the model of a run, whole."""
+    if not is_finished(folder, MODEL_FILE, RUN_FILE):
+        return False
+    there = read_run(folder)
+    return all(there.get(key) == value for key, value in json.loads(json.dumps(record, default=str)).items())
+
+
+def _write_files(search: Search, made: Report, folder: Path) -> None:
+    """Write ``trials.csv`` and ``report.json``, unless the folder has those of this report."""
     record = {
         "study": search.study.study_name,
         "objective": search.objective.record(),
         **dataclasses.asdict(made),
     }
-    write_json(folder / "report.json", {**record, **provenance()})
-    search.study.trials_dataframe().to_csv(folder / "trials.csv", index=False)
-    return made
+    path, table = folder / "report.json", folder / "trials.csv"
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        if table.is_file() and there.items() >= json.loads(json.dumps(record, default=str)).items():
+            return
+    except (FileNotFoundError, ValueError, AttributeError):  # none, or another program's
+        pass
+    with atomic_write(table) as file:
+        search.study.trials_dataframe().to_csv(file, index=False)
+    write_json(path, {**record, **provenance()})
 
 
 @dataclass(frozen=True)
 class _Finals:
+    """What is trained for a report.
+
+    :param parameters: of the best trial
+    :param folder: for its model
+    :param block: settings of the file
+    """
+
     objective: Objective
     parameters: Mapping[str, Any]
     folder: Path
+    block: Mapping[str, Any] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """Return what tells the model from others, as its ``run.json`` says it."""
+        objective, hyperparameters = self.objective, self.objective.hyperparameters(self.parameters)
+        return {
+            "algorithm": objective.algorithm,
+            "env_id": objective.env_id,
+            "env_kwargs": objective.training_kwargs,
+            "seed": objective.seed,
+            "timesteps": objective.timesteps,
+            "n_envs": hyperparameters.n_envs,
+            "hyperparameters": dict(hyperparameters.settings),
+        }
 
 
-def _train_finals(task: _Finals) -> tuple[Score, Score | None, list[dict[str, Any]]]:
+def _train_finals(task: _Finals) -> tuple[Score, Rival, list[dict[str, Any]]]:
     """Train the best trial and the file's settings, and judge both on the test episodes.
 
     :return: the score of either, and the summary of the test
     """
     objective = task.objective
-    best = _train(objective, objective.hyperparameters(task.parameters))
-    if best.score is None:
-        raise RuntimeError("the best trial diverged when it was trained again")
-    hyperparameters = objective.hyperparameters(task.parameters)
-    run = {
-        "algorithm": objective.algorithm,
-        "env_id": objective.env_id,
-        "env_kwargs": objective.training_kwargs,
-        "seed": objective.seed,
-        "timesteps": objective.timesteps,
-        "n_envs": hyperparameters.n_envs,
-        "hyperparameters": dict(hyperparameters.settings),
-        **provenance(),
-    }
-    save_model(best.model, task.folder, run)
-    base = _train(objective, objective.hyperparameters({}))
-    policies: dict[str, Policy] = {"best trial": best.model}
-    if base.score is not None:
-        policies["settings of the file"] = base.model
+    best, score = _train_and_save(task)
+    rival, model = _train_block(task)
+    policies: dict[str, Policy] = {"best trial": best}
+    if model is not None:
+        policies["settings of the file"] = model
     for name in REFERENCES.get(greendc.family(objective.env_id) or "", []):
         policies[name] = name
     episodes = evaluate(
@@ -135,7 +227,41 @@ def _train_finals(task: _Finals) -> tuple[Score, Score | None, list[dict[str, An
     metrics = [name for name in main_metrics(episodes) if not episodes[name].isna().all()]
     summary = summarize(episodes, metrics).to_dict("records")
     rows = [{str(column): value for column, value in row.items()} for row in summary]
-    return best.score, base.score, rows
+    return score, rival, rows
+
+
+def _train_best(task: _Finals) -> Score:
+    """Train the best trial alone, and save its model."""
+    return _train_and_save(task)[1]
+
+
+def _score_block(task: _Finals) -> Rival:
+    """Train the settings of the file alone."""
+    return _train_block(task)[0]
+
+
+def _train_and_save(task: _Finals) -> tuple[BaseAlgorithm, Score]:
+    best = _train(task.objective, task.objective.hyperparameters(task.parameters))
+    if best.score is None:
+        raise RuntimeError("the best trial diverged when it was trained again")
+    save_model(best.model, task.folder, {**task.record(), **provenance()})
+    return best.model, best.score
+
+
+def _train_block(task: _Finals) -> tuple[Rival, BaseAlgorithm | None]:
+    """Train the settings of the file, as they are but for a cost limit above the study's."""
+    objective, settings = task.objective, dict(task.block)
+    if objective.cost_limit is not None and "cost_limit" in settings:
+        settings["cost_limit"] = min(settings["cost_limit"], objective.cost_limit)
+    try:
+        hyperparameters = read_hyperparameters(objective.algorithm, settings)
+        require_fit(objective, hyperparameters)
+    except ValueError as error:  # what is fixed may be what makes them fit: a policy, say
+        return Rival(task.block, None, f"do not fit ({error})"), None
+    trained = _train(objective, hyperparameters)
+    if trained.score is None:
+        return Rival(task.block, None, "diverged"), None
+    return Rival(task.block, trained.score), trained.model
 
 
 def _train(objective: Objective, hyperparameters: Hyperparameters) -> Training:
@@ -146,12 +272,14 @@ def provenance_comments(search: Search, made: Report) -> list[str]:
     """Return the lines that say, in a hyperparameter file, where a block comes from."""
     objective, origin = search.objective, provenance()
     last = VALIDATION_SEED + objective.episodes - 1
-    months = objective.validation_kwargs.get("month")
-    where = f"months {', '.join(months)}, " if months else ""
+    judged_on = objective.validation_of
+    where = f"{judged_on}, " if judged_on else ""
+    fixed = ", ".join(f"{key}={value}" for key, value in objective.fixed.items())
     return [
         f"Tuned: trial {made.best} of {len(search.finished())} in study {search.study.study_name!r},",
         f"{objective.timesteps:,} steps each, seed {objective.seed}. Validation return {made.score}",
         f"({where}{objective.episodes} episodes, seeds {VALIDATION_SEED} to {last}).",
+        *([f"Fixed, not searched: {fixed}"] if fixed else []),
         f"Commit {origin['commit'] or 'unknown'}, {origin['date']}:",
         f"{origin['command']}",
     ]

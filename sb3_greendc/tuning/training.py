@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.episodes import run_episodes
+from sb3_greendc.runs.divergence import divergence_of
 from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import attach
 from sb3_greendc.tuning.models import build_model
@@ -29,7 +29,7 @@ class Training:
 
     :param model: the model as it was left
     :param score: its score at the end; ``None`` if it was given up or diverged
-    :param diverged: whether weights or returns are no longer finite
+    :param diverged: whether weights, distributions or returns are no longer finite
     """
 
     model: BaseAlgorithm
@@ -64,9 +64,9 @@ def train_and_score(
             if callback.given_up:
                 return Training(model, None)
             score = validation.score(model)
-        except Exception:
+        except Exception as error:
             # Weights that are not finite make SB3, torch or the environment raise, each in its own way.
-            if _is_finite(model):
+            if divergence_of(model, error) is None:
                 raise
             return Training(model, None, diverged=True)
         return Training(model, score if math.isfinite(score.value) else None, not math.isfinite(score.value))
@@ -134,7 +134,3 @@ class _EvaluationsOnTheWay(BaseCallback):
         self._done = used
         score = self.validation.score(self.model)
         self.given_up = self.is_lost() or not math.isfinite(score.value) or self.should_stop(used, score)
-
-
-def _is_finite(model: BaseAlgorithm) -> bool:
-    return all(bool(th.isfinite(parameter).all()) for parameter in model.policy.parameters())

@@ -3,8 +3,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
+from sb3_greendc.cli import train as train_cli
 from sb3_greendc.cli.train import main
-from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
+from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.runs import training
@@ -159,7 +162,7 @@ def test_a_full_disk_at_the_end_does_not_lose_the_model(
     out = out / "seed_0"
     assert main([*arguments, *SMALL, "--seeds", "0", "--overwrite"]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"train: error: {out}: No space left on device; the model is in ")
+    assert line.startswith(f"train: error: seed 0: {out}: No space left on device; the model is in ")
 
 
 def test_a_log_that_the_disk_does_not_take_ends_the_run_and_keeps_the_model(
@@ -195,6 +198,43 @@ def test_divergence_is_one_line(
     assert main(arguments) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("train: error: training has diverged: weights are not finite after ")
+    assert not (tmp_path / "run" / "model.zip").exists()
+
+
+def scale_of_zero(policy: Any) -> None:
+    policy.log_std.data.fill_(-1e3)
+
+
+def infinite_activations(policy: Any) -> None:
+    for parameter in policy.parameters():
+        parameter.data.fill_(3e38)
+    policy.action_net.weight.data[0, 0] *= -1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env_id", "spoil"),
+    [
+        ("a2c", "Toy", scale_of_zero),
+        ("ppo", "Toy", infinite_activations),
+        ("ppo", "DiscreteToy", infinite_activations),
+        ("maskable_ppo", "MaskedToy", infinite_activations),
+    ],
+)
+def test_finite_weights_of_no_use_are_divergence(
+    algorithm: str,
+    env_id: str,
+    spoil: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A scale that is the exponential of -1000 is 0, and activations may overflow."""
+    monkeypatch.setattr(algorithm_class(algorithm), "train", lambda model: spoil(model.policy))
+    arguments = ["--algo", algorithm, "--env", env_id, "--timesteps", "500", "--out", str(tmp_path / "run")]
+    assert main([*arguments, "--n-envs", "2", "--no-progress", "--hparams", "n_steps=16"]) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("train: error: training has diverged: actions have no distribution any more"), line
+    assert " steps; a lower learning_rate may help" in line
     assert not (tmp_path / "run" / "model.zip").exists()
 
 
@@ -245,6 +285,79 @@ def test_seeds(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"done before: {tmp_path / 'run' / 'seed_1' / 'model.zip'}" in said
     assert f"saved: {tmp_path / 'run' / 'seed_2' / 'model.zip'}" in said
     assert (tmp_path / "run" / "seed_1" / "model.zip").read_bytes() == before
+
+
+def nan_for(seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the weights of some seeds diverge."""
+    learn = PPO.train
+
+    def diverge(self: PPO) -> None:
+        learn(self)
+        for parameter in self.policy.parameters() if self.seed in seeds else ():
+            parameter.data.fill_(np.nan)
+
+    monkeypatch.setattr(PPO, "train", diverge)
+
+
+def test_a_seed_that_fails_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    arguments = [*VCC_RUN, "--out", str(out), "--no-progress", "--checkpoint-every", "32"]
+    with monkeypatch.context() as patch:
+        nan_for((1, 2), patch)
+        assert main([*arguments, "--seeds", "1", "0", "2", "3"]) == 1
+    said = capsys.readouterr()
+    assert [line for line in said.out.splitlines() if "seed_" in line] == [
+        f"failed: {out / 'seed_1'}",
+        f"saved: {out / 'seed_0' / 'model.zip'}",
+        f"failed: {out / 'seed_2'}",
+        f"saved: {out / 'seed_3' / 'model.zip'}",
+    ]
+    first, second = [line for line in said.err.splitlines() if "warn" not in line.lower()][-2:]
+    assert first.startswith("train: error: seed 1: training has diverged: weights are not finite after ")
+    assert second.startswith("train: error: seed 2: training has diverged: weights are not finite after ")
+    assert main([*arguments, "--seeds", "1", "0", "4", "--resume"]) == 1  # seed 1 has diverged for good
+    assert f"done before: {out / 'seed_0' / 'model.zip'}" in capsys.readouterr().out
+    assert [(out / f"seed_{seed}" / "model.zip").exists() for seed in range(5)] == [1, 0, 0, 1, 1]
+
+
+def test_a_mistake_in_one_seed_is_told_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(self: Any) -> bool:
+        if self.model.seed == 0:
+            raise LookupError("a bug")
+        return True
+
+    monkeypatch.setattr(EpisodeMetricsCallback, "_on_step", broken)
+    arguments = [
+        "--algo",
+        "ppo",
+        "--env",
+        "Toy",
+        "--timesteps",
+        "64",
+        "--out",
+        str(tmp_path),
+        "--no-progress",
+    ]
+    assert main([*arguments, *SMALL, "--seeds", "0", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "in broken\n" in said
+    assert said.splitlines()[-1] == "train: error: seed 0: LookupError: a bug"
+    assert not (tmp_path / "seed_0" / "model.zip").exists()
+    assert (tmp_path / "seed_1" / "model.zip").exists()
+
+
+@pytest.mark.default_row
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_records_of_ray_workers_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not the command line of Ray's worker."""
+    arguments = [*VCC_RUN, "--out", str(tmp_path), "--no-progress", "--seeds", "0", "--engine", "ray"]
+    monkeypatch.setattr(sys, "argv", ["scripts/train.py", *arguments])
+    assert main([*arguments, "--jobs", "1"]) == 0
+    assert load_model(tmp_path / "seed_0").run["command"] == shlex.join(["python", *sys.argv])
 
 
 def test_cost_limit(tmp_path: Path) -> None:
@@ -362,6 +475,48 @@ class TestBadInput:
     def test_engine_without_seeds(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line([*self.arguments(tmp_path), "--engine", "process"], capsys)
         assert "--engine, --jobs and --ray-address are for several --seeds" in error
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--ray-address", "localhost:1"], "ray_address='localhost:1': must be left out without Ray"),
+            (
+                ["--engine", "ray", "--ray-address", "localhost:1"],
+                "ray_address 'localhost:1': no Ray cluster",
+            ),
+            (["--engine", "ray", "--ray-address", "nowhere"], "must be auto, HOST:PORT or ray://HOST:PORT"),
+            (["--engine", "ray", "--ray-address", "localhost:99999"], "no Ray cluster there"),
+        ],
+    )
+    @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+    def test_engine_options(
+        self, options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--seeds", "0", "1", *options], capsys)
+        assert message in error
+        assert not (tmp_path / "run").exists()
+
+    def test_something_else_than_ray_answers(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> None:
+            raise ConnectionError("ray_address 'a:1': no Ray cluster there: who knows")
+
+        monkeypatch.setattr(train_cli, "map_tasks", refuse)
+        assert main([*self.arguments(tmp_path), "--seeds", "0", "1"]) == 2
+        assert capsys.readouterr().err == "train: error: ray_address 'a:1': no Ray cluster there: who knows\n"
+
+    def test_missing_ray(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        error = fails_in_one_line([*self.arguments(tmp_path), "--seeds", "0", "--engine", "ray"], capsys)
+        assert "engine 'ray' needs Ray: pip install ray" in error
+
+    def test_one_seed_and_several(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main([*self.arguments(tmp_path), "--seed", "7", "--seeds", "0", "1"])
+        assert "argument --seeds: not allowed with argument --seed" in capsys.readouterr().err
 
     def test_offline_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="crr", env="DiscreteToy"), capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from stable_baselines3 import PPO
 from tuning_cases import counted, journal, results, search, small_objective
 
 from sb3_greendc.core.engine import TaskError
+from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.tuning import (
     Order,
@@ -111,6 +113,22 @@ def test_diverged_trial_counts_as_a_bad_one(url: str, monkeypatch: pytest.Monkey
     assert len(made.finished()) == 1
 
 
+def test_trial_whose_actions_have_no_distribution_counts_as_a_bad_one(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights are finite: the scale is the exponential of one of them, and 0."""
+
+    def shrink(model: PPO) -> None:
+        model.policy.log_std.data.fill_(-1e3)  # type: ignore[operator, union-attr]
+
+    monkeypatch.setattr(PPO, "train", shrink)
+    outcomes: list[worker.Outcome] = []
+    made = create_or_load(small_objective(), "small", url)
+    run_search(made, Order(url, "small", 1), on_outcome=outcomes.append)
+    assert [outcome.state for outcome in outcomes] == ["diverged"]
+    assert [trial.state for trial in made.study.trials] == [TrialState.PRUNED]
+
+
 def test_error_in_a_trial_is_told_and_closes_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(model: PPO) -> None:
         raise LookupError("a mistake")
@@ -204,6 +222,26 @@ def test_search_never_sees_the_test_months() -> None:
     assert pool.algorithm == "maskable_ppo"
     assert pool.validation_kwargs == {}
     assert 0 <= pool.seed < VALIDATION_SEED < VALIDATION_SEED + pool.episodes < TEST_SEED
+
+
+def test_search_on_emissions_never_sees_those_of_the_test(url: str) -> None:
+    asked = {"env_id": "ResourcePoolCarbon-10", "algorithm": "maskable_ppo", "timesteps": 16, "episodes": 1}
+    small = {"fixed": {"n_envs": 1, "n_steps": 16, "batch_size": 16}, "env_kwargs": {"episode_steps": 4}}
+    objective = make_objective(**asked, **small)  # type: ignore[arg-type]
+    assert objective.training_kwargs == {"carbon": "PGE-2019", "episode_steps": 4}
+    assert objective.validation_kwargs == {"carbon": "PGE-2020", "episode_steps": 4}
+    judged = training.Validation(objective).env
+    tested = make_vec_env(objective.env_id, 1, **objective.env_kwargs)
+    assert isinstance(judged, SimulatorVecEnv) and isinstance(tested, SimulatorVecEnv)
+    assert judged.simulator.config.carbon == "PGE-2020"  # type: ignore[attr-defined]
+    assert tested.simulator.config.carbon == "PGE-2021"  # type: ignore[attr-defined]
+    assert objective.validation_of == "emissions of PGE-2020"
+    chosen = make_objective(**asked, fixed=small["fixed"], env_kwargs={"carbon": "SCE-2020"})  # type: ignore[arg-type]
+    assert chosen.validation_kwargs == {"carbon": "SCE-2020"}
+    before = dataclasses.replace(objective, validation_carbon=None)  # as studies were made by version 0.6
+    create_or_load(before, "small", url)
+    with pytest.raises(ValueError, match="made with validation_carbon None, not 'PGE-2020'; --study names"):
+        create_or_load(objective, "small", url)
 
 
 @pytest.fixture

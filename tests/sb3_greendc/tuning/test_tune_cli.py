@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch as th
 from optuna.trial import TrialState
 from tuning_cases import OPTIONS, counted, find, history, journal, results, search
 
@@ -22,10 +24,11 @@ from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
 from sb3_greendc.core import yaml
 from sb3_greendc.core.engine import TaskError
-from sb3_greendc.runs.models import load_model
+from sb3_greendc.runs.models import load_model, save_model
 from sb3_greendc.tuning import Order, report, study, training, worker
 from sb3_greendc.tuning import search as search_module
 from sb3_greendc.tuning.leases import OWNER
+from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.storage import open_storage
 
 FOLDER = Path("runs") / "tuning" / "small"
@@ -78,13 +81,177 @@ def test_search_from_beginning_to_end(
     assert main([*OPTIONS, "--trials", "3"]) == 0
     assert "Test: VCC-2021-v1, 2 episodes" in capsys.readouterr().out
 
-    made_by = find(journal(FOLDER / "journal.log"))
-    assert made_by is not None
-    better = {"value": 1e9, "excess_cost": 0.0}
-    made_by.study.set_user_attr("report", {**made_by.study.user_attrs["report"], "base": better})
     assert main([*OPTIONS, "--trials", "3", "--write-zoo"]) == 0
-    assert "wrote no block: the settings of the file are better" in capsys.readouterr().out
+    assert f"wrote no block: {folder / 'ppo.yml'} has these settings already" in capsys.readouterr().out
     assert (folder / "ppo.yml").read_text() == text
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "draw", lambda *_: ([], []))
+
+
+@pytest.mark.usefixtures("no_figures")
+class TestWritingTheBlock:
+    """Only what beats the settings that the file has, as they are there and at that moment, is written."""
+
+    FILE = "default:\n  policy: MlpPolicy\n  n_timesteps: 5000\n  gamma: 0.5\n"
+
+    @pytest.fixture
+    def file(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        (folder / "ppo.yml").write_text(self.FILE)
+        monkeypatch.setenv("GREENDC_ZOO", str(folder))
+        return folder / "ppo.yml"
+
+    @pytest.fixture
+    def tried(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """Note what is trained, let each model have the return that :attr:`returns` says, by its gamma."""
+        noted: list[dict[str, Any]] = []
+        train_and_score = training.train_and_score
+
+        def note(objective: Any, hyperparameters: Any, *others: Any) -> training.Training:
+            noted.append(dict(hyperparameters.settings))
+            trained = train_and_score(objective, hyperparameters, *others)
+            return training.Training(trained.model, Score(-noted[-1]["gamma"]))
+
+        monkeypatch.setattr(worker, "train_and_score", note)
+        monkeypatch.setattr(report, "train_and_score", note)
+        return noted
+
+    def asked(self, gamma: str, *others: str) -> list[str]:
+        options = [option for option in OPTIONS if option != "n_epochs=2"]
+        place = options.index("--timesteps")
+        fixed = [f"gamma={gamma}", "n_epochs=1", "learning_rate=1e-12"]
+        return [*options[:place], *fixed, *options[place:], "--trials", "1", "--write-zoo", *others]
+
+    def test_what_is_fixed_is_not_in_the_settings_of_the_file(
+        self, file: Path, tried: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A search around bad values beats the file with these values, but not the file."""
+        assert main(self.asked("0.9")) == 0
+        said = capsys.readouterr().out
+        assert (
+            "validation return of trial 0: -0.9, trained again: -0.9, of the settings of the file: -0.5"
+            in said
+        )
+        assert "fixed by --hparams, in the trials alone: n_envs, n_steps, batch_size, gamma, n_epochs" in said
+        assert "wrote no block: the settings of the file are better" in said
+        assert file.read_text() == self.FILE
+        assert tried[-1] == yaml.load(file)["default"]
+
+    def test_a_block_that_came_meanwhile_is_compared_with(
+        self, file: Path, tried: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(self.asked("0.1", "--study", "first")) == 0
+        written = file.read_text()
+        assert "# Fixed, not searched: n_envs=2, n_steps=24" in written
+        assert yaml.load(file)["VCC-2021-v1"]["gamma"] == 0.1
+        assert main(self.asked("0.2", "--study", "second")) == 0  # of the file as it is now
+        assert "of the settings of the file: -0.1" in capsys.readouterr().out
+        assert file.read_text() == written
+
+        file.write_text(self.FILE)
+        options = [*self.asked("0.2", "--study", "third")]
+        options.remove("--write-zoo")
+        assert main(options) == 0
+        file.write_text(written)  # after the report
+        capsys.readouterr()
+        before = len(tried)
+        assert main([*options, "--write-zoo"]) == 0
+        said = capsys.readouterr().out
+        assert f"{file} has changed since the report; validation return of its settings now: -0.1" in said
+        assert "wrote no block: the settings of the file are better" in said
+        assert file.read_text() == written
+        assert len(tried) == before + 1  # the test is not judged again
+
+    def test_settings_that_do_not_fit_are_no_rival(
+        self, file: Path, tried: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """What is fixed may be what makes the file's settings fit."""
+        file.write_text(self.FILE.replace("MlpPolicy", "MlpPolcy"))
+        options = self.asked("0.9")
+        options.insert(options.index("gamma=0.9"), "policy=MlpPolicy")
+        assert main(options) == 0
+        said = capsys.readouterr().out
+        assert (
+            "of the settings of the file: none: they do not fit (ppo does not fit: Policy MlpPolcy unknown"
+            in said
+        )
+        assert yaml.load(file)["VCC-2021-v1"]["policy"] == "MlpPolicy"
+
+    def test_a_file_that_broke_meanwhile_is_one_line(
+        self, folder: Path, file: Path, tried: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = self.asked("0.9")
+        options.remove("--write-zoo")
+        assert main(options) == 0
+        made = find(journal(folder / FOLDER / "journal.log"))
+        assert made is not None
+        file.write_text("- 3\n")
+        asked = argparse.Namespace(wide=False, storage=None, write_zoo=True)
+        assert tune._finish(made, FOLDER, asked) == 1
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("tune: error: wrote no block: ")
+        assert file.read_text() == "- 3\n"
+
+
+@pytest.mark.usefixtures("no_figures")
+class TestFilesOfAReport:
+    """Whoever works on a study has its model and its report, wherever and whenever."""
+
+    def test_another_folder_gets_model_and_report_too(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = [*OPTIONS, "--trials", "1", "--storage", journal(folder / "journal.log")]
+        assert main([*options, "--out", "A"]) == 0
+        monkeypatch.setattr(report, "evaluate", None)  # the test is judged once
+        capsys.readouterr()
+        assert main([*options, "--out", "B"]) == 0
+        said = capsys.readouterr().out
+        assert f"training trial 0 again, for {Path('B') / 'best'}\n" in said
+        assert f"model and record: {Path('B') / 'best'}\n" in said
+        first, second = (load_model(Path(name) / "best").model.policy.state_dict() for name in "AB")
+        assert all(th.equal(first[name], second[name]) for name in first)
+        one, other = (json.loads((Path(name) / "report.json").read_text()) for name in "AB")
+        moment = {"date": "", "command": "", "commit": ""}
+        assert {**one, **moment} == {**other, **moment}
+        assert Path("A/trials.csv").read_text() == Path("B/trials.csv").read_text()
+        stamp = Path("B/report.json").stat().st_mtime_ns
+        assert main([*options, "--out", "B"]) == 0
+        assert "training trial" not in capsys.readouterr().out
+        assert Path("B/report.json").stat().st_mtime_ns == stamp
+
+    def test_a_model_of_another_trial_is_replaced(self, folder: Path) -> None:
+        options = [*OPTIONS, "--trials", "1", "--storage", journal(folder / "journal.log")]
+        assert main([*options, "--out", "A"]) == 0
+        record = json.loads(Path("A/best/run.json").read_text())
+        made = load_model("A/best")
+        save_model(made.model, Path("A/best"), {**record, "hyperparameters": {}}, made.normalizer)
+        assert main([*options, "--out", "A"]) == 0
+        assert load_model("A/best").run["hyperparameters"] == record["hyperparameters"]
+
+    @pytest.mark.parametrize("last", ["trials.csv", "report.json"])
+    def test_a_crash_while_files_are_written_is_made_good(
+        self, last: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The storage knows of a report only when its files are there."""
+        options = [*OPTIONS, "--trials", "1"]
+
+        def crash(path: Path, *_: Any) -> Any:
+            if path.name == last:
+                raise KeyboardInterrupt
+            return write(path, *_)
+
+        name = "atomic_write" if last == "trials.csv" else "write_json"
+        write = getattr(report, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(report, name, crash)
+            assert main(options) == 130
+        study = find(journal(folder / FOLDER / "journal.log"))
+        assert study is not None
+        assert "report" not in study.study.user_attrs
+        assert main(options) == 0
+        assert {"report.json", "trials.csv", "best"} <= {path.name for path in FOLDER.iterdir()}
 
 
 def test_password_is_nowhere(
@@ -210,6 +377,8 @@ def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path) -> None:
         (["--env", "VCC-2021", "--algo", "crr"], r"crr learns from data: --data FILE"),
         (["--env", "VCC-2021", "--data", "x.npz"], r"x\.npz"),
         (["--env", "VCC-2021", "--ray-address", "auto"], r"--ray-address: needs --engine ray"),
+        (["--env", "VCC-2021", "--lease", "nan"], r"--lease nan: must be from 1 to 86,400 seconds"),
+        (["--env", "VCC-2021", "--lease", "inf"], r"--lease inf: must be from 1 to 86,400 seconds"),
     ],
 )
 def test_bad_input_is_one_line(
