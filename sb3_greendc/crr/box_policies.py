@@ -125,8 +125,8 @@ class BoxCRRPolicy(TargetNetworkPolicy):
         return cast("th.Tensor", self.critic_target(th.cat([features, actions], dim=1))).squeeze(2)
 
     def scaled(self, actions: th.Tensor) -> th.Tensor:
-        """Return actions of the data on the scale [-1, 1], held just inside."""
-        scaled = 2.0 * (actions - self.low) / (self.high - self.low) - 1.0
+        """Return actions of the data, of any dtype, on the scale [-1, 1], held just inside."""
+        scaled = 2.0 * (actions.to(self.low.dtype) - self.low) / (self.high - self.low) - 1.0
         return scaled.clamp(-EDGE, EDGE)
 
     # ------------------------------------------------------------------ acting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,25 @@ class CRRConfig:
             moves, name = self.actor_trains_encoder, "actor_trains_encoder"
             require(moves, name, moves, "True with weight_mode='bc': nothing else trains the encoder")
             require(alpha == 0.0, "cql_alpha", alpha, "0 with weight_mode='bc'")
+
+    @classmethod
+    def derived(cls, options: Mapping[str, Any], action_space: spaces.Space[Any]) -> CRRConfig:
+        """Return the options, with what is ``None`` as the others ask for it.
+
+        :param options: by name, all of them; ``value_mode``, ``normalize_adv`` and ``actor_trains_encoder``
+            may be ``None``
+        :param action_space: what values are of
+        :raises ValueError: see the class; and for values that need finitely many actions, of a ``Box``
+        """
+        by_default = {
+            "value_mode": "mean" if isinstance(action_space, spaces.Box) else "exact",
+            "normalize_adv": options["weight_mode"] == "exp",
+            "actor_trains_encoder": options["weight_mode"] == "bc",
+        }
+        none = {name: value for name, value in by_default.items() if options[name] is None}
+        config = cls(**{**options, **none})
+        check_value_mode(config.value_mode, action_space)
+        return config
 
     @property
     def has_critic(self) -> bool:

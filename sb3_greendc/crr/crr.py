@@ -24,12 +24,13 @@ from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
-from sb3_greendc.crr.config import PRESETS, CRRConfig, check_value_mode
+from sb3_greendc.crr.config import PRESETS, CRRConfig
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
 from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.finetuning import NO_NORMALIZATION, FinetunedAlgorithm
 from sb3_greendc.crr.handover import CAREFUL_OPTIONS, SHARED_OPTIONS, copy_networks, fill_half
+from sb3_greendc.crr.images import channels_first, channels_first_space
 from sb3_greendc.crr.updates import Losses
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 
@@ -103,7 +104,8 @@ class CRR(SafelySaved, FinetunedAlgorithm):
     }
     policy: policies.CRRPolicy | box_policies.BoxCRRPolicy
     config: CRRConfig
-    """The options, as the last call of :meth:`learn` or :meth:`finetune` found them in the attributes."""
+    """The options, as the last call of :meth:`learn` or :meth:`finetune` found them in the attributes, with
+    those that are ``None`` there derived from the others. Data and batches follow them."""
 
     def __init__(
         self,
@@ -168,23 +170,22 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         )
         self.algorithm_name = "CRR"
         self.weight_mode = weight_mode
-        self.value_mode: str = chosen["value_mode"] or "exact"
+        self.value_mode: str | None = chosen["value_mode"]
         self.beta = beta
         self.max_weight = max_weight
         self.n_value_samples: int = chosen["n_value_samples"]
-        self.normalize_adv = weight_mode == "exp" if normalize_adv is None else normalize_adv
+        self.normalize_adv = normalize_adv
         self.self_normalize = self_normalize
         self.combine = combine
         self.critic_loss = critic_loss
         self.cql_alpha = cql_alpha
         self.reward_scale: str | float = chosen["reward_scale"]
         self.target_update_interval = target_update_interval
-        self.actor_trains_encoder = (
-            weight_mode == "bc" if actor_trains_encoder is None else actor_trains_encoder
-        )
+        self.actor_trains_encoder = actor_trains_encoder
         self.preset = preset
         self.source_weights = source_weights
-        self.scale: float | None = None if isinstance(self.reward_scale, str) else self.reward_scale
+        self.scale: float | None = None
+        self._scale_was_given = False
         self.stream_seed = -1
         self.advantage_std = th.tensor(float("nan"))
         self._data: TrainingData | None = None
@@ -198,11 +199,9 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         data = (
             None
             if dataset is None
-            else as_dataset(dataset, *self._known_spaces(observation_space, action_space))
+            else channels_first(as_dataset(dataset, *self._known_spaces(observation_space, action_space)))
         )
         self._adopt_spaces(policy, data, observation_space, action_space)
-        if chosen["value_mode"] is None and isinstance(self.action_space, spaces.Box):
-            self.value_mode = "mean"
         self._setup_model()
         if data is not None:
             self.set_dataset(data, source_weights)
@@ -213,6 +212,8 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         """Return the spaces before the data are read: the environment's, else those given."""
         if self.env is not None:
             return self.env.observation_space, self.env.action_space
+        if observation_space is not None:
+            observation_space = channels_first_space(observation_space)
         return observation_space, action_space
 
     def _adopt_spaces(
@@ -231,7 +232,7 @@ class CRR(SafelySaved, FinetunedAlgorithm):
                 observation_space, action_space = data.observation_space, data.action_space
             if observation_space is None or action_space is None:
                 raise ValueError("CRR needs env, or dataset, or observation_space and action_space")
-            self.observation_space, self.action_space = observation_space, action_space
+            self.observation_space, self.action_space = channels_first_space(observation_space), action_space
             self.n_envs = 1
             if policy in ("MlpPolicy", "CnnPolicy") and isinstance(observation_space, spaces.Dict):
                 raise ValueError(f"policy={policy!r}: Dict observations need 'MultiInputPolicy'")
@@ -256,10 +257,30 @@ class CRR(SafelySaved, FinetunedAlgorithm):
     def _read_options(self) -> None:
         """Gather the options from the attributes, where ``load`` puts those of its keyword arguments too.
 
+        Data, reward scale and batches are made anew where they depend on options that have changed.
+
         :raises ValueError: for options that make no sense, alone or together
         """
-        self.config = CRRConfig(**{field.name: getattr(self, field.name) for field in fields(CRRConfig)})
-        check_value_mode(self.value_mode, self.action_space)
+        options = {field.name: getattr(self, field.name) for field in fields(CRRConfig)}
+        self.config = CRRConfig.derived(options, self.action_space)
+        if not isinstance(self.reward_scale, str):
+            self.scale = self.reward_scale
+        elif self._scale_was_given:
+            self.scale = None  # "auto" from now on
+        self._scale_was_given = not isinstance(self.reward_scale, str)
+        if self._data is not None and self._data.gamma != self.gamma:
+            self._data = TrainingData(self._data.dataset, self.gamma, self.source_weights, self.device)
+        self._make_stream()
+
+    def _make_stream(self) -> None:
+        """Make the batches of the data, unless they are as the options say."""
+        if self._data is None:
+            return
+        if self.scale is None:
+            self.scale = self._data.natural_scale()
+        now, wanted = self._stream, (self._data, self.batch_size, self.scale)
+        if now is None or (now.data, now.n, now.scale) != wanted:
+            self._stream = BatchStream(self._data, self.stream_seed, self.batch_size, self.scale)
 
     # ------------------------------------------------------------------ data
 
@@ -282,13 +303,12 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         :raises ValueError: for other spaces than the model's, data that make no sense, or an empty source
         """
         data = as_dataset(dataset, self.observation_space, self.action_space)
+        data = channels_first(data, self.observation_space)
         check_same_spaces(data, self.observation_space, self.action_space)
         if source_weights is not None:
             self.source_weights = source_weights
         self._data = TrainingData(data, self.gamma, self.source_weights, self.device)
-        if self.scale is None:
-            self.scale = self._data.natural_scale()
-        self._stream = BatchStream(self._data, self.stream_seed, self.batch_size, self.scale)
+        self._make_stream()
         self._warned_of_divergence = False
         if self.weight_mode != "bc" and self.cql_alpha == 0.0 and self._data.says_nothing():
             warn_of_chance(float(data.rewards[0]))
@@ -296,7 +316,7 @@ class CRR(SafelySaved, FinetunedAlgorithm):
     def _next_batch(self) -> Batch:
         """Return transitions of the data, and of the environment while there is one to be tuned to."""
         if self._online is not None:
-            return self._online.mixed_batch(self._stream, self.batch_size, self._n_updates)
+            return self._online.mixed_batch(self._stream, self.config.batch_size, self._n_updates)
         assert self._stream is not None
         return self._stream.batch(self._n_updates)
 
@@ -409,24 +429,33 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         the temperature is small and fixed; values stay without entropy, as CRR learned them.
 
         :param env: environment with the model's spaces
-        :param kwargs: arguments of :class:`DiscreteSAC` in place of these
-        :raises ValueError: for ``Box`` actions, a model without critic, or other spaces
+        :param kwargs: arguments of :class:`DiscreteSAC` in place of these; what ``policy_kwargs`` says is
+            added to this model's
+        :raises ValueError: for ``Box`` actions, a model without critic, other spaces, or ``policy_kwargs`` of
+            other networks
         """
         policy = self.policy
         if isinstance(policy, box_policies.BoxCRRPolicy):
             raise ValueError(f"action space {self.action_space}: must be Discrete; finetune takes others")
-        if self.weight_mode == "bc":
+        self._read_options()
+        if not self.config.has_critic:
             raise ValueError("weight_mode='bc': there is no critic to go on with")
         wrapped = DiscreteSAC._wrap_env(cast("Any", env))
         check_for_correct_spaces(wrapped, self.observation_space, self.action_space)
         chosen: dict[str, Any] = {name: getattr(self, name) for name in SHARED_OPTIONS}
         chosen |= {"reward_scale": self.scale or 1.0, **CAREFUL_OPTIONS}
+        chosen |= {"actor_trains_encoder": self.config.actor_trains_encoder, **kwargs}
         # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
-        networks = {**self.policy_kwargs, "target_actor": False}
-        online = DiscreteSAC(
-            cast("Any", self.policy_class), wrapped, policy_kwargs=networks, **{**chosen, **kwargs}
-        )
-        copy_networks(policy, cast("policies.CRRPolicy", online.policy))
+        given = kwargs.get("policy_kwargs") or {}
+        chosen["policy_kwargs"] = {**self.policy_kwargs, "target_actor": False, **given}
+        online = DiscreteSAC(cast("Any", self.policy_class), wrapped, **chosen)
+        try:
+            copy_networks(policy, cast("policies.CRRPolicy", online.policy))
+        except RuntimeError as error:
+            raise ValueError(
+                f"policy_kwargs={given}: gives other networks than this model's, {self.policy_kwargs}, which "
+                "are handed over"
+            ) from error
         if self._data is not None:
             fill_half(cast("ReplayBuffer", online.replay_buffer), self._data)
         return online

@@ -15,6 +15,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
 from sb3_greendc.crr.batches import Batch
+from sb3_greendc.crr.images import space_as_recorded
 from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
 
 CHUNK = 8
@@ -39,19 +40,18 @@ def as_dataset(
     :raises ValueError: if the data make no sense
     :raises TypeError: for anything else
     """
-    known: dict[str, Any] = {"observation_space": observation_space, "action_space": action_space}
     if isinstance(source, OfflineDataset):
         return source
     if isinstance(source, str | Path):
         return OfflineDataset.load(source)
     if isinstance(source, Mapping):
-        return OfflineDataset.from_dict(source, **known)
+        return OfflineDataset.from_dict(source, space_as_recorded(observation_space, source), action_space)
     if isinstance(source, ReplayBuffer):
         return from_replay_buffer(source)
     if hasattr(source, "iterate_episodes"):
         return from_minari(source)
     if isinstance(source, Sequence) and source and all(hasattr(item, "acts") for item in source):
-        return from_trajectories(source, **known)
+        return from_trajectories(source, space_as_recorded(observation_space, source), action_space)
     raise TypeError(
         f"dataset of type {type(source).__name__}: must be an OfflineDataset, a path, a dict of arrays, "
         "a replay buffer, a sequence of trajectories, or a Minari data set"
@@ -226,10 +226,13 @@ class TrainingData:
         :param scale: factor on the rewards
         """
         arrays = self.dataset.batch(rows, _USED)
+        actions = arrays["actions"]
+        if isinstance(self.dataset.action_space, spaces.Box):
+            actions = actions.astype(np.float32, copy=False)
         discounts = self.gamma * (1.0 - arrays["terminated"])
         return Batch(
             self._tensors(arrays["observations"]),
-            self._tensor(arrays["actions"]),
+            self._tensor(actions),
             self._tensors(arrays["next_observations"]),
             self._tensor((arrays["rewards"] * scale).astype(np.float32)),
             self._tensor(discounts.astype(np.float32)),

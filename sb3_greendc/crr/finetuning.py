@@ -16,7 +16,7 @@ from stable_baselines3.common.type_aliases import (
 from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.offline import OfflineAlgorithm
-from sb3_greendc.crr.online import FinetuneSettings, OnlineData, make_buffer
+from sb3_greendc.crr.online import FinetuneSettings, OnlineData, make_buffer, with_place
 from sb3_greendc.discrete_sac.collection import FiniteCollection
 
 SelfFinetuned = TypeVar("SelfFinetuned", bound="FinetunedAlgorithm")
@@ -29,6 +29,7 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
     """An offline algorithm that can go on learning from an environment.
 
     A subclass draws its batches from ``_online`` while that is not ``None``, and has :meth:`_read_options`.
+    What the environment gave stays in ``replay_buffer``.
     """
 
     config: CRRConfig
@@ -38,7 +39,7 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
     _online: OnlineData | None
 
     def _read_options(self) -> None:
-        """Gather the options from the attributes into ``config``."""
+        """Gather the options from the attributes into ``config``, and let the data follow them."""
         raise NotImplementedError
 
     def finetune(
@@ -47,7 +48,7 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
         steps: int,
         offline_fraction: float = 0.5,
         callback: MaybeCallback = None,
-        log_interval: int = 10,
+        log_interval: int | None = 10,
         learning_starts: int = 1000,
         gradient_steps: int = 1,
         train_freq: int = 1,
@@ -65,18 +66,20 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
         :param steps: transitions, of all environments together
         :param offline_fraction: share of a batch that comes from the data set; 0 needs none
         :param callback: called at every step
-        :param log_interval: episodes between logs
-        :param learning_starts: transitions before the first update; should be as many as all environments
-            give in an episode, or the first batches know nothing but how episodes begin
+        :param log_interval: episodes between logs; ``None``: one log, at the end
+        :param learning_starts: transitions before the first update, with those that the replay buffer holds
+            already; should be as many as all environments give in an episode, or the first batches know
+            nothing but how episodes begin
         :param gradient_steps: updates each time
         :param train_freq: steps (of all environments together) between updates
         :param tb_log_name: name of the run in TensorBoard
-        :param reset_num_timesteps: start counting from 0, with no transitions
+        :param reset_num_timesteps: start counting from 0, with no transitions; ``False``: go on with those in
+            ``replay_buffer``, of an earlier call or from ``load_replay_buffer``
         :param progress_bar: show progress
         :param learning_rate: from now on; default: the model's, whose schedule begins again, so that one that
             ended at zero jumps back to its start
         :raises ValueError: for other spaces, a learning rate that is not above 0, a fraction outside
-            [0, 1], or one above 0 without data
+            [0, 1], or one above 0 without data, or a replay buffer of another environment
         """
         settings = FinetuneSettings(
             steps, offline_fraction, learning_starts, gradient_steps, train_freq, log_interval, learning_rate
@@ -92,24 +95,31 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
             steps, callback, reset_num_timesteps, tb_log_name, progress_bar
         )
         callback.on_training_start(locals(), globals())
+        missing = learning_starts - len(self._online)
         calls, episodes_logged = 0, self._episode_num
         while self.num_timesteps < total_timesteps:
             rollout = self.collect_rollouts(self.env, callback, ONE_STEP, self._online.buffer)
             if not rollout.continue_training:
                 break
             calls += 1
-            if self.num_timesteps >= learning_starts and calls % train_freq == 0:
+            collected = self.num_timesteps - self._num_timesteps_at_start
+            if collected >= missing and calls % train_freq == 0:
                 self.train(gradient_steps)
-            if self._episode_num - episodes_logged >= log_interval:
+            if log_interval is not None and self._episode_num - episodes_logged >= log_interval:
                 episodes_logged = self._episode_num
                 self.dump_logs()
+        if log_interval is None:
+            self.dump_logs()
         callback.on_training_end()
         return self
 
     def _begin_finetuning(self, settings: FinetuneSettings, anew: bool) -> None:
         """Check that there is all that it takes, and make a place for transitions: all that are asked for.
 
-        :raises ValueError: if the environment, data, a critic or the reward scale is missing
+        :param settings: of the call
+        :param anew: whether the place is empty at first, or holds what was collected before
+        :raises ValueError: if the environment, data, a critic or the reward scale is missing, or the replay
+            buffer is of another environment
         """
         if self.env is None:
             raise ValueError("env: there is no environment to learn from: pass one")
@@ -129,12 +139,12 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
         if settings.learning_rate is not None:
             self.learning_rate = settings.learning_rate
             self._setup_lr_schedule()
-        if self._online is not None and not anew:
-            self._online.offline_fraction = fraction
-            return
         buffer = make_buffer(
             settings.steps, self.observation_space, self.action_space, self.device, self.n_envs
         )
+        if self.replay_buffer is not None and not anew:
+            buffer = with_place(self.replay_buffer, buffer)
+        self.replay_buffer = buffer
         self._online = OnlineData(buffer, fraction, self.scale, self.gamma)
 
     def _sample_action(

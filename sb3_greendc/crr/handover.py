@@ -20,7 +20,6 @@ SHARED_OPTIONS = (
     "combine",
     "critic_loss",
     "target_update_interval",
-    "actor_trains_encoder",
     "seed",
     "device",
     "verbose",
@@ -39,6 +38,8 @@ CAREFUL_OPTIONS: dict[str, Any] = {
 def copy_networks(source: CRRPolicy, target: CRRPolicy) -> None:
     """Give a policy without target actor another's networks, targets, and moments of each parameter.
 
+    Parameters that are frozen there are frozen here.
+
     :param source: CRR's
     :param target: DiscreteSAC's, with its two optimizers in place of CRR's one
     """
@@ -46,6 +47,8 @@ def copy_networks(source: CRRPolicy, target: CRRPolicy) -> None:
     target.load_state_dict({key: value for key, value in state.items() if not key.startswith(TARGET_ACTOR)})
     moments = source.optimizer.state
     theirs = dict(source.named_parameters())
+    for name, parameter in target.named_parameters():
+        parameter.requires_grad_(theirs[name].requires_grad)
     moments_of = {parameter: moments.get(theirs[name]) for name, parameter in target.named_parameters()}
     for optimizer in (target.actor_optimizer, target.critic_optimizer):
         for parameter in optimizer.param_groups[0]["params"]:

@@ -40,7 +40,7 @@ class OfflineAlgorithm(OffPolicyAlgorithm):
         self: SelfOffline,
         total_timesteps: int,
         callback: MaybeCallback = None,
-        log_interval: int = 1000,
+        log_interval: int | None = 1000,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
@@ -49,7 +49,7 @@ class OfflineAlgorithm(OffPolicyAlgorithm):
 
         :param total_timesteps: gradient steps
         :param callback: called after every gradient step
-        :param log_interval: gradient steps between logs
+        :param log_interval: gradient steps between logs; ``None``: one log, at the end
         :param tb_log_name: name of the run in TensorBoard; default: the algorithm's
         :param reset_num_timesteps: start counting from 0
         :param progress_bar: show progress
@@ -71,7 +71,7 @@ class OfflineAlgorithm(OffPolicyAlgorithm):
             self.num_timesteps += 1
             if not callback.on_step():
                 break
-            if self.num_timesteps % log_interval == 0:
+            if log_interval is not None and self.num_timesteps % log_interval == 0:
                 logged = self.num_timesteps
                 self.dump_logs()
         if self.num_timesteps > logged:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch as th
 from gymnasium import spaces
+from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import Schedule
 
@@ -29,7 +30,7 @@ class FinetuneSettings:
     learning_starts: int = 1000
     gradient_steps: int = 1
     train_freq: int = 1
-    log_interval: int = 10
+    log_interval: int | None = 10
     learning_rate: float | Schedule | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +58,10 @@ class OnlineData:
         self.offline_fraction = offline_fraction
         self.scale = scale
         self.gamma = gamma
+
+    def __len__(self) -> int:
+        """Number of transitions of the environment, of all environments together."""
+        return self.buffer.size() * self.buffer.n_envs
 
     def mixed_batch(self, stream: BatchStream | None, batch_size: int, update: int) -> Batch:
         """Return transitions of both, the data set's first.
@@ -89,6 +94,39 @@ def _as_in_data(observations: Any, space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: _as_in_data(values, space[key]) for key, values in observations.items()}
     return observations.squeeze(1) if isinstance(space, spaces.Discrete) else observations
+
+
+def with_place(held: ReplayBuffer, empty: ReplayBuffer) -> ReplayBuffer:
+    """Return a buffer that goes on from one, with at least as much place as another.
+
+    :param held: what was collected before; returned itself where it has the place
+    :param empty: for the environment at hand; returned with what the first holds where it is the larger
+    :raises ValueError: if the first is of other spaces, or of another number of environments
+    """
+    for name in ("observation_space", "action_space", "n_envs"):
+        theirs, ours = getattr(held, name), getattr(empty, name)
+        if theirs != ours:
+            raise ValueError(
+                f"replay_buffer: its {name} is {theirs}, the environment's is {ours}: pass an environment "
+                "like the one it was collected in, or reset_num_timesteps=True to begin with an empty one"
+            )
+    if held.buffer_size >= empty.buffer_size:
+        return held
+    n = held.size()
+    oldest = held.pos if held.full else 0
+    order = (oldest + np.arange(n)) % held.buffer_size
+    for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
+        _copy_rows(getattr(held, name), getattr(empty, name), order)
+    empty.pos = n
+    return empty
+
+
+def _copy_rows(source: Any, target: Any, rows: NDArray[np.int64]) -> None:
+    if isinstance(source, dict):
+        for key, array in source.items():
+            _copy_rows(array, target[key], rows)
+    else:
+        target[: len(rows)] = source[rows]
 
 
 def make_buffer(

@@ -1,0 +1,151 @@
+"""CRR's options count wherever they are set: in the constructor, by ``load``, or between two calls."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch as th
+from algorithm_cases import toy_vec_env
+from stable_baselines3.common.logger import configure
+from toy_data import parameters_of, same, toy_dataset, toy_model
+
+from sb3_greendc.crr import CRR
+
+
+@pytest.fixture
+def saved(tmp_path):
+    toy_model(gamma=0.9).learn(3).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def load(path, **options):
+    return CRR.load(path, device="cpu", dataset=toy_dataset(), **options)
+
+
+def test_load_takes_a_reward_scale(saved):
+    found = load(saved).scale
+    model = load(saved, reward_scale=100.0)
+    assert model.scale == 100.0 != found
+    rewards = model._next_batch().rewards
+    th.testing.assert_close(rewards, load(saved)._next_batch().rewards / found * 100.0)
+    model.save(saved)
+    assert load(saved).scale == 100.0
+    assert load(saved, reward_scale="auto").scale == found  # found anew, since a number had been given
+    assert load(saved, reward_scale=2.0).learn(1).scale == 2.0
+
+
+@pytest.mark.parametrize("action", ["discrete", "box"])
+@pytest.mark.parametrize("weight_mode", ["exp", "bc", "binary"])
+def test_load_derives_what_was_not_given(weight_mode, action, tmp_path):
+    """As if the model had been built so."""
+    toy_model("box", action, weight_mode="bc" if weight_mode == "binary" else "binary").save(
+        tmp_path / "model"
+    )
+    loaded = CRR.load(
+        tmp_path / "model", device="cpu", dataset=toy_dataset("box", action), weight_mode=weight_mode
+    )
+    built = toy_model("box", action, weight_mode=weight_mode)
+    assert loaded.config == built.config
+    assert loaded.config.normalize_adv == (weight_mode == "exp")
+    assert loaded.config.actor_trains_encoder == (weight_mode == "bc")
+    assert loaded.config.value_mode == ("exact" if action == "discrete" else "mean")
+    assert same(parameters_of(loaded.learn(5)), parameters_of(built.learn(5)))
+
+
+def test_what_was_given_is_not_derived(tmp_path):
+    toy_model(normalize_adv=False, actor_trains_encoder=True, value_mode="mean").save(tmp_path / "model")
+    config = load(tmp_path / "model", weight_mode="exp").config
+    assert (config.normalize_adv, config.actor_trains_encoder, config.value_mode) == (False, True, "mean")
+    toy_model(actor_trains_encoder=False).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="actor_trains_encoder=False"):
+        load(tmp_path / "model", weight_mode="bc")
+
+
+CHANGES = [{"gamma": 0.5}, {"batch_size": 24}, {"reward_scale": 3.0}, {"weight_mode": "exp"}]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+def test_learning_follows_options_that_change_between_two_calls(change):
+    """As a model does that had them from the start, once both have the same networks."""
+    changed, built = toy_model(gamma=0.9), toy_model(**{"gamma": 0.9, **change})
+    built.scale = built.scale if "reward_scale" in change else changed.scale
+    changed.learn(5)
+    for name, value in change.items():
+        setattr(changed, name, value)
+    built.set_parameters(deepcopy(changed.get_parameters()))
+    built._n_updates, built.advantage_std = changed._n_updates, changed.advantage_std
+    changed.learn(20)
+    assert changed.config == built.config
+    assert same(parameters_of(changed), parameters_of(built.learn(20)))
+    batch = changed._next_batch()
+    assert len(batch.rewards) == changed.batch_size
+    assert float(batch.discounts.max()) == pytest.approx(changed.gamma)
+
+
+def test_diagnostics_follow_the_discount():
+    model = toy_model(gamma=0.9).learn(1)
+    model.gamma = 0.5
+    model.learn(1)
+    assert (model._data.returns.values == toy_model(gamma=0.5)._data.returns.values).all()
+
+
+@pytest.mark.parametrize("change", CHANGES[:3], ids=lambda change: next(iter(change)))
+def test_finetuning_follows_options_that_change_between_two_calls(change):
+    model = toy_model(gamma=0.9).learn(5)
+    model.finetune(toy_vec_env("box", "discrete"), 40, learning_starts=20)
+    for name, value in change.items():
+        setattr(model, name, value)
+    model.finetune(None, 20, learning_starts=0, reset_num_timesteps=False)
+    batch, n_offline = model._next_batch(), round(model.batch_size / 2)
+    assert len(batch.rewards) == model.batch_size
+    for rows in (slice(n_offline), slice(n_offline, None)):  # of the data, and of the environment
+        assert float(batch.discounts[rows].max()) == pytest.approx(model.gamma)
+    assert (
+        model._online.scale == model._stream.scale == model.scale == change.get("reward_scale", model.scale)
+    )
+
+
+def test_discrete_sac_takes_over_what_was_derived():
+    model = toy_model().learn(2)
+    assert (
+        model.to_discrete_sac(toy_vec_env("box", "discrete"), buffer_size=200).actor_trains_encoder is False
+    )
+    model = toy_model(actor_trains_encoder=True).learn(2)
+    assert model.to_discrete_sac(toy_vec_env("box", "discrete"), buffer_size=200).actor_trains_encoder is True
+
+
+def test_discrete_sac_takes_further_arguments_of_the_policy():
+    model = toy_model().learn(5)
+    env = toy_vec_env("box", "discrete")
+    online = model.to_discrete_sac(env, buffer_size=200, policy_kwargs={"optimizer_class": th.optim.AdamW})
+    assert isinstance(online.policy.critic_optimizer, th.optim.AdamW)
+    ours, theirs = parameters_of(model), parameters_of(online)
+    assert all(th.equal(ours[name], theirs[name]) for name in theirs)
+    assert model.policy_kwargs["target_actor"] is True
+    with pytest.raises(ValueError, match=r"policy_kwargs={'net_arch': \[8\]}: gives other networks"):
+        model.to_discrete_sac(env, buffer_size=200, policy_kwargs={"net_arch": [8]})
+
+
+def test_discrete_sac_leaves_frozen_parameters_frozen():
+    model = toy_model().learn(5)
+    model.policy.features_extractor.requires_grad_(False)
+    before = parameters_of(model)
+    online = model.to_discrete_sac(
+        toy_vec_env("box", "discrete"), buffer_size=200, learning_starts=10, actor_starts=10
+    ).learn(40)
+    after = parameters_of(online)
+    assert online._n_updates > 20
+    for name in after:
+        if name.startswith("features_extractor."):
+            assert th.equal(before[name], after[name]), name
+
+
+def test_no_log_interval_means_one_log_at_the_end(tmp_path):
+    model = toy_model()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(30, log_interval=None)
+    assert len((tmp_path / "progress.csv").read_text().splitlines()) == 2
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.finetune(toy_vec_env("box", "discrete"), 60, learning_starts=10, log_interval=None)
+    assert len((tmp_path / "progress.csv").read_text().splitlines()) == 2
