@@ -54,8 +54,8 @@ class Clone:
         ``target_kl``).
 
         :param env: an environment, or a ``VecEnv``
-        :param hyperparameters: of the algorithm: ``n_steps``, ``learning_rate``, ...; ``seed``, if it is given,
-            seeds the global generators and the environment
+        :param hyperparameters: of the algorithm: ``n_steps``, ``learning_rate``, ...; a ``seed`` is for the
+            global generators and the environment
         """
         file = io.BytesIO()
         self.model.save(file)

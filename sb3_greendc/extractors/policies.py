@@ -33,6 +33,7 @@ from sb3_greendc.core.lean_policy import LeanPolicy
 from sb3_greendc.core.masking import action_mask_of, mask_logits
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.distributions import LeanCategorical, LeanMaskableCategorical
+from sb3_greendc.extractors.frozen import FreezableExtractor
 from sb3_greendc.extractors.heads import Heads, make_activation, make_heads
 from sb3_greendc.extractors.job_set import JobSetExtractor, JobSetFeatures
 
@@ -206,14 +207,15 @@ def _use_set_logits(policy: ActorCriticPolicy | MaskableActorCriticPolicy, lr_sc
     )
 
 
-class JobSetPolicy(MaskedActorCriticPolicy, JobSetInputs):
+class JobSetPolicy(FreezableExtractor, MaskedActorCriticPolicy, JobSetInputs):
     """:class:`MaskedActorCriticPolicy` with a :class:`JobSetExtractor` and its heads, for PPO and A2C.
 
     :param observation_space: of the resource-pool family
     :param action_space: one action a ready job, then ``suspend`` and ``no_op``
     :param lr_schedule: learning rate as a function of the remaining progress
     :param features_extractor_class: :class:`JobSetExtractor` or a class derived from it
-    :param kwargs: further arguments of :class:`~stable_baselines3.common.policies.ActorCriticPolicy`
+    :param kwargs: ``freeze_extractor``, ``True`` to leave the extractor untrained, and further arguments of
+        :class:`~stable_baselines3.common.policies.ActorCriticPolicy`
     """
 
     def __init__(
@@ -257,14 +259,14 @@ class JobSetPolicy(MaskedActorCriticPolicy, JobSetInputs):
         return action_mask_of(obs)
 
 
-class MaskableJobSetPolicy(MaskableActorCriticPolicy, JobSetInputs):
+class MaskableJobSetPolicy(FreezableExtractor, MaskableActorCriticPolicy, JobSetInputs):
     """sb3-contrib's maskable policy with a :class:`JobSetExtractor` and its heads, for MaskablePPO.
 
     :param observation_space: of the resource-pool family
     :param action_space: one action a ready job, then ``suspend`` and ``no_op``
     :param lr_schedule: learning rate as a function of the remaining progress
     :param features_extractor_class: :class:`JobSetExtractor` or a class derived from it
-    :param kwargs: further arguments of ``MaskableActorCriticPolicy``
+    :param kwargs: ``freeze_extractor``, and further arguments of ``MaskableActorCriticPolicy``
     """
 
     def __init__(

@@ -71,7 +71,46 @@ def test_critics_are_trained_first_then_the_actor_and_never_the_extractor(clone)
         assert any(actor) == actor_learns
 
 
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("include", [None, ()], ids=["safe", "of SB3"])
+def test_the_extractor_stays_frozen_when_the_model_is_loaded(clone, share, include, tmp_path):
+    """That of the actor; critics' own ones are trained."""
+    model = make_model(share_features_extractor=share, share_cost_features_extractor=share)
+    start_from(model, clone)
+    model.learn(128)
+    model.save(tmp_path / "model", include=include)
+    loaded = PIDLagrangianPPO.load(tmp_path / "model", env=model.get_env())
+    policy = loaded.policy
+    assert same(policy.features_extractor, model.policy.features_extractor)
+    frozen = weights_of(policy.features_extractor)
+    others = [] if share else [policy.vf_features_extractor, policy.cost_features_extractor]
+    before = [weights_of(part) for part in (policy.mlp_extractor.actor_heads, *others)]
+    loaded.learn(128, reset_num_timesteps=False)
+    assert not any(changed(policy.features_extractor, frozen))
+    parts = (policy.mlp_extractor.actor_heads, *others)
+    assert all(any(changed(*pair)) for pair in zip(parts, before, strict=True))
+    policy.save(tmp_path / "policy.pth")
+    alone = type(policy).load(tmp_path / "policy.pth", device="cpu")
+    assert not any(parameter.requires_grad for parameter in alone.features_extractor.parameters())
+
+
+def same(module, other):
+    return all(th.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
+
+
+def test_critics_first_leaves_an_actor_that_is_trained(clone):
+    """Also a training that was over before the critics' rollouts were."""
+    model = make_model()
+    start_from(model, clone)
+    model.learn(128, callback=CriticsFirst(5))
+    before = weights_of(model.policy.mlp_extractor.actor_heads)
+    model.learn(128, reset_num_timesteps=False)
+    assert any(changed(model.policy.mlp_extractor.actor_heads, before))
+
+
 def test_networks_that_do_not_fit_are_refused(clone):
+    with pytest.raises(ValueError, match="CostMultiInputActorCriticPolicy: must be a JobSetPolicy"):
+        start_from(make_model("MultiInputPolicy"), clone)
     other = make_model(features_extractor_kwargs={"job_dim": 8})
     with pytest.raises(ValueError, match="do not fit"):
         start_from(other, clone)
