@@ -55,10 +55,7 @@ class SimulatorEnv(gym.Env[Any, Any]):
         observations = simulator.empty_observations()
         simulator.step(np.asarray(action)[None], observations)
         truncated = bool(simulator.truncated[0])
-        info: dict[str, Any] = {
-            key: values.item() if values.ndim == 1 else values[0].copy()
-            for key, values in simulator.step_info.items()
-        }
+        info = _step_info(simulator, 0)
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
             warn_of_missing_masks(info["episode_metrics"])
@@ -70,9 +67,15 @@ class SimulatorEnv(gym.Env[Any, Any]):
 class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-ignore]
     """A batch of environments stepped by one compiled call; resets in the step that ends an episode.
 
-    Environment ``i`` of a batch seeded ``s`` is the single environment seeded ``s + i``. The last
-    observation and info of an episode are in ``infos["final_obs"]`` and ``infos["final_info"]``
-    (``"final_observation"`` on Gymnasium 0.29), as Gymnasium's own vector environments put them.
+    Environment ``i`` of a batch seeded ``s`` is the single environment seeded ``s + i``.
+
+    Infos are those of Gymnasium's ``SyncVectorEnv`` over the single environments (from 1.1 on, with
+    ``AutoresetMode.SAME_STEP``). Where an episode ends, its last observation and info are in
+    ``infos["final_obs"]`` (0.29: ``"final_observation"``) and ``infos["final_info"]``; all else in ``infos``
+    is what ``reset`` says of the next episode: there is a cost where the mask ``infos["_cost"]`` is true, and
+    no ``infos["cost"]`` at all in a step in which every episode ends. ``infos["final_info"]`` is an
+    array of dicts on 0.29 and a :class:`FinalInfo` from 1.0 on; ``infos["final_info"][i]`` is the last info
+    of environment ``i`` on all.
     """
 
     metadata: dict[str, Any] = dict(_VECTOR_METADATA)  # noqa: RUF012 (Gymnasium's own declaration)
@@ -132,25 +135,32 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
         for key, values in simulator.step_info.items():
             infos[key], infos[f"_{key}"] = values.copy(), everywhere
         if truncated.any():
-            self._reset_finished(np.flatnonzero(truncated), observations, infos)
+            self._reset_finished(truncated.copy(), observations, infos)
         return observations, rewards, np.zeros(self.num_envs, dtype=np.bool_), truncated, infos
 
     def _reset_finished(
-        self, finished: NDArray[np.intp], observations: Observation, infos: dict[str, Any]
+        self, ended: NDArray[np.bool_], observations: Observation, infos: dict[str, Any]
     ) -> None:
+        """Start the next episodes; ``infos`` then has the last info of those that ended, the first of these.
+
+        How a dict of one environment becomes arrays and masks is left to Gymnasium, whose versions differ.
+        """
+        simulator = self.simulator
+        for key in simulator.step_info:
+            infos[key][ended], infos[f"_{key}"] = 0, ~ended
         final_observations = np.full(self.num_envs, None, dtype=object)
-        final_infos = np.full(self.num_envs, None, dtype=object)
-        mask = np.zeros(self.num_envs, dtype=np.bool_)
-        mask[finished] = True
-        for i in finished:
-            final_observations[i] = row(observations, int(i))
-            final_infos[i] = {key: values[i] for key, values in self.simulator.step_info.items()}
-            final_infos[i]["episode_metrics"] = self.simulator.episode_metrics(int(i))
-        for i in finished:
-            self.simulator.reset_env(int(i), self._generators[i])
-            self.simulator.observe(observations, int(i))
-        infos[FINAL_OBSERVATION], infos[f"_{FINAL_OBSERVATION}"] = final_observations, mask
-        infos["final_info"], infos["_final_info"] = final_infos, mask
+        for i in map(int, np.flatnonzero(ended)):
+            final_observations[i] = row(observations, i)
+            final_info = {**_step_info(simulator, i), "episode_metrics": simulator.episode_metrics(i)}
+            simulator.reset_env(i, self._generators[i])
+            simulator.observe(observations, i)
+            self._add_info(infos, {"final_info": final_info, **simulator.reset_info(i)}, i)
+        for key in simulator.step_info:
+            if not infos[f"_{key}"].any():
+                del infos[key], infos[f"_{key}"]
+        infos[FINAL_OBSERVATION], infos[f"_{FINAL_OBSERVATION}"] = final_observations, ended
+        if isinstance(infos["final_info"], dict):
+            infos["final_info"] = FinalInfo(infos["final_info"])
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(num_envs, n_actions)``, true where an action is valid."""
@@ -159,6 +169,40 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
     def close(self, **kwargs: Any) -> None:
         """Nothing is held open."""
         self.closed = True
+
+
+class FinalInfo(dict[str, Any]):
+    """The last infos of the episodes that ended in a step: by key arrays ``(num_envs, ...)`` and masks.
+
+    An index in place of a key gives one environment's info, ``None`` where no episode ended, so that
+    ``infos["final_info"][i]["episode_metrics"]`` is written alike for all versions of Gymnasium.
+    """
+
+    def __missing__(self, key: object) -> dict[str, Any] | None:
+        """Return the info of the environment with this index.
+
+        :raises KeyError: for a key that is not there
+        """
+        if not isinstance(key, int | np.integer):
+            raise KeyError(key)
+        return _unstack(self, int(key)) or None
+
+
+def _unstack(infos: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return one environment's part of Gymnasium's dict of arrays and masks."""
+    return {
+        key: _unstack(values, index) if isinstance(values, dict) else values[index]
+        for key, values in infos.items()
+        if f"_{key}" in infos and infos[f"_{key}"][index]
+    }
+
+
+def _step_info(simulator: Simulator, index: int) -> dict[str, Any]:
+    """Return a copy of what the last step says of environment ``index``."""
+    return {
+        key: values[index].item() if values.ndim == 1 else values[index].copy()
+        for key, values in simulator.step_info.items()
+    }
 
 
 def _stack_infos(infos: list[dict[str, Any]]) -> dict[str, Any]:

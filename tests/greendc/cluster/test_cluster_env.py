@@ -56,12 +56,13 @@ def test_batch_equals_single_over_several_episodes(env_id):
         observations, rewards, _, truncated, infos = batch.step(actions)
         for i, env in enumerate(singles):
             observation, reward, _, cut, info = env.step(actions[i])
-            assert (reward, cut, info["cost"]) == (rewards[i], truncated[i], infos["cost"][i])
+            last = infos["final_info"][i] if cut else {"cost": infos["cost"][i]}
+            assert (reward, cut, info["cost"]) == (rewards[i], truncated[i], last["cost"])
             if cut:
                 ended += 1
                 for key, part in observation.items():
                     np.testing.assert_array_equal(infos[FINAL_OBSERVATION][i][key], part)
-                assert infos["final_info"][i]["episode_metrics"] == info["episode_metrics"]
+                assert last["episode_metrics"] == info["episode_metrics"]
                 observation, _ = env.reset()
             for key, part in observation.items():
                 np.testing.assert_array_equal(observations[key][i], part)

@@ -97,10 +97,11 @@ def test_batch_equals_single_over_several_episodes(forecast):
         for i, env in enumerate(singles):
             observation, reward, ended, cut, info = env.step(actions[i])
             assert (reward, ended, cut) == (rewards[i], terminated[i], truncated[i])
-            assert info["cost"] == infos["cost"][i]
+            last = infos["final_info"][i] if cut else {"cost": infos["cost"][i]}
+            assert info["cost"] == last["cost"]
             if cut:
                 np.testing.assert_array_equal(infos[FINAL_OBSERVATION][i], observation)
-                assert infos["final_info"][i]["episode_metrics"] == info["episode_metrics"]
+                assert last["episode_metrics"] == info["episode_metrics"]
                 observation, _ = env.reset()
             np.testing.assert_array_equal(observations[i], observation)
 
