@@ -27,10 +27,12 @@ def start_from(model: BaseAlgorithm, clone: Clone | BaseAlgorithm, sharpness: fl
     :raises ValueError: if the networks do not fit
     """
     require(sharpness > 0, "sharpness", sharpness, "above 0")
+    if not isinstance(model.policy, FreezableExtractor):
+        raise ValueError(
+            f"{type(model.policy).__name__}: must be a JobSetPolicy, or another that scores jobs"
+        )
     policy: Any = model.policy
     cloned: Any = clone.model.policy if isinstance(clone, Clone) else clone.policy
-    if not isinstance(policy, FreezableExtractor):
-        raise ValueError(f"{type(policy).__name__}: must be a JobSetPolicy, or another that scores jobs")
     try:
         policy.features_extractor.load_state_dict(cloned.features_extractor.state_dict())
         heads = policy.mlp_extractor.actor_heads
