@@ -274,6 +274,10 @@ def test_a_stale_snapshot_and_a_short_forecast_are_refused():
         SnapshotError, match="forecast_seconds=3600: must be at least 86400, horizon_hours=24"
     ):
         scheduler.decide(short)
+    constant = dataclasses.replace(short, forecast=())  # what does not change is known as far as it says, too
+    with pytest.raises(SnapshotError, match="forecast_seconds=3600: must be at least 86400"):
+        scheduler.decide(constant)
+    assert scheduler.decide(dataclasses.replace(constant, forecast_seconds=0)).start == ()
 
 
 def test_settings_come_from_a_file_and_wrong_ones_are_named(tmp_path):

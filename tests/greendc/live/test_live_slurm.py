@@ -212,7 +212,7 @@ def test_nodes_that_are_down_or_draining_have_no_power_for_new_jobs():
         ("idle", ["POWER_DOWN"], False),
         ("idle", ["MAINTENANCE", "RESERVED"], False),
         ("idle", ["INVALID_REG"], False),
-        ("mixed", ["REBOOT_ISSUED", "NOT_RESPONDING"], False),
+        ("mixed", ["REBOOT_ISSUED"], False),
         ("idle", ["FAIL"], False),
         ("idle", ["BLOCKED"], False),
         ("future", [], False),
