@@ -85,10 +85,12 @@ class VccPart:
         """Train, judge, write everything to ``out``; return all episodes.
 
         :param say: is told what happens
+        :raises KeyboardInterrupt: after Ctrl-C; the model so far is saved, and nothing is judged
         """
         run = prepare("ppo", "VCC-2019", self.timesteps, self.seed, device="cpu")
         say(f"PPO plans {self.timesteps:,} hours of the training months")
-        train(run, self.out, progress=False)
+        if not train(run, self.out, progress=False):
+            raise KeyboardInterrupt  # half a training is not judged as a whole one
         say(f"judging on {self.episodes} months of jobs in each of {len(PERIODS)} periods")
         results = pd.concat([self._judge(period) for period in PERIODS], ignore_index=True)
         results["carbon_change"] = _change_to_reference(results, "carbon_kg")

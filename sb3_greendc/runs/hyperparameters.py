@@ -15,9 +15,10 @@ value is ever evaluated as code.
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from sb3_greendc.extractors import (
     MaskedActorCriticPolicy,
     resolve_extractor,
 )
+from sb3_greendc.runs.kinds import checked
 
 _OWN_KEYS = ("policy", "n_envs", "n_timesteps", "normalize", "noise_type", "noise_std", "callback")
 _NOISES = {"normal": NormalActionNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckActionNoise}
@@ -190,8 +192,8 @@ def load_hyperparameters(
     :param overrides: values in place of the file's; a ``preset`` among them also replaces those that it sets
     :param path: another file than :func:`zoo_file` finds
     :raises OSError: if there is no such file
-    :raises ValueError: for an unknown algorithm or key, or a malformed value; the message names the
-        file and the line, or the override
+    :raises ValueError: for an unknown algorithm or key, a malformed value, or one that the algorithm has no
+        use for; the message names the file and the line, or the override
     """
     known = hyperparameters_of(algorithm)
     path = path or zoo_file(algorithm)
@@ -204,7 +206,8 @@ def load_hyperparameters(
     if not isinstance(blocks[block], dict):
         raise ValueError(f"{path}, line {yaml.line_of(path, block)}: {block!r} must map names to values")
     overrides = overrides or {}
-    preset = getattr(algorithm_class(algorithm), "presets", {}).get(overrides.get("preset"), {})
+    presets = getattr(algorithm_class(algorithm), "presets", {})
+    preset = presets.get(overrides["preset"], {}) if isinstance(overrides.get("preset"), str) else {}
     written = {key: value for key, value in blocks[block].items() if key not in preset}
 
     def where(key: str) -> str:
@@ -244,14 +247,19 @@ def _interpret(
     algorithm: str, known: list[str], settings: dict[str, Any], where: Callable[[str], str]
 ) -> Hyperparameters:
     values: dict[str, Any] = {}
+    cls = algorithm_class(algorithm)
     for key, value in settings.items():
         allowed = (*known, *_OWN_KEYS)
         if key not in allowed:
             raise ValueError(f"{where(key)}: {algorithm} has no such hyperparameter{nearest(key, allowed)}")
         try:
             values[key] = _value(key, value)
+            if key not in _OWN_KEYS:
+                values[key] = checked(cls, key, values[key], value)
         except ValueError as error:
             raise ValueError(f"{where(key)}: {error}") from error
+    for key, reason in _of_no_use(algorithm, known, values):
+        raise ValueError(f"{where(key)}: {algorithm}: {key} has no effect: {reason}")
     own = {key: values.pop(key) for key in _OWN_KEYS if key in values}
     kind = own.get("noise_type")
     return Hyperparameters(
@@ -267,6 +275,21 @@ def _interpret(
     )
 
 
+def _of_no_use(algorithm: str, known: list[str], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield settings around an algorithm that would change nothing, and why."""
+    if learns_from_data(algorithm):
+        unused = {"n_envs": 1, "normalize": None, "noise_type": None, "noise_std": None, "callback": ()}
+        for key, nothing in unused.items():
+            if values.get(key, nothing) != nothing:
+                yield key, "it learns from data, without an environment"
+    elif "action_noise" not in known:
+        for key in ("noise_type", "noise_std"):
+            if values.get(key) is not None:
+                yield key, "it takes no action noise"
+    elif "noise_std" in values and "noise_type" not in values:
+        yield "noise_std", f"it is that of a noise_type ({', '.join(_NOISES)})"
+
+
 def _value(key: str, value: Any) -> Any:
     """Turn a value as written into the one that constructors take."""
     match key:
@@ -275,12 +298,16 @@ def _value(key: str, value: Any) -> Any:
         case "normalize":
             if isinstance(value, bool):
                 return {} if value else None
-            return read_mapping(value)
+            return {k: checked(VecNormalize, k, v, v) for k, v in read_mapping(value).items()}
         case "policy_kwargs":
             return resolve_extractor(read_mapping(value))
         case "replay_buffer_kwargs" | "rollout_buffer_kwargs":
             return read_mapping(value)
-        case "noise_type" if value is not None and value not in _NOISES:
+        case "policy" if not isinstance(value, str):
+            raise ValueError(f"{value!r}: must be the name of a policy")
+        case "noise_std" if not _is_number(value) or not 0 <= value < math.inf:
+            raise ValueError(f"{value!r}: must be a number, 0 or more")
+        case "noise_type" if value is not None and (not isinstance(value, str) or value not in _NOISES):
             raise ValueError(f"{value!r}: must be one of {', '.join(_NOISES)}")
         case "callback":
             return _callback_names(value)
@@ -292,6 +319,10 @@ def _value(key: str, value: Any) -> Any:
         except ValueError as error:
             raise ValueError(f"{value!r}: a linear schedule is written lin_NUMBER") from error
     return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _callback_names(value: object) -> tuple[str, ...]:

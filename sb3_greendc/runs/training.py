@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -147,6 +148,7 @@ def prepare(
     :raises TypeError: for an unknown keyword argument of the environment
     :raises OSError: if there is no such file
     """
+    _require_device(device)
     try:
         if data is not None:
             return _prepare_offline(
@@ -160,6 +162,20 @@ def prepare(
         raise ValueError(
             f"{algorithm}: takes more memory than there is (buffer_size, n_steps, n_envs, net_arch): {reason}"
         ) from error
+
+
+def _require_device(device: str) -> None:
+    """Check that there is a device: Stable-Baselines3 would take the processor in place of a missing GPU.
+
+    :raises ValueError: naming it
+    """
+    if device == "auto":
+        return
+    try:
+        th.zeros(1, device=device).item()
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        said = " ".join(str(error).split()).partition(". ")[0]
+        raise ValueError(f"--device {device}: cannot be used on this machine: {said}") from error
 
 
 def _prepare_online(

@@ -78,6 +78,15 @@ def test_its_commands_are_commands(tmp_path):
     assert len(commands) == 6
 
 
+def test_an_interrupted_training_is_not_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo_vcc, "prepare", lambda *given, **more: None)
+    monkeypatch.setattr(demo_vcc, "train", lambda *given, **more: False)
+    monkeypatch.setattr(demo_vcc.VccPart, "_judge", lambda *given: pytest.fail("judged"))
+    with pytest.raises(KeyboardInterrupt):
+        demo_vcc.VccPart(tmp_path, 100, 4, 0).run(lambda line: None)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_a_small_demo_makes_tables_and_a_page(tmp_path, capsys):
     small = ["--labels=2000", "--timesteps=4096", "--pool-episodes=3", "--episodes=2", "--engine=serial"]

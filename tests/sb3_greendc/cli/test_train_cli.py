@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch as th
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
@@ -517,6 +518,29 @@ class TestBadInput:
         with pytest.raises(SystemExit):
             main([*self.arguments(tmp_path), "--seed", "7", "--seeds", "0", "1"])
         assert "argument --seeds: not allowed with argument --seed" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("device", ["cuda:99", "cud", "meta"])
+    def test_device(self, device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, device=device), capsys)
+        assert f"--device {device}: cannot be used on this machine: " in error
+        assert not (tmp_path / "run").exists()
+
+    def test_gpu_where_there_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Stable-Baselines3 would train on the processor without a word."""
+        if th.cuda.is_available():
+            pytest.skip("there is one")
+        error = fails_in_one_line(self.arguments(tmp_path, device="cuda"), capsys)
+        assert "--device cuda: cannot be used on this machine: " in error
+
+    @pytest.mark.parametrize("hparam", ["gamma=abc", "n_steps=0", "ent_coef=abc"])
+    def test_value_of_another_kind(
+        self, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", hparam], capsys)
+        assert f"hyperparameter {hparam.partition('=')[0]}=" in error
+        assert not (tmp_path / "run").exists()
 
     def test_offline_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="crr", env="DiscreteToy"), capsys)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from toy_simulator import MaskedToySimulator, ToySimulator
 
 import sb3_greendc.runs.hyperparameters
 from sb3_greendc.core import yaml
-from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of, keywords_of
+from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of, keywords_of
 from sb3_greendc.core.arguments import positive_integer
 from sb3_greendc.core.expressions import read_mapping
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.extractors import ForecastExtractor, MaskedActorCriticPolicy
-from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, zoo_file
+from sb3_greendc.runs.hyperparameters import block_for, load_hyperparameters, read_hyperparameters, zoo_file
+from sb3_greendc.runs.kinds import _annotation, checked
 
 SHIPPED = Path(__file__).resolve().parents[3] / "zoo_hparams"
 
@@ -177,6 +180,28 @@ Pendulum-v1:
         assert keywords_of(Child) == ["cost_limit", *keywords_of(PPO)]
         assert "gamma" in keywords_of(PPO)
 
+    def test_every_kind_is_known(self) -> None:
+        for algorithm in ALGORITHMS:
+            for key in hyperparameters_of(algorithm):
+                assert _annotation(algorithm_class(algorithm), key) is not Any, (algorithm, key)
+
+    def test_every_default_is_of_its_kind(self) -> None:
+        for algorithm in ALGORITHMS:
+            owner = algorithm_class(algorithm)
+            defaults = {p.name: p.default for p in inspect.signature(owner).parameters.values()}
+            for key in set(hyperparameters_of(algorithm)) & set(defaults):
+                value = defaults[key]
+                if value is not inspect.Parameter.empty:
+                    assert checked(owner, key, value, value) == value
+
+    def test_whole_numbers_may_be_written_as_floats(self) -> None:
+        loaded = load_hyperparameters("sac", "Toy-v1", {"buffer_size": 1e6, "train_freq": [4, "step"]})
+        assert type(loaded.arguments["buffer_size"]) is int
+        assert loaded.arguments["train_freq"] == (4, "step")
+        assert (
+            load_hyperparameters("sac", "Toy-v1", {"ent_coef": "auto_0.1"}).settings["ent_coef"] == "auto_0.1"
+        )
+
     def test_hyperparameters(self) -> None:
         for algorithm in ALGORITHMS:
             known = hyperparameters_of(algorithm)
@@ -234,6 +259,71 @@ class TestBadInput:
         zoo("default: {noise_type: pink}", "td3")
         with pytest.raises(ValueError, match="noise_type: 'pink': must be one of normal"):
             load_hyperparameters("td3", "Toy-v1")
+
+    @pytest.mark.parametrize(
+        ("algorithm", "key", "value", "message"),
+        [
+            ("a2c", "gamma", "abc", "'abc': must be a number"),
+            ("a2c", "gamma", 1.5, "1.5: must be from 0 to 1"),
+            ("a2c", "gamma", math.nan, "nan: must be a number"),
+            ("a2c", "gamma", True, "True: must be a number"),
+            ("a2c", "gamma", "lin_0.9", "'lin_0.9': must be a number"),
+            ("a2c", "gae_lambda", [1], "[1]: must be a number"),
+            ("a2c", "n_steps", 0, "0: must be 1 or more"),
+            ("a2c", "n_steps", 1.5, "1.5: must be a whole number"),
+            ("a2c", "ent_coef", "abc", "'abc': must be a number"),
+            ("a2c", "max_grad_norm", "abc", "'abc': must be a number"),
+            ("a2c", "stats_window_size", "abc", "'abc': must be a whole number"),
+            ("a2c", "use_rms_prop", "abc", "'abc': must be true or false"),
+            ("a2c", "policy", 3, "3: must be the name of a policy"),
+            ("a2c", "rollout_buffer_class", "x", "'x': must be a class or null"),
+            ("a2c", "normalize", {"clip_obs": "abc"}, "'abc': must be a number"),
+            ("ppo", "clip_range_vf", "abc", "'abc': must be a number or a schedule (lin_NUMBER) or null"),
+            ("pid_ppo", "kp", "abc", "'abc': must be a number"),
+            ("pid_ppo", "cost_limit", "abc", "'abc': must be a number or null"),
+            ("recurrent_pid_ppo", "n_epochs", 0, "0: must be 1 or more"),
+            ("sac", "train_freq", [1], "[1]: must be a whole number or [a whole number, text]"),
+            ("sac", "train_freq", [0, "step"], "[0, 'step']: must be 1 or more"),
+            ("sac", "learning_starts", "abc", "'abc': must be a whole number"),
+            ("sac", "gradient_steps", -2, "-2: must be -1 or more"),
+            ("sac", "ent_coef", "abc", "'abc': must be a number, auto or auto_NUMBER"),
+            ("td3", "noise_type", [1], "[1]: must be one of normal"),
+            ("td3", "noise_std", "abc", "'abc': must be a number, 0 or more"),
+            ("td3", "noise_std", -1, "-1: must be a number, 0 or more"),
+            ("discrete_sac", "preset", [1], "[1]: must be text or null"),
+            ("crr", "source_weights", "abc", "'abc': must be a mapping or a list or null"),
+        ],
+    )
+    def test_value_of_another_kind(self, algorithm: str, key: str, value: Any, message: str) -> None:
+        with pytest.raises(ValueError) as error:
+            load_hyperparameters(algorithm, "VCC-2019-v1", {key: value})
+        assert str(error.value).startswith(f"hyperparameter {key}={value!r}: {message}")
+
+    @pytest.mark.parametrize(
+        ("algorithm", "key", "value", "reason"),
+        [
+            ("crr", "normalize", True, "it learns from data, without an environment"),
+            ("crr", "normalize", {"norm_obs": True}, "it learns from data, without an environment"),
+            ("crr", "n_envs", 16, "it learns from data, without an environment"),
+            ("crr", "noise_type", "normal", "it learns from data, without an environment"),
+            ("crr", "noise_std", 0.1, "it learns from data, without an environment"),
+            ("crr", "callback", "DiscountByTime", "it learns from data, without an environment"),
+            ("sac", "noise_std", 0.9, "it is that of a noise_type (normal, ornstein-uhlenbeck)"),
+            ("a2c", "noise_std", 0.5, "it takes no action noise"),
+            ("a2c", "noise_type", "normal", "it takes no action noise"),
+        ],
+    )
+    def test_value_without_an_effect(self, algorithm: str, key: str, value: Any, reason: str) -> None:
+        with pytest.raises(ValueError) as error:
+            read_hyperparameters(algorithm, {key: value})
+        assert str(error.value) == (
+            f"hyperparameter {key}={value!r}: {algorithm}: {key} has no effect: {reason}"
+        )
+
+    def test_value_that_says_nothing_is_no_mistake(self) -> None:
+        nothing = {"n_envs": 1, "normalize": False, "noise_type": None, "callback": None}
+        assert read_hyperparameters("crr", nothing).normalize is None
+        assert load_hyperparameters("td3", "VCC-2019-v1", {"noise_type": None}).noise is None
 
     def test_algorithm_that_does_not_fit(self) -> None:
         with pytest.raises(ValueError, match=r"dqn does not fit: .*Box"):

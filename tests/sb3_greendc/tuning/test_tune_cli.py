@@ -377,6 +377,7 @@ def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path) -> None:
         (["--env", "VCC-2021", "--algo", "crr"], r"crr learns from data: --data FILE"),
         (["--env", "VCC-2021", "--data", "x.npz"], r"x\.npz"),
         (["--env", "VCC-2021", "--ray-address", "auto"], r"--ray-address: needs --engine ray"),
+        (["--env", "VCC-2021", "--hparams", "gamma=abc"], r"gamma='abc': 'abc': must be a number"),
         (["--env", "VCC-2021", "--lease", "nan"], r"--lease nan: must be from 1 to 86,400 seconds"),
         (["--env", "VCC-2021", "--lease", "inf"], r"--lease inf: must be from 1 to 86,400 seconds"),
     ],
