@@ -103,7 +103,6 @@ def report(search: Search, folder: Path, say: Callable[[str], None] = lambda lin
     :param folder: for ``best/`` (the model), ``report.json`` and ``trials.csv``
     :param say: is told what is trained
     :raises OSError: if a file cannot be written
-    :raises ValueError: if the hyperparameter file is not one
     """
     best = search.best()
     assert best is not None
@@ -118,9 +117,11 @@ def report(search: Search, folder: Path, say: Callable[[str], None] = lambda lin
         _write_files(search, made, folder)
         return made
     say(f"training trial {best.number} again, and the settings of the file, for their test")
-    block = block_of_the_file(search.objective)
-    # With one torch thread, as trials were.
-    [(retrained, rival, test)] = map_tasks(_train_finals, [dataclasses.replace(task, block=block)])
+    try:
+        task = dataclasses.replace(task, block=block_of_the_file(search.objective))
+    except (OSError, ValueError) as error:  # it was one when the search began
+        task = dataclasses.replace(task, unread=f"cannot be read ({error})")
+    [(retrained, rival, test)] = map_tasks(_train_finals, [task])  # with one torch thread, as trials were
     assert best.value is not None
     score = Score(best.value, best.user_attrs.get(EXCESS_COST, 0.0))
     made = Report(trials, best.number, best.user_attrs["settings"], score, retrained, rival, test)
@@ -187,12 +188,14 @@ class _Finals:
     :param parameters: of the best trial
     :param folder: for its model
     :param block: settings of the file
+    :param unread: why there are none
     """
 
     objective: Objective
     parameters: Mapping[str, Any]
     folder: Path
     block: Mapping[str, Any] = field(default_factory=dict)
+    unread: str = ""
 
     def record(self) -> dict[str, Any]:
         """Return what tells the model from others, as its ``run.json`` says it."""
@@ -250,9 +253,12 @@ def _train_and_save(task: _Finals) -> tuple[BaseAlgorithm, Score]:
 
 def _train_block(task: _Finals) -> tuple[Rival, BaseAlgorithm | None]:
     """Train the settings of the file, as they are but for a cost limit above the study's."""
+    if task.unread:
+        return Rival(task.block, None, task.unread), None
     objective, settings = task.objective, dict(task.block)
-    if objective.cost_limit is not None and "cost_limit" in settings:
-        settings["cost_limit"] = min(settings["cost_limit"], objective.cost_limit)
+    limit, own = objective.cost_limit, settings.get("cost_limit")
+    if limit is not None:
+        settings["cost_limit"] = limit if own is None else min(own, limit)
     try:
         hyperparameters = read_hyperparameters(objective.algorithm, settings)
         require_fit(objective, hyperparameters)

@@ -24,8 +24,9 @@ from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
 from sb3_greendc.core import yaml
 from sb3_greendc.core.engine import TaskError
+from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import load_model, save_model
-from sb3_greendc.tuning import Order, report, study, training, worker
+from sb3_greendc.tuning import Objective, Order, report, study, training, worker
 from sb3_greendc.tuning import search as search_module
 from sb3_greendc.tuning.leases import OWNER
 from sb3_greendc.tuning.score import Score
@@ -193,6 +194,31 @@ class TestWritingTheBlock:
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("tune: error: wrote no block: ")
         assert file.read_text() == "- 3\n"
+        made.study.set_user_attr("report", None)  # as if it had broken before the report
+        assert tune._finish(made, FOLDER, asked) == 1
+        assert (
+            f"of the settings of the file: none: they cannot be read ({file}: must map"
+            in capsys.readouterr().out
+        )
+
+
+@pytest.mark.parametrize(("own", "trained_with"), [(0.9, 0.5), (0.3, 0.3), (None, 0.5)])
+def test_settings_of_the_file_keep_the_limit_of_the_study(
+    own: float | None, trained_with: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def note(objective: Objective, hyperparameters: Hyperparameters) -> training.Training:
+        seen.append(hyperparameters.settings["cost_limit"])
+        return training.Training(None, Score(1.0))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(report, "require_fit", lambda *_: None)
+    monkeypatch.setattr(report, "_train", note)
+    objective = Objective("pid_ppo", "VCC-2021-v1", 48, base={"cost_limit": 0.5}, pruner="none")
+    block = {} if own is None else {"cost_limit": own}
+    rival = report._score_block(report._Finals(objective, {}, Path(), block))
+    assert seen == [trained_with]
+    assert rival == report.Rival(block, Score(1.0))
 
 
 @pytest.mark.usefixtures("no_figures")
