@@ -355,7 +355,7 @@ RUNS: tuple[Mutation, ...] = (
     *mutations(
         "sb3_greendc/core/engine.py",
         ("tests/sb3_greendc/cli/test_main.py::test_ids_of_ones_own_are_imported_here_and_in_workers",),
-        ("import-not-in-workers", "        import_modules(modules)\n", "        import_modules(())\n"),
+        ("import-not-in-workers", "        import_modules(caller.modules)\n", "        import_modules(())\n"),
     ),
     *mutations(
         "sb3_greendc/core/commands.py",
