@@ -94,28 +94,28 @@ def _place(rows: pd.DataFrame, series: object) -> str:
 
 
 def growing_margin(rival: str, series: str) -> Check:
-    """Return a check that the margin over a rival grows from point to point."""
+    """Return a check that the margin over a rival grows from point to point, to one above 0."""
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
         found: dict[str, float] = {}
         holds = []
         for name, margins in _by_point(tables, rival, series, as_printed).items():
             found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
-            holds.append(margins.is_monotonic_increasing)
+            holds.append(margins.is_monotonic_increasing and bool(margins.iloc[-1] > 0))
         return Found(found, holds) if found else None
 
     return check
 
 
 def greatest_margin(rival: str, series: str, at: float) -> Check:
-    """Return a check that the margin over a rival is the greatest at one point."""
+    """Return a check that the margin over a rival is the greatest at one point, and above 0 there."""
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
         found: dict[str, float] = {}
         holds = []
         for name, margins in _by_point(tables, rival, series, as_printed).items():
             found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
-            holds.append(margins.idxmax() == at)
+            holds.append(margins.idxmax() == at and bool(margins.max() > 0))
         return Found(found, holds) if found else None
 
     return check

@@ -166,6 +166,12 @@ def test_the_greatest_margin(at_15, holds):
     assert statements.greatest_margin("sjf", "synthetic", 15)(tables, True).holds == [holds]
 
 
+def test_losses_that_shrink_are_no_margins_that_grow():
+    tables = margin_rows((OURS, 5, "sjf", -9.0, -9.0, -9.0), (OURS, 15, "sjf", -2.0, -3.0, -1.0))
+    assert statements.growing_margin("sjf", "synthetic")(tables, True).holds == [False]
+    assert statements.greatest_margin("sjf", "synthetic", 15)(tables, True).holds == [False]
+
+
 def level_rows(metric, **levels):
     """Levels of policies at loads of 0.2, 0.6, 1.0 and 1.2."""
     found = [
