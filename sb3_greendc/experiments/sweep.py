@@ -29,7 +29,7 @@ from sb3_greendc.experiments.experiment import (
 )
 from sb3_greendc.experiments.figures import MOST_SERIES, grouped_bars, lines
 from sb3_greendc.experiments.rollouts import DEPTH
-from sb3_greendc.experiments.tasks import Item, Scenario
+from sb3_greendc.experiments.tasks import PRINTED, Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 METRICS = (
@@ -147,6 +147,7 @@ def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = (
     :param named: heuristics that are shown in place of the best of the papers'
     """
     known = set(table["policy"])
+    learners = sorted(learners, key=lambda name: PRINTED not in name)  # the paper's own is never left out
     wanted = (*(named or (BEST_OF_PAPER, BEST_MASKED)), UNIFORM_MASKED, BEST, ROLLOUTS, *learners)
     found = [name for name in wanted if name in known]
     for spare in (ROLLOUTS, "MaskablePPO", BEST_MASKED, *found[::-1]):

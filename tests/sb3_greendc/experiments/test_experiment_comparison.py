@@ -148,6 +148,13 @@ def test_a_figure_has_no_more_policies_than_can_be_told_apart():
     assert policies == [name for name in known if name != "rollouts"]
 
 
+def test_the_papers_learner_is_never_left_out():
+    learners = [*(f"learner {k}" for k in range(9)), "A2C as printed"]
+    shown = drawn(pd.DataFrame({"policy": learners}), learners)
+    assert len(shown) == 8
+    assert shown[0] == "A2C as printed"
+
+
 def test_a_figure_may_name_heuristics_in_place_of_the_best():
     known = ["sjf", "hvf", "best of the papers'", "uniformly random, masked", "ours"]
     shown = drawn(pd.DataFrame({"policy": known}), ["ours"], named=["sjf"])
