@@ -230,7 +230,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "price": ({"price": -0.1}, "price=-0.1"),
     "carbon": ({"carbon": -0.1}, "carbon=-0.1"),
     "twice": ({"cost": "carbon", "reward": {"carbon": 1.0}}, "reward.carbon=1.0: .* charged once"),
-    "cost": ({"power": "constant", "site": None, "trace": None, "cost": "brown"}, "cost='brown'"),
+    "cost": (
+        {"power": "constant", "site": None, "trace": None, "carbon": 0.37, "price": 0.0, "cost": "brown"},
+        "cost='brown'",
+    ),
     "weight": ({"reward": {"brown": -1.0}}, "reward.brown=-1.0"),
     "battery": ({"site": {"grid": "open", "battery": {"min_charge": 0.6}}}, "battery.initial_charge"),
     "short carbon": ({"carbon": CarbonTrace(np.ones(9), 1.0, START)}, "carbon='9 steps from 2021.*covers"),

@@ -325,7 +325,7 @@ def test_password_is_not_in_errors(
 
 
 def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "_finish", lambda *_: None)  # the test above looks at it
+    monkeypatch.setattr(tune, "_finish", lambda *_: 0)  # the test above looks at it
     url = journal(folder / "killed.log")
     options = [*OPTIONS, "--storage", url]
     command = [*COMMAND, *options, "--trials", "60"]
@@ -352,7 +352,7 @@ def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Mo
 @pytest.mark.default_row
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "_finish", lambda *_: None)
+    monkeypatch.setattr(tune, "_finish", lambda *_: 0)
     url = journal(folder / "ray.log")
     options = [*OPTIONS, "--trials", "2", "--storage", url]
     assert main([*options, "--engine", "ray", "--jobs", "1"]) == 0
@@ -423,7 +423,7 @@ def test_bad_input_is_one_line(
 def test_full_disk_ends_the_command_and_spoils_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tune, "_finish", lambda *_: None)
+    monkeypatch.setattr(tune, "_finish", lambda *_: 0)
     url = journal(folder / "journal.log")
     options = [*OPTIONS, "--storage", url]
     assert main([*options, "--trials", "1"]) == 0
