@@ -275,11 +275,12 @@ def lay_on(
     """Return the carbon intensity of each step of a power trace, and whether it is of the same time.
 
     Where the series does not cover the trace, a step gets the value of the same month, day and hour; where
-    the series has none (29 February), that of the hour before.
+    the series has none for up to a day (29 February), that of the hour before.
 
     :param carbon: the series
     :param power: the trace
     :param clock: hours to add to the series' clock
+    :raises ValueError: if the series has nothing for longer parts of the trace's calendar
     """
     if carbon.step_hours != power.step_hours:
         carbon = carbon.resample(power.step_hours)
@@ -291,7 +292,15 @@ def lay_on(
     if wanted[0] >= times[0] and wanted[-1] <= times[-1]:
         return np.asarray(series.reindex(wanted, method="nearest"), np.float64), True
     by_calendar = series.groupby(times.strftime("%m-%d %H:%M")).mean()
-    laid = by_calendar.reindex(wanted.strftime("%m-%d %H:%M")).ffill().bfill()
+    found = by_calendar.reindex(wanted.strftime("%m-%d %H:%M"))
+    a_day = round(24 / power.step_hours)
+    laid = found.ffill(limit=a_day).bfill(limit=a_day)
+    if laid.isna().any():
+        first = wanted[int(laid.isna().to_numpy().argmax())]
+        raise ValueError(
+            f"--carbon: covers {found.notna().mean():.0%} of the power's calendar, and has nothing for "
+            f"{first:%d %B} and later; it must have every day of the year that the power has"
+        )
     return np.asarray(laid, np.float64), False
 
 

@@ -58,6 +58,12 @@ def test_another_year_is_laid_onto_the_calendar():
     assert 4096.0 * laid[2 * DAY] == first + DAY
 
 
+def test_a_part_of_another_year_is_refused():
+    january = carbon(datetime(2021, 1, 1), 31 * DAY)
+    with pytest.raises(ValueError, match=r"--carbon: covers 78% of the .* nothing for 02 February"):
+        my_site.lay_on(january, power(datetime(2012, 1, 4, 0, 0), 36 * DAY))
+
+
 @pytest.fixture
 def inputs(tmp_path):
     rng = np.random.default_rng(0)
