@@ -48,7 +48,7 @@ def checked(owner: type, key: str, value: Any, written: object) -> Any:
     if int in kinds and float not in kinds and is_number and math.isfinite(value) and value % 1 == 0:
         value = int(value)
     if not _is_of(value, annotation):
-        raise ValueError(f"{written!r}: must be {' or '.join(map(_word, kinds))}")
+        raise ValueError(f"{written!r}: must be {' or '.join(sorted(map(_word, kinds), key='null'.__eq__))}")
     if isinstance(value, str) and float in kinds and not _AUTO.fullmatch(value):
         raise ValueError(f"{written!r}: must be a number, auto or auto_NUMBER")
     count = value[0] if isinstance(value, tuple) and value else value
