@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import io
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from sb3_greendc.discrete_sac.buffers import DictNStepReplayBuffer, FlatNStepReplayBuffer
 
 OURS = (DictNStepReplayBuffer, FlatNStepReplayBuffer)
 WITH_RETURNS = (*OURS, NStepReplayBuffer)
 """Buffers that know ``n_steps`` and ``gamma``."""
+
+
+class BuffersByOptions(OffPolicyAlgorithm):
+    """The part of DiscreteSAC that gives replay buffers what its options say."""
+
+    replay_buffer: ReplayBuffer | None
+    n_steps: int
+    entropy_penalty: float
+
+    def _buffer_arguments(self, cls: type[ReplayBuffer]) -> dict[str, Any]:
+        """Return the keyword arguments of a replay buffer of this model."""
+        return buffer_arguments(
+            cls, self.replay_buffer_kwargs, self.n_steps, self.gamma, self.entropy_penalty
+        )
+
+    def load_replay_buffer(
+        self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
+    ) -> None:
+        """Load a replay buffer that was saved; see SB3. Its returns are then those of this model's options.
+
+        :param path: the file, a pickle: load only what you made yourself
+        :param truncate_last_traj: as for SB3's ``load_replay_buffer``
+        :raises ValueError: if the buffer has no n-step returns or no entropies, and the options ask for them
+        """
+        kept = self.replay_buffer
+        super().load_replay_buffer(path, truncate_last_traj)
+        loaded, self.replay_buffer = self.replay_buffer, kept
+        assert loaded is not None
+        adapt_buffer(loaded, self._buffer_arguments(type(loaded)), self.entropy_penalty)
+        self.replay_buffer = loaded
 
 
 def buffer_arguments(

@@ -11,7 +11,6 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from sb3_greendc.core.masking import ACTION_MASK
-from sb3_greendc.core.masking import check_normalization as check_normalization  # for masked_collection
 
 
 def live_masks(observations: Any, n_envs: int, n_actions: int) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.core.presets import apply_preset
 from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
-from sb3_greendc.discrete_sac.buffer_options import adapt_buffer, buffer_arguments
+from sb3_greendc.discrete_sac.buffer_options import BuffersByOptions
 from sb3_greendc.discrete_sac.buffers import (
     DictNStepReplayBuffer,
     FlatNStepReplayBuffer,
@@ -61,7 +61,7 @@ class Losses(NamedTuple):
     target: th.Tensor
 
 
-class DiscreteSAC(SafelySaved, MaskedCollection):
+class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
     """Soft actor-critic for discrete actions, with action masks and ``Dict`` observations.
 
     Off-policy and stochastic: it reuses every transition many times and keeps exploring as far as its
@@ -263,28 +263,6 @@ class DiscreteSAC(SafelySaved, MaskedCollection):
             self.scale = self.reward_scale
         elif not self.learns_temperature:
             self.scale = 1.0
-
-    def _buffer_arguments(self, cls: type[ReplayBuffer]) -> dict[str, Any]:
-        """Return the keyword arguments of a replay buffer of this model."""
-        return buffer_arguments(
-            cls, self.replay_buffer_kwargs, self.n_steps, self.gamma, self.entropy_penalty
-        )
-
-    def load_replay_buffer(
-        self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
-    ) -> None:
-        """Load a replay buffer that was saved; see SB3. Its returns are then those of this model's options.
-
-        :param path: the file, a pickle: load only what you made yourself
-        :param truncate_last_traj: as for SB3's ``load_replay_buffer``
-        :raises ValueError: if the buffer has no n-step returns or no entropies, and the options ask for them
-        """
-        kept = self.replay_buffer
-        super().load_replay_buffer(path, truncate_last_traj)
-        loaded, self.replay_buffer = self.replay_buffer, kept
-        assert loaded is not None
-        adapt_buffer(loaded, self._buffer_arguments(type(loaded)), self.entropy_penalty)
-        self.replay_buffer = loaded
 
     # ------------------------------------------------------------------ learning
 

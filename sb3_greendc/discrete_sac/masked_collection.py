@@ -13,10 +13,10 @@ from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.utils import obs_as_tensor
 
+from sb3_greendc.core.masking import check_normalization
 from sb3_greendc.discrete_sac.buffers import POLICY_ENTROPY, DictNStepReplayBuffer, FlatNStepReplayBuffer
 from sb3_greendc.discrete_sac.collection import (
     FiniteCollection,
-    check_normalization,
     live_masks,
     require_finite,
     uniform_valid_actions,

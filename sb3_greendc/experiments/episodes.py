@@ -10,11 +10,12 @@ import pandas as pd
 
 import greendc
 from sb3_greendc.evaluation.episodes import Batch, run_batch
+from sb3_greendc.evaluation.paired import FIRST_SEED
 from sb3_greendc.evaluation.policy_sources import Policy, policy_sources
 from sb3_greendc.experiments.tasks import Outcome, Scenario, Task
 
-TEST_SEED = 50_000
-"""Seed of the first episode that policies are judged on; trainings have seeds far below."""
+TEST_SEED = FIRST_SEED
+"""Seed of the first episode that policies are judged on, as of `greendc evaluate`."""
 
 _BATCH = 64
 _SECONDS_PER_STEP = 3e-6  # of one environment of ten units

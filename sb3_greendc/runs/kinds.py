@@ -66,10 +66,9 @@ def _annotation(owner: type, key: str) -> Any:
         parameter = inspect.signature(vars(cls).get("__init__", lambda: None)).parameters.get(key)
         if parameter is None or parameter.annotation is parameter.empty:
             continue
-        if not isinstance(parameter.annotation, str):
-            return parameter.annotation
+        said = type("Said", (), {"__annotations__": {key: parameter.annotation}})
         try:
-            return eval(parameter.annotation, vars(sys.modules[cls.__module__]))  # of our source, not a value
+            return typing.get_type_hints(said, vars(sys.modules[cls.__module__]))[key]
         except NameError:  # imported for type checkers alone
             return Any
     return Any

@@ -173,6 +173,7 @@ def _require_device(device: str) -> None:
         return
     try:
         th.zeros(1, device=device).item()
+    # What torch raises: AssertionError where it was built without CUDA, the others for what is not there.
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         said = " ".join(str(error).split()).partition(". ")[0]
         raise ValueError(f"--device {device}: cannot be used on this machine: {said}") from error

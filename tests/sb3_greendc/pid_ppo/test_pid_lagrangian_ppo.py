@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch as th
 from cmdp_envs import ContextCMDP, CueCMDP, ScriptedEnv
+from lagrangian_cases import FORMS, LSTM, SMALL, build, same_weights, weights
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
@@ -22,31 +23,8 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.utils import set_random_seed
 
 from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
-from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
-from sb3_greendc.pid_ppo.lagrangian import PIDLagrangian
 from sb3_greendc.recurrent_pid_ppo import CocorlPolicy, RecurrentPIDLagrangianPPO
 from sb3_greendc.recurrent_pid_ppo.policies import CostRecurrentActorCriticPolicy
-
-SMALL: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 2, "seed": 0, "device": "cpu"}
-LSTM: dict[str, Any] = {"policy_kwargs": {"lstm_hidden_size": 8}}
-FORMS = ["feed-forward", "recurrent"]
-
-
-def build(form: str, env: Any, **kwargs: Any) -> PIDLagrangian:
-    if form == "recurrent":
-        return RecurrentPIDLagrangianPPO(
-            "MlpLstmPolicy", env, **{"cost_limit": 4.0, **SMALL, **LSTM, **kwargs}
-        )
-    return PIDLagrangianPPO("MlpPolicy", env, **{"cost_limit": 4.0, **SMALL, **kwargs})
-
-
-def weights(model: Any) -> dict[str, th.Tensor]:
-    return {name: value.clone() for name, value in model.policy.state_dict().items()}
-
-
-def same_weights(one: Any, other: Any) -> bool:
-    ones, others = weights(one), weights(other)
-    return ones.keys() == others.keys() and all(th.equal(ones[name], others[name]) for name in ones)
 
 
 class WithoutCost(gym.Wrapper):
@@ -285,115 +263,6 @@ def test_save_load_resume(form: str, masks: str | None, tmp_path: Path) -> None:
     assert model_class.load(path, cost_limit=3.0).controller.cost_limit == 3.0
 
 
-def settings_of(model: PIDLagrangian) -> dict[str, Any]:
-    """Return what a new model of the same settings has in common with this one."""
-    controller = {key: value for key, value in vars(model.controller).items() if key[0] != "_"}
-    names = ("cost_limit", "controller_settings", "adv_norm", "normalize_advantage", "cost_gamma", "gamma")
-    return {**controller, **{name: getattr(model, name) for name in names}}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("include", [None, ()], ids=["safe", "of SB3"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"kp": 7.0, "lambda_max": 2.0},
-        {"preset": "cocorl"},
-        {"preset": "default", "ki": 0.4},
-        {"cost_limit": 15.0, "scale": 2.0},
-        {"cost_limit": 1.5, "adv_norm": "separate"},
-        {"gamma": 0.5},
-    ],
-    ids=str,
-)
-def test_settings_change_when_a_model_is_loaded(
-    form: str, include: Any, changes: dict[str, Any], tmp_path: Path
-) -> None:
-    """They are those of a new model with the saved settings and the changed ones; the multiplier goes on."""
-    saved = {"preset": "stooke", "kp": 0.7, "cost_limit": 4.0}
-    model = build(form, make_vec_env(ScriptedEnv, 2), **saved)
-    model.learn(64)
-    model.save(tmp_path / "model", include=include)
-    loaded = type(model).load(tmp_path / "model", env=make_vec_env(ScriptedEnv, 2), device="cpu", **changes)
-    if "preset" in changes:
-        saved.pop("kp")
-    assert settings_of(loaded) == settings_of(
-        build(form, make_vec_env(ScriptedEnv, 2), **{**saved, **changes})
-    )
-    bound = changes.get("lambda_max", math.inf)
-    assert loaded.lagrange_multiplier == min(model.lagrange_multiplier, bound) > 0.0
-    assert not set(changes) & (vars(loaded).keys() - {"cost_limit", "adv_norm", "gamma"})
-    loaded.learn(64, reset_num_timesteps=False)
-    loaded.save(tmp_path / "again")
-    assert settings_of(type(model).load(tmp_path / "again")) == settings_of(loaded)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
-        ({"cost_limit": None}, ValueError, "needs cost_limit"),
-        ({"kp": -1.0}, ValueError, "kp=-1.0"),
-        ({"init": 1.0}, ValueError, "init=1.0: a loaded model goes on from the multiplier"),
-        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
-        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
-        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
-        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
-        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
-        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
-    ],
-    ids=str,
-)
-def test_loading_checks_settings_as_the_constructor_does(
-    wrong: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
-) -> None:
-    build("feed-forward", ContextCMDP()).save(tmp_path / "model")
-    with pytest.raises(error, match=message):
-        PIDLagrangianPPO.load(tmp_path / "model", **wrong)
-
-
-def test_the_limit_may_change_between_two_calls_of_learn() -> None:
-    """An episode costs 10. What was smoothed is brought to the scale of the new limit."""
-    model = build("feed-forward", make_vec_env(ScriptedEnv, 2), cost_limit=4.0)
-    model.learn(64)
-    multiplier = model.lagrange_multiplier
-    model.cost_limit = 5.0
-    assert model.cost_limit == model.controller.cost_limit == model.controller.scale == 5.0
-    assert model.lagrange_multiplier == multiplier > 0.0
-    model.learn(64, reset_num_timesteps=False)
-    proportional, integral, derivative = model.controller.terms
-    assert proportional == pytest.approx((0.5 * (10 - 4) + 0.5 * (10 - 5)) / 5.0)
-    assert integral == pytest.approx(0.1 * (10 - 4) / 4.0 + 0.1 * (10 - 5) / 5.0)
-    assert derivative == pytest.approx(0.0)  # the cost did not rise
-    with pytest.raises(ValueError, match=r"cost_limit=-1\.0"):
-        model.cost_limit = -1.0
-    assert model.cost_limit == model.controller.cost_limit == 5.0
-    model.cost_limit = math.inf
-    assert model.lagrange_multiplier == 0.0
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_costs_are_discounted_as_rewards_unless_said_otherwise(
-    form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    used: list[tuple[float, float]] = []
-    compute = CostRolloutBuffer.compute_cost_returns_and_advantage
-
-    def spy(self: CostRolloutBuffer, *args: Any) -> None:
-        used.append(args[-2:])
-        compute(self, *args)
-
-    monkeypatch.setattr(CostRolloutBuffer, "compute_cost_returns_and_advantage", spy)
-    build(form, make_vec_env(ScriptedEnv, 2), gamma=0.9, gae_lambda=0.8).learn(64).save(tmp_path / "a")
-    build(form, make_vec_env(ScriptedEnv, 2), cost_gamma=0.7, cost_gae_lambda=0.6).learn(64).save(
-        tmp_path / "b"
-    )
-    for name in ("a", "b"):
-        cls = RecurrentPIDLagrangianPPO if form == "recurrent" else PIDLagrangianPPO
-        cls.load(tmp_path / name, env=make_vec_env(ScriptedEnv, 2), gamma=0.5).learn(64)
-    assert used == [(0.9, 0.8), (0.7, 0.6), (0.5, 0.8), (0.7, 0.6)]
-
-
 def test_zip_loads_with_weights_only(tmp_path: Path) -> None:
     model = build("feed-forward", make_vec_env(ScriptedEnv, 2), cost_limit=1.0)
     model.learn(64)
@@ -456,30 +325,6 @@ def test_bad_costs_stop_at_once(
     with pytest.raises(error, match="cost"):
         model.learn(64)
     assert model.num_timesteps == steps
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
-        ({"cost_limit": math.nan}, ValueError, "cost_limit=nan"),
-        ({"cost_limit": None}, ValueError, "needs cost_limit"),
-        ({"kp": -1.0}, ValueError, "kp=-1.0"),
-        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
-        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
-        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
-        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
-        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
-        ({"cost_gae_lambda": -0.5}, ValueError, "cost_gae_lambda=-0.5"),
-        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
-        ({"clip_range_cost_vf": 0.0}, ValueError, "clip_range_cost_vf=0.0"),
-        ({"k_p": 1.0}, TypeError, "k_p"),
-    ],
-)
-@pytest.mark.parametrize("form", FORMS)
-def test_wrong_settings(form: str, wrong: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        build(form, ContextCMDP(), **wrong)
 
 
 def test_wrong_classes() -> None:

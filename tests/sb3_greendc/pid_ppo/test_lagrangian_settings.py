@@ -1,0 +1,150 @@
+"""Settings of the constrained algorithms: wrong ones, and ones that change when a model is loaded."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cmdp_envs import ContextCMDP, ScriptedEnv
+from lagrangian_cases import FORMS, build
+from stable_baselines3.common.env_util import make_vec_env
+
+from sb3_greendc.pid_ppo import PIDLagrangianPPO
+from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
+from sb3_greendc.pid_ppo.lagrangian import PIDLagrangian
+from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
+
+
+def settings_of(model: PIDLagrangian) -> dict[str, Any]:
+    """Return what a new model of the same settings has in common with this one."""
+    controller = {key: value for key, value in vars(model.controller).items() if key[0] != "_"}
+    names = ("cost_limit", "controller_settings", "adv_norm", "normalize_advantage", "cost_gamma", "gamma")
+    return {**controller, **{name: getattr(model, name) for name in names}}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("include", [None, ()], ids=["safe", "of SB3"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kp": 7.0, "lambda_max": 2.0},
+        {"preset": "cocorl"},
+        {"preset": "default", "ki": 0.4},
+        {"cost_limit": 15.0, "scale": 2.0},
+        {"cost_limit": 1.5, "adv_norm": "separate"},
+        {"gamma": 0.5},
+    ],
+    ids=str,
+)
+def test_settings_change_when_a_model_is_loaded(
+    form: str, include: Any, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """They are those of a new model with the saved settings and the changed ones; the multiplier goes on."""
+    saved = {"preset": "stooke", "kp": 0.7, "cost_limit": 4.0}
+    model = build(form, make_vec_env(ScriptedEnv, 2), **saved)
+    model.learn(64)
+    model.save(tmp_path / "model", include=include)
+    loaded = type(model).load(tmp_path / "model", env=make_vec_env(ScriptedEnv, 2), device="cpu", **changes)
+    if "preset" in changes:
+        saved.pop("kp")
+    assert settings_of(loaded) == settings_of(
+        build(form, make_vec_env(ScriptedEnv, 2), **{**saved, **changes})
+    )
+    bound = changes.get("lambda_max", math.inf)
+    assert loaded.lagrange_multiplier == min(model.lagrange_multiplier, bound) > 0.0
+    assert not set(changes) & (vars(loaded).keys() - {"cost_limit", "adv_norm", "gamma"})
+    loaded.learn(64, reset_num_timesteps=False)
+    loaded.save(tmp_path / "again")
+    assert settings_of(type(model).load(tmp_path / "again")) == settings_of(loaded)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
+        ({"cost_limit": None}, ValueError, "needs cost_limit"),
+        ({"kp": -1.0}, ValueError, "kp=-1.0"),
+        ({"init": 1.0}, ValueError, "init=1.0: a loaded model goes on from the multiplier"),
+        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
+        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
+        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
+        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
+        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
+        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
+    ],
+    ids=str,
+)
+def test_loading_checks_settings_as_the_constructor_does(
+    wrong: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    build("feed-forward", ContextCMDP()).save(tmp_path / "model")
+    with pytest.raises(error, match=message):
+        PIDLagrangianPPO.load(tmp_path / "model", **wrong)
+
+
+def test_the_limit_may_change_between_two_calls_of_learn() -> None:
+    """An episode costs 10. What was smoothed is brought to the scale of the new limit."""
+    model = build("feed-forward", make_vec_env(ScriptedEnv, 2), cost_limit=4.0)
+    model.learn(64)
+    multiplier = model.lagrange_multiplier
+    model.cost_limit = 5.0
+    assert model.cost_limit == model.controller.cost_limit == model.controller.scale == 5.0
+    assert model.lagrange_multiplier == multiplier > 0.0
+    model.learn(64, reset_num_timesteps=False)
+    proportional, integral, derivative = model.controller.terms
+    assert proportional == pytest.approx((0.5 * (10 - 4) + 0.5 * (10 - 5)) / 5.0)
+    assert integral == pytest.approx(0.1 * (10 - 4) / 4.0 + 0.1 * (10 - 5) / 5.0)
+    assert derivative == pytest.approx(0.0)  # the cost did not rise
+    with pytest.raises(ValueError, match=r"cost_limit=-1\.0"):
+        model.cost_limit = -1.0
+    assert model.cost_limit == model.controller.cost_limit == 5.0
+    model.cost_limit = math.inf
+    assert model.lagrange_multiplier == 0.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_costs_are_discounted_as_rewards_unless_said_otherwise(
+    form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    used: list[tuple[float, float]] = []
+    compute = CostRolloutBuffer.compute_cost_returns_and_advantage
+
+    def spy(self: CostRolloutBuffer, *args: Any) -> None:
+        used.append(args[-2:])
+        compute(self, *args)
+
+    monkeypatch.setattr(CostRolloutBuffer, "compute_cost_returns_and_advantage", spy)
+    build(form, make_vec_env(ScriptedEnv, 2), gamma=0.9, gae_lambda=0.8).learn(64).save(tmp_path / "a")
+    build(form, make_vec_env(ScriptedEnv, 2), cost_gamma=0.7, cost_gae_lambda=0.6).learn(64).save(
+        tmp_path / "b"
+    )
+    for name in ("a", "b"):
+        cls = RecurrentPIDLagrangianPPO if form == "recurrent" else PIDLagrangianPPO
+        cls.load(tmp_path / name, env=make_vec_env(ScriptedEnv, 2), gamma=0.5).learn(64)
+    assert used == [(0.9, 0.8), (0.7, 0.6), (0.5, 0.8), (0.7, 0.6)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
+        ({"cost_limit": math.nan}, ValueError, "cost_limit=nan"),
+        ({"cost_limit": None}, ValueError, "needs cost_limit"),
+        ({"kp": -1.0}, ValueError, "kp=-1.0"),
+        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
+        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
+        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
+        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
+        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
+        ({"cost_gae_lambda": -0.5}, ValueError, "cost_gae_lambda=-0.5"),
+        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
+        ({"clip_range_cost_vf": 0.0}, ValueError, "clip_range_cost_vf=0.0"),
+        ({"k_p": 1.0}, TypeError, "k_p"),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_wrong_settings(form: str, wrong: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build(form, ContextCMDP(), **wrong)
