@@ -16,6 +16,19 @@ from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
 from sb3_greendc.pid_ppo.lagrangian import PIDLagrangian
 from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
 
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
+    ({"cost_limit": None}, ValueError, "needs cost_limit"),
+    ({"kp": -1.0}, ValueError, "kp=-1.0"),
+    ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
+    ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
+    ({"normalize_advantage": False}, TypeError, "use adv_norm"),
+    ({"min_episodes": 0}, ValueError, "min_episodes=0"),
+    ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
+    ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
+]
+"""Settings that a constructor and ``load`` refuse, and what they say."""
+
 
 def settings_of(model: PIDLagrangian) -> dict[str, Any]:
     """Return what a new model of the same settings has in common with this one."""
@@ -63,16 +76,8 @@ def test_settings_change_when_a_model_is_loaded(
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
-        ({"cost_limit": None}, ValueError, "needs cost_limit"),
-        ({"kp": -1.0}, ValueError, "kp=-1.0"),
+        *WRONG,
         ({"init": 1.0}, ValueError, "init=1.0: a loaded model goes on from the multiplier"),
-        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
-        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
-        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
-        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
-        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
-        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
     ],
     ids=str,
 )
@@ -129,17 +134,9 @@ def test_costs_are_discounted_as_rewards_unless_said_otherwise(
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
+        *WRONG,
         ({"cost_limit": math.nan}, ValueError, "cost_limit=nan"),
-        ({"cost_limit": None}, ValueError, "needs cost_limit"),
-        ({"kp": -1.0}, ValueError, "kp=-1.0"),
-        ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),
-        ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
-        ({"normalize_advantage": False}, TypeError, "use adv_norm"),
-        ({"min_episodes": 0}, ValueError, "min_episodes=0"),
-        ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
         ({"cost_gae_lambda": -0.5}, ValueError, "cost_gae_lambda=-0.5"),
-        ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
         ({"clip_range_cost_vf": 0.0}, ValueError, "clip_range_cost_vf=0.0"),
         ({"k_p": 1.0}, TypeError, "k_p"),
     ],

@@ -14,6 +14,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
+from sb3_greendc.runs.checkpoints import CheckpointFolder
 from sb3_greendc.runs.jobs import Job
 
 TOTAL = 256
@@ -158,3 +159,8 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
         np.array_equal(one[key], other[key]) and np.asarray(one[key]).dtype == np.asarray(other[key]).dtype
         for key in one
     )
+
+
+def content(folder: CheckpointFolder) -> dict[str, bytes]:
+    """Return every file of a folder of checkpoints, by its path."""
+    return {str(path): path.read_bytes() for path in folder.folder.rglob("*") if path.is_file()}
