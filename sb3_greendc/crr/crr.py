@@ -199,7 +199,7 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         data = (
             None
             if dataset is None
-            else channels_first(as_dataset(dataset, *self._known_spaces(observation_space, action_space)))
+            else as_dataset(dataset, *self._known_spaces(observation_space, action_space))
         )
         self._adopt_spaces(policy, data, observation_space, action_space)
         self._setup_model()

@@ -226,13 +226,10 @@ class TrainingData:
         :param scale: factor on the rewards
         """
         arrays = self.dataset.batch(rows, _USED)
-        actions = arrays["actions"]
-        if isinstance(self.dataset.action_space, spaces.Box):
-            actions = actions.astype(np.float32, copy=False)
         discounts = self.gamma * (1.0 - arrays["terminated"])
         return Batch(
             self._tensors(arrays["observations"]),
-            self._tensor(actions),
+            self._tensor(arrays["actions"]),
             self._tensors(arrays["next_observations"]),
             self._tensor((arrays["rewards"] * scale).astype(np.float32)),
             self._tensor(discounts.astype(np.float32)),
