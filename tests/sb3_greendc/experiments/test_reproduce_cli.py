@@ -83,7 +83,8 @@ def test_test_episodes_are_those_of_experiments_with_their_own_numbers_too(exper
         ("rare-fig5", "--weather", "{path}/log.swf"),
     ],
 )
-def test_options_that_would_do_nothing_are_refused(experiment, option, value, tmp_path, capsys):
+def test_options_that_would_do_nothing_are_refused(experiment, option, value, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "_run", lambda *given: pytest.fail("accepted"))
     (tmp_path / "log.swf").touch()
     given = [] if value is None else [value.format(path=tmp_path)]
     with pytest.raises(SystemExit):
