@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from benchmarks.devices import add_devices
 from benchmarks.training import add_train
 from sb3_greendc.cli.benchmark import add_envs, new_parser, run
 
@@ -14,6 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser, parts = new_parser()
     add_envs(parts)
     add_train(parts)
+    add_devices(parts)
     return parser
 
 

@@ -39,6 +39,7 @@ from sb3_greendc.experiments.runner import run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import LOG_SERIES, Item, Task
 from sb3_greendc.experiments.training import Training
+from sb3_greendc.runs.training import require_device
 
 TASKS = "tasks"
 """Folder of finished tasks below ``--out``, shared by all experiments."""
@@ -124,6 +125,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--google", metavar="FOLDER", help="real days of Google jobs for the page's scenario of vcc-shift"
     )
+    parser.add_argument(
+        "--device", default="cpu", help="that learners of the resource pool are trained on (default: cpu)"
+    )
     _add_common_options(parser, "--jobs", "--workers")
     return parser
 
@@ -163,6 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             test_episodes=options.test_episodes,
             rollouts=options.rollouts,
             problems=tuple(dict.fromkeys(options.problems)),
+            device=options.device,
         )
         names = experiment_names() if options.experiment == ["all"] else options.experiment
         experiments = [load_experiment(name) for name in dict.fromkeys(names)]
@@ -182,7 +187,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ):
             read_log(budget.job_log)
         check_learners(by_learner, items)
-    store = Store(options.out / TASKS)
+        store = Store(options.out / TASKS)
+        check_device(budget.device, items, store)
     said = ", ".join(experiment.name for experiment in experiments)
     console.print(f"[bold]{said}[/bold], {budget.name} budget")
     failed = _run(items, store, options, console)
@@ -213,6 +219,20 @@ def parse_seeds(given: Sequence[str]) -> tuple[int | None, dict[str, int]]:
         else:
             overall = seeds
     return overall, by_learner
+
+
+def check_device(device: str, items: Sequence[Item], store: Store) -> None:
+    """Check that learners are trained on the device, and that it is there for those that are not finished.
+
+    :raises ValueError: naming it
+    """
+    if device == Training.device:
+        return
+    on_it = [item.task for item in items if getattr(item.task, "device", None) == device]
+    if not on_it:
+        raise ValueError(f"--device {device}: has no effect on these experiments")
+    if not all(map(store.has, on_it)):
+        require_device(device)
 
 
 def check_learners(names: Collection[str], items: Sequence[Item]) -> None:

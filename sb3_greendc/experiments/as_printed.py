@@ -185,9 +185,10 @@ def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
         had = trained[trained["policy"] == case.learner.name]
         most, seeds = had["trained_decisions"].max(), had["train_seed"].nunique()
         seconds = had.groupby("train_seed")["trained_seconds"].max().mean()
+        where = ", ".join(had["trained_on"].dropna().unique()) if "trained_on" in had else ""
         found.append(
             f"{case.name}: {case.learner.name} had {most:,.0f} of {case.learner.decisions:,} decisions, "
-            f"{seeds} training seed(s), {seconds / 60:.0f} minutes each."
+            f"{seeds} training seed(s), {seconds / 60:.0f} minutes each{where and f' on {where}'}."
         )
     return found
 

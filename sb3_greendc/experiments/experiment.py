@@ -51,6 +51,7 @@ class Budget:
     :param test_episodes: episodes that policies are judged on, in place of the budget's own number
     :param rollouts: let rollouts compete wherever heuristics do, also where they take minutes a point
     :param problems: names of problems, in place of all that an experiment has (:meth:`wants`)
+    :param device: that learners of the resource pool are trained on
     """
 
     quick: bool = False
@@ -62,6 +63,7 @@ class Budget:
     test_episodes: int | None = None
     rollouts: bool = False
     problems: tuple[str, ...] = ()
+    device: str = "cpu"
 
     def pick(self, quick: T, full: T) -> T:
         """Return one of two values, by the budget."""
@@ -178,6 +180,7 @@ class Budget:
             test_kwargs={"episode_steps": test_steps or self.test_steps},
             judged_at=judged_at,
             episodes_along=self.pick(8, 64) if judged_at else along,
+            device=self.device,
         )
         return [
             replace(run, seed=seed) for seed in self.seeds_of(learner.name, learner.quick_seeds, full_seeds)

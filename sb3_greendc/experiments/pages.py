@@ -164,10 +164,12 @@ def _command(record: dict[str, Any]) -> str:
     rollouts = " --rollouts" if record.get("rollouts") else ""
     named = [shlex.quote(name) for name in record.get("problems", [])]
     problems = f" --problems {' '.join(named)}" if named else ""
+    device = record.get("device", "cpu")
+    trained_on = f" --device {device}" if device != "cpu" else ""
     job_log = " --job-log PATH" if record.get("job_log") else ""
     google = " --google FOLDER" if record.get("google") else ""
     weather = " --weather FILE FILE" if record.get("weather") else ""
-    options = quick + seeds + episodes + problems + rollouts + job_log + weather + google
+    options = quick + seeds + episodes + problems + rollouts + trained_on + job_log + weather + google
     return f"python scripts/reproduce.py {record['experiment']}{options}"
 
 

@@ -137,6 +137,7 @@ def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder:
         "test_episodes": budget.test_episodes,
         "rollouts": budget.rollouts,
         "problems": list(budget.problems),
+        "device": budget.device,
         "job_log": budget.job_log is not None,
         "weather": bool(budget.weather),
         "google": bool(budget.google),

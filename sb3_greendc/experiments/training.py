@@ -91,6 +91,7 @@ class Training(Task):
     :param judged_at: decisions at which it is judged on the way, in place of equal distances; 0 is the
         untrained model
     :param episodes_along: test episodes at the checkpoints before; default: as many
+    :param device: that the model is trained on: no part of what the task is, as the kind of processor is none
     :param tests: other scenarios to judge it on at the end, by name
     :param test_kwargs: keyword arguments of the environment in tests only, such as longer episodes
     :param files: of the tasks that the learner needs; without them these are done here
@@ -106,6 +107,7 @@ class Training(Task):
     test_kwargs: Mapping[str, Any] = field(default_factory=dict)
     episodes_along: int | None = None
     judged_at: tuple[int, ...] = ()
+    device: str = field(default="cpu", compare=False)
     files: tuple[Files, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -167,7 +169,7 @@ class Training(Task):
             1000 * (self.seed + 1),
             acting.env_kwargs,
             self.learner.hyperparameters,
-            device="cpu",
+            device=self.device,
         )
         _warm_up(acting)
         judge = _Judge(self)
@@ -189,6 +191,8 @@ class Training(Task):
             saved = [Path(folder) / name for name in (MODEL_FILE, RUN_FILE, NORMALIZER_FILE)]
             kept = {path.name: path.read_bytes() for path in saved if path.is_file()}
         episodes = pd.DataFrame(judge.rows).assign(policy=self.learner.name, train_seed=self.seed)
+        if self.device != "cpu":
+            episodes["trained_on"] = self.device
         return Outcome({"episodes": episodes, "progress": progress.assign(train_seed=self.seed)}, kept)
 
     def _acting(self, scenario: Scenario) -> Scenario:

@@ -148,7 +148,7 @@ def prepare(
     :raises TypeError: for an unknown keyword argument of the environment
     :raises OSError: if there is no such file
     """
-    _require_device(device)
+    require_device(device)
     try:
         if data is not None:
             return _prepare_offline(
@@ -164,7 +164,7 @@ def prepare(
         ) from error
 
 
-def _require_device(device: str) -> None:
+def require_device(device: str) -> None:
     """Check that there is a device: Stable-Baselines3 would take the processor in place of a missing GPU.
 
     :raises ValueError: naming it

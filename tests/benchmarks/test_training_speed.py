@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from benchmarks import training
+from benchmarks import devices, training
 from benchmarks.command import build_parser, main
 from benchmarks.training import Comparison
 from sb3_greendc.cli.benchmark import run_envs
+from sb3_greendc.evaluation.collection import collect
 
 
 def test_time_compared_is_the_inverse_of_rates_compared() -> None:
@@ -57,10 +58,45 @@ def test_whole_runs() -> None:
     assert minutes > 0 and processor_minutes > 0
 
 
-def test_the_command_has_both_parts() -> None:
+def test_the_command_has_all_parts() -> None:
     options = build_parser().parse_args(["envs"])
     assert options.run is run_envs
     assert build_parser().parse_args(["train"]).run is training.run_train
+    assert build_parser().parse_args(["devices"]).run is devices.run_devices
+
+
+def test_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "devices.json"
+    options = ["--device", "cpu", "--cases", "discrete_sac", "crr", "--rounds", "1", "--seconds", "0.02"]
+    assert main(["devices", *options, "--json", str(path)]) == 0
+    figures = json.loads(path.read_text())["cases"]
+    assert list(figures) == ["discrete_sac", "crr"]
+    for row in figures.values():
+        assert row["times"] == pytest.approx(row["device"] / row["cpu"]) and row["times"] > 0
+    assert "cpu × cpu" in capsys.readouterr().out
+
+
+def test_cases_of_devices_count_what_they_train(tmp_path: Path) -> None:
+    models = {}
+
+    def learn(model: BaseAlgorithm, steps: int) -> None:
+        models[type(model).__name__] = (steps, str(model.device))
+
+    collect(["hvf"], "ResourcePool-10", 300).save(tmp_path / "data.npz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(devices, "learn", learn)
+        for name in ("maskable_ppo", "crr", "discrete_sac"):
+            case = devices.timed(name, devices.SETTINGS[name], "cpu", tmp_path / "data.npz")
+            case.run(3)
+            steps, device = models.popitem()[1]
+            assert (steps, device) == (3 * case.steps_per_call, "cpu")
+            assert case.steps_per_call > 1 or name == "crr"
+
+
+def test_a_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["devices", "--device", "cuda:99", "--cases", "discrete_sac"])
+    assert "cuda:99" in capsys.readouterr().err
 
 
 def test_bad_seconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,57 @@ def test_options_that_would_do_nothing_are_refused(experiment, option, value, tm
     assert f"{option}: has no effect on {experiment}" in capsys.readouterr().err
 
 
+def test_learners_train_on_the_device_that_is_asked_for(monkeypatch):
+    seen = []
+
+    def prepare(*given, device, **more):
+        seen.append(device)
+        raise InterruptedError
+
+    monkeypatch.setattr("sb3_greendc.experiments.training.prepare", prepare)
+    items = load_experiment("as-printed").items(Budget(quick=True, device="cuda"))
+    trainings = [item.task for item in items if isinstance(item.task, Training)]
+    with pytest.raises(InterruptedError):
+        trainings[0].compute()
+    assert seen == ["cuda"]
+    # What was trained elsewhere is the same task: rounding apart, so is the result.
+    others = [item.task for item in load_experiment("as-printed").items(Budget(quick=True))]
+    assert {task.identity for task in trainings} < {task.identity for task in others}
+
+
+def test_a_device_that_is_missing_is_named_before_anything_runs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "_run", lambda *given: pytest.fail("accepted"))
+    with pytest.raises(SystemExit):
+        reproduce.main(["as-printed", "--quick", "--device", "cuda:77", "--out", str(tmp_path)])
+    assert "--device cuda:77: cannot be used on this machine" in capsys.readouterr().err
+
+
+def test_a_device_that_no_learner_is_trained_on_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "_run", lambda *given: pytest.fail("accepted"))
+    with pytest.raises(SystemExit):
+        reproduce.main(["vcc-shift", "--quick", "--device", "cuda", "--out", str(tmp_path)])
+    assert "--device cuda: has no effect" in capsys.readouterr().err
+
+
+def test_results_of_a_device_that_is_missing_can_be_shown(run, tmp_path, monkeypatch):
+    toy = toy_experiment(tmp_path, (1,))
+    items = toy.items(Budget())
+    object.__setattr__(items[0].task, "device", "cuda:77")
+
+    class Finished:
+        def has(self, task):
+            return True
+
+    reproduce.check_device("cuda:77", items, Finished())
+
+
+def test_the_device_reaches_the_record(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "check_device", lambda *given: None)  # toys learn nothing
+    run("--device", "cuda")
+    record = json.loads((tmp_path / "out" / "toys" / "run.json").read_text())
+    assert pages._command(record) == "python scripts/reproduce.py toys --device cuda"
+
+
 def test_more_seeds_than_do_not_meet_the_tests_are_refused(capsys):
     with pytest.raises(SystemExit):
         reproduce.main(["rare-table1", "--seeds", "21"])
