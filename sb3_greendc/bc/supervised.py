@@ -12,6 +12,7 @@ from greendc.config import require
 from sb3_greendc.bc.batches import split_episodes
 from sb3_greendc.bc.models import PolicyClass, make_model
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.images import channels_first
 
 
 class Supervised:
@@ -50,6 +51,7 @@ class Supervised:
         require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
         require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")
         data = dataset if isinstance(dataset, OfflineDataset) else OfflineDataset.load(dataset)
+        data = channels_first(data)  # as SB3 shows images of environments to a policy
         self.check_data(data)
         self.rng = np.random.default_rng(seed)
         self.rows, self.held_out = split_episodes(data, validation_fraction, self.rng)

@@ -30,8 +30,8 @@ from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, wa
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.finetuning import NO_NORMALIZATION, FinetunedAlgorithm
 from sb3_greendc.crr.handover import CAREFUL_OPTIONS, SHARED_OPTIONS, copy_networks, fill_half
-from sb3_greendc.crr.images import channels_first, channels_first_space
 from sb3_greendc.crr.updates import Losses
+from sb3_greendc.datasets.images import channels_first, channels_first_space
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 
 SelfCRR = TypeVar("SelfCRR", bound="CRR")

@@ -15,8 +15,8 @@ from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
 from sb3_greendc.crr.batches import Batch
-from sb3_greendc.crr.images import space_as_recorded
 from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
+from sb3_greendc.datasets.images import space_as_recorded
 
 CHUNK = 8
 """Batches that are drawn and gathered at once."""

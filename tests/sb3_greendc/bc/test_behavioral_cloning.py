@@ -15,6 +15,7 @@ from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env as make_sb3_vec_env
+from stable_baselines3.common.policies import ActorCriticCnnPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from sb3_greendc.bc import Cloning, behavioral_clone
@@ -271,6 +272,48 @@ def test_box_actions_and_plain_observations() -> None:
     assert clone.algorithm == "ppo" and clone.history["validation_agreement"].isna().all()
     predicted, _ = clone.model.predict(obs, deterministic=True)
     assert np.abs(predicted - data.actions).mean() < 0.05
+
+
+class BrightnessEnv(gym.Env[Any, Any]):
+    """Images, bright where the second action is right; the channels last, as cameras give them."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 255, (36, 40, 3), np.uint8)
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros((36, 40, 3), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros((36, 40, 3), np.uint8), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("policy", [ActorCriticCnnPolicy, "mlp"])
+def test_images_with_channels_last(policy: Any) -> None:
+    """Stable-Baselines3 transposes images of environments; the clone fits them, and predicts for both."""
+    env = BrightnessEnv()
+    bright = np.arange(60) % 2 == 1
+    images = np.zeros((60, 36, 40, 3), np.uint8)
+    images[bright, :18] = 255
+    data = OfflineDataset.from_dict(
+        {
+            "obs": images,
+            "next_obs": images,
+            "actions": bright.astype(int),
+            "rewards": np.zeros(60),
+            "terminated": np.arange(60) % 10 == 9,
+            "truncated": np.zeros(60, bool),
+        },
+        env.observation_space,
+        env.action_space,
+    )
+    clone = behavioral_clone(data, policy, n_epochs=4, batch_size=10, policy_kwargs={"net_arch": []})
+    assert clone.model.observation_space.shape == (3, 36, 40)
+    model = clone.attach(env, n_steps=4, batch_size=4, n_epochs=1)
+    for turned in (images, np.moveaxis(images, -1, 1)):
+        np.testing.assert_array_equal(model.predict(turned, deterministic=True)[0], bright)
+    model.learn(4)
 
 
 def test_data_on_disk_are_cloned_too(

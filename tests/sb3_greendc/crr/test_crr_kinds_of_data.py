@@ -11,8 +11,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecTransposeImage
 from toy_data import SMALL, parameters_of, same
 
 from sb3_greendc.crr import CRR
-from sb3_greendc.crr.images import channels_first, channels_first_space
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.images import channels_first, channels_first_space
 
 LAST, FIRST = spaces.Box(0, 255, (36, 38, 3), np.uint8), spaces.Box(0, 255, (3, 36, 38), np.uint8)
 VECTOR = spaces.Box(-1, 1, (2,), np.float32)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 from stable_baselines3.common.vec_env import VecTransposeImage
 
-from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.datasets.dataset import OfflineDataset
 
 
 def channels_first(data: OfflineDataset, like: spaces.Space[Any] | None = None) -> OfflineDataset:
