@@ -62,7 +62,8 @@ class ResourceImageExtractor(BaseFeaturesExtractor):
         image = self.inputs.image(observations)
         # (B, horizon, types · units) → (B, types, horizon, units)
         image = image.reshape(*image.shape[:2], self.channels, self.units).transpose(1, 2)
-        pixels = self.image(self.convolutions(image))
+        # Channels last in memory, not in shape: up to twice as quick on processors.
+        pixels = self.image(self.convolutions(image.to(memory_format=th.channels_last)))
         jobs = self.jobs(observations[JOBS])
         features: th.Tensor = self.joint(th.cat([pixels, jobs, *self.inputs.vectors(observations)], dim=1))
         return features
