@@ -15,7 +15,7 @@ from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, masked
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER
-from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT
+from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT, NO_OVERTAKING
 
 VALUE = "total_job_value"
 BEST_OF_ALL = "best non-learning baseline"
@@ -23,10 +23,12 @@ BEST_MASKED = "best of the papers', masked"
 FORMS: Mapping[str, Mapping[str, str]] = {
     "": {"dispatch": "skip"},
     ALL_WAITING: {"dispatch": "skip", "scope": "queue"},
+    NO_OVERTAKING: {"dispatch": "block"},
     FIRST_SLOT: {"dispatch": "reserve", "scope": "queue"},
 }
-"""Ends of the names of the papers' heuristics, and parts of their variants: the better form, RARE's, and that
-with the agents' action rule, which quick budgets leave out."""
+"""Ends of the names of the papers' heuristics, and parts of their variants: the better form of those that
+start any job that fits, RARE's, the better form without overtaking, and that with the agents' action rule,
+which quick budgets leave out."""
 BESTS_OF_PAPER = tuple(BEST_OF_PAPER + ending for ending in FORMS)
 _PARTS = {"dispatch": 1, "scope": 2}
 _RESAMPLES = 4000

@@ -7,7 +7,8 @@ from typing import Any
 
 from sb3_greendc.experiments.training import Learner
 
-DELAY: dict[str, Any] = {"cost": "weighted", "cost_weights": [0.01, 0.0]}
+JOB_STEPS = 100
+DELAY: dict[str, Any] = {"cost": "weighted", "cost_weights": [1 / JOB_STEPS, 0.0]}
 """Delayed jobs are counted in hundreds of job-steps, so that rewards (about one a job) and costs are of one
 size and the multiplier is of the order of 1."""
 

@@ -120,7 +120,7 @@ HEURISTICS = (*PAPER, *BEYOND)
 
 
 def likely_variants() -> tuple[Variant, ...]:
-    """Return the papers' heuristics as they dispatch, and of the others all forms but ``reserve``.
+    """Return the papers' heuristics with ``skip``, and of the others all forms but ``reserve``.
 
     The best heuristic was always among them, and they take less than half of the time of all.
     """

@@ -16,6 +16,7 @@ from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.distillation import Distillation
 from sb3_greendc.experiments.distilled import NAME, Evaluation
 from sb3_greendc.experiments.episodes import (
+    PAPER,
     Baselines,
     all_variants,
     likely_variants,
@@ -126,6 +127,9 @@ class Budget:
         tested = scenario.with_kwargs(episode_steps=steps or self.test_steps)
         variants = self.pick(likely_variants(), all_variants())
         found: list[Task] = [Baselines(tested, variants, self.episodes), Bounds(tested, self.pick(8, 64))]
+        if self.quick:  # all variants have these
+            without_overtaking = all_variants((*PAPER, "edf"), dispatches=("block",))
+            found.append(Baselines(tested, without_overtaking, self.episodes))
         found += controls(tested, student_choice(scenario), self.episodes)
         if scenario.may_suspend:
             # Under the ordinary mask ``suspend`` starts late jobs, too, and is of no use where many wait.

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from sb3_greendc.experiments.comparison import matrix, mean_interval
-from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT, without_form
+from sb3_greendc.experiments.tasks import ALL_WAITING, without_form
 
 COLORS = {
     "sjf": "#9ecae1",
@@ -126,12 +126,14 @@ def lines(
     ylabel: str,
     called: Mapping[str, str] | None = None,
     differences: pd.DataFrame | None = None,
+    differing: str = "value",
 ) -> Figure:
     """Draw a panel for each series, in it a line with its interval for each policy over the points.
 
     :param summary: as for :func:`grouped_bars`, whose other parameters these are, too
     :param differences: rows of a comparison with one rival; they get a second panel, where lines that lie
         one on another in the first are apart
+    :param differing: what the comparison is about
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())
@@ -158,7 +160,9 @@ def lines(
             below.axhline(0, color="#555555", lw=0.8)
             _spread_around_zero(below)
             below.set_xlabel(xlabel)
-            below.set_ylabel(f"value over the\n{at['against'].iloc[0]}, per cent" if len(at) else "")
+            rival = at["against"].iloc[0] if len(at) else ""
+            over = f"{differing} over\n{rival},\nper cent (logarithmic beyond ±5)"
+            below.set_ylabel(over if len(at) else "", fontsize="small")
     outer_legend(figure, axes[0])
     return figure
 
@@ -218,7 +222,7 @@ def curves(
         axes.fill_between(x, low, high, color=color_of(name, names), alpha=0.15, lw=0)
     for name, level in (levels or {}).items():
         color = COLORS.get(without_form(name), "#555555")
-        style = ":" if name.endswith(ALL_WAITING) else "-." if name.endswith(FIRST_SLOT) else "--"
+        style = ":" if name.endswith(ALL_WAITING) else "--"
         axes.axhline(level, color=color, lw=1.2, ls=style, label=name)
     axes.set_xlabel(over.replace("trained_", ""))
     if legend:

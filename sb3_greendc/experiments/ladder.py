@@ -31,7 +31,7 @@ from sb3_greendc.experiments.figures import panels
 from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, cocorl
 from sb3_greendc.experiments.sc20.fig6 import TRAINING_ARRIVALS
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
-from sb3_greendc.experiments.tasks import ALL_WAITING, Item, Scenario
+from sb3_greendc.experiments.tasks import ALL_WAITING, NO_OVERTAKING, Item, Scenario
 from sb3_greendc.experiments.training import Learner
 
 AS_PRINTED, MASK, TIME = "learner as printed", "+ our mask", "+ discount by time"
@@ -188,7 +188,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     table = pd.DataFrame(row for point in points for row in _rungs(rows[rows["series"] == point.name], point))
     notes = [
         "The papers' heuristics choose among all waiting jobs, as RARE's do; or among these or the "
-        "ready pool, whichever earns more. The second is the harder rival, and zero of the figure.",
+        "ready pool, whichever earns more; or they let no job overtake another that does not fit. The second "
+        "is zero of the figure, and the third may be the harder rival.",
         'From "learner as printed" on, each rung adds one change to the one before.',
     ]
     if budget.quick:
@@ -209,6 +210,7 @@ def _rungs(rows: pd.DataFrame, point: Headline) -> Iterator[dict[str, Any]]:
         UNIFORM_VALID: UNIFORM_VALID,
         BEST_OF_PAPER + ALL_WAITING: best_form(rows, point.papers, VALUE, dispatch="skip", scope="queue"),
         BEST_OF_PAPER: papers,
+        BEST_OF_PAPER + NO_OVERTAKING: best_form(rows, point.papers, VALUE, dispatch="block"),
         BEST_MASKED: best_form(rows, masked(point.papers), VALUE),
         UNIFORM_MASKED: UNIFORM_MASKED,
         ORDER_MASKED: ORDER_MASKED,
@@ -267,6 +269,7 @@ COLORS = {
     "best heuristic of any form": "#e6842a",
     UNIFORM_VALID: "#dddddd",
     BEST_OF_PAPER + ALL_WAITING: "#9ecae1",
+    BEST_OF_PAPER + NO_OVERTAKING: "#08519c",
     DISTILLED: "#c0392b",
     SEARCHED: "#6b0f1a",
     SHIPPED: "#e07b6e",

@@ -111,7 +111,8 @@ what that costs."""
 COCORL_NOTE = (
     "CoCoRL as printed: each gain is applied once, and the advantage is divided by 1 + λ "
     "([what the paper leaves open](../pid_ppo.md#where-cocorls-printed-algorithm-is-ambiguous)). Its limit "
-    "is 7000 delayed job-steps on synthetic jobs and 2000 on logs, at all loads alike."
+    "is 7000 delayed job-steps on synthetic jobs and 2000 on logs, at all loads alike, in training "
+    "episodes of 500 steps."
 )
 
 COCORL_GAINS = (2.0, 1.0, 1.0)

@@ -11,7 +11,15 @@ import pandas as pd
 
 from sb3_greendc.experiments.claims import CLAIMS, LEVEL, STATEMENT, VALUE, Claim
 from sb3_greendc.experiments.episodes import PAPER
-from sb3_greendc.experiments.tasks import ALL_WAITING, FIRST_SLOT, PRINTED, name_of_log, without_form
+from sb3_greendc.experiments.statements import Found
+from sb3_greendc.experiments.tasks import (
+    ALL_WAITING,
+    FIRST_SLOT,
+    NO_OVERTAKING,
+    PRINTED,
+    name_of_log,
+    without_form,
+)
 from sb3_greendc.experiments.text import number
 
 _COLUMNS = {"margin_percent": "comparison", "level_percent": "levels"}
@@ -65,10 +73,17 @@ def _stated(claim: Claim, folder: Path) -> tuple[str, str, str, str]:
     as_printed, best = claim.check(tables, True), claim.check(tables, False)
     return (
         as_printed.text if as_printed else "",
-        as_printed.verdict if as_printed else "",
+        _said(claim, as_printed),
         best.text if best else "",
-        best.verdict if best else "",
+        _said(claim, best),
     )
+
+
+def _said(claim: Claim, found: Found | None) -> str:
+    """Return the verdict on a statement; on other data than the paper's it says so."""
+    if found is None or not found.verdict:
+        return ""
+    return f"on {claim.why_not}: {found.verdict}" if claim.why_not else found.verdict
 
 
 def _about(claim: Claim) -> str:
@@ -87,8 +102,8 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
     """Return by point what is as printed, and the best of the others.
 
     As printed are the paper's learner, against rivals that choose among all waiting jobs, and the levels of
-    these rivals. The others' rivals are in their better form. Where the claim is about all policies, the
-    lowest counts.
+    these rivals. The others' rivals are in their better form, or let no job overtake another, whichever earns
+    more. Where the claim is about all policies, the lowest counts.
     """
     table = _read(folder, _COLUMNS[column])
     if column not in table:
@@ -99,8 +114,7 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
         for name in table.get(heuristic, pd.Series(dtype=str)).dropna()
         if name.endswith(ALL_WAITING)
     }
-    as_printed: dict[Point, float] = {}
-    best: dict[Point, float] = {}
+    of_policy: dict[tuple[bool, Point, str], float] = {}
     of_several = min if claim.of_all else max
     for _, row in table.iterrows():
         about = (row["series"], row.get("x", ""), row.get("against", ""))
@@ -110,14 +124,18 @@ def _ours(claim: Claim, folder: Path, column: str) -> tuple[dict[Point, float], 
         policy, rival = str(row.get(who, "")), str(row.get(heuristic, ""))
         is_printed = PRINTED in policy or (claim.of_heuristics and without_form(policy) in PAPER)
         other_form = without_form(rival) in both_forms and rival.endswith(ALL_WAITING) != is_printed
-        if other_form or rival.endswith(FIRST_SLOT):
+        if other_form or rival.endswith(FIRST_SLOT) or (is_printed and rival.endswith(NO_OVERTAKING)):
             continue
         of_one = claim.of_heuristics and not claim.of_all and is_printed
         series = f"{row['series']}, {without_form(policy)}" if of_one else str(row["series"])
-        into, point = as_printed if is_printed else best, (series, row.get("x", ""))
+        place = (is_printed, (series, row.get("x", "")), policy)
         value = float(row[column])
+        of_policy[place] = min(of_policy.get(place, value), value)  # over the harder form of the rival
+    found: tuple[dict[Point, float], dict[Point, float]] = ({}, {})
+    for (is_printed, point, _), value in of_policy.items():
+        into = found[0 if is_printed else 1]
         into[point] = of_several(into.get(point, value), value)
-    return dict(sorted(as_printed.items())), dict(sorted(best.items()))
+    return dict(sorted(found[0].items())), dict(sorted(found[1].items()))
 
 
 def _read(folder: Path, name: str) -> pd.DataFrame:

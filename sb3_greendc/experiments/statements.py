@@ -25,10 +25,12 @@ class Found:
 
     :param figures: by the point that they belong to, in the statement's order
     :param holds: whether the statement is true of each; one verdict may be for all of them
+    :param why_not: why nothing can be said of it, if so
     """
 
     figures: Mapping[str, float]
     holds: Sequence[bool] = field(default=())
+    why_not: str = ""
 
     @property
     def text(self) -> str:
@@ -38,6 +40,8 @@ class Found:
     @property
     def verdict(self) -> str:
         """Whether the statement holds, or in how many of its points."""
+        if self.why_not:
+            return f"not comparable: {self.why_not}"
         true = sum(self.holds)
         if 0 < true < len(self.holds):
             return f"holds in {true} of {len(self.holds)}"
@@ -94,42 +98,54 @@ def _place(rows: pd.DataFrame, series: object) -> str:
 
 
 def growing_margin(rival: str, series: str) -> Check:
-    """Return a check that the margin over a rival grows from point to point, to one above 0."""
+    """Return a check that the margin over a rival grows from point to point, to one above 0.
+
+    The last interval lies above the first.
+    """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
         found: dict[str, float] = {}
         holds = []
-        for name, margins in _by_point(tables, rival, series, as_printed).items():
+        for name, points in _by_point(tables, rival, series, as_printed).items():
+            margins = points["margin_percent"]
             found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
-            holds.append(margins.is_monotonic_increasing and bool(margins.iloc[-1] > 0))
+            apart = points["low"].iloc[-1] > max(points["high"].iloc[0], 0)
+            holds.append(margins.is_monotonic_increasing and bool(apart))
         return Found(found, holds) if found else None
 
     return check
 
 
 def greatest_margin(rival: str, series: str, at: float) -> Check:
-    """Return a check that the margin over a rival is the greatest at one point, and above 0 there."""
+    """Return a check that the margin over a rival is the greatest at one point, and above 0 there.
+
+    The interval at this point lies above the means of all others.
+    """
 
     def check(tables: Tables, as_printed: bool) -> Found | None:
         found: dict[str, float] = {}
         holds = []
-        for name, margins in _by_point(tables, rival, series, as_printed).items():
+        for name, points in _by_point(tables, rival, series, as_printed).items():
+            margins = points["margin_percent"]
             found |= {f"{name}{x:g}": float(value) for x, value in margins.items()}
-            holds.append(margins.idxmax() == at and bool(margins.max() > 0))
+            holds.append(bool(points["low"].loc[at] > max(margins.drop(index=at).max(), 0)))
         return Found(found, holds) if found else None
 
     return check
 
 
-def _by_point(tables: Tables, rival: str, series: str, as_printed: bool) -> dict[str, pd.Series]:
-    """Return the greatest margin over a rival at each point, by series, where there are several points."""
+def _by_point(tables: Tables, rival: str, series: str, as_printed: bool) -> dict[str, pd.DataFrame]:
+    """Return the greatest margin over a rival, with its interval, at each point (the index), by series.
+
+    Where there is one point alone, there is nothing to compare.
+    """
     rows = _against(tables["comparison"], (rival,), as_printed)
     rows = rows[rows["series"].str.startswith(series)]
     best = {
-        _place(rows, name): here.groupby("x")["margin_percent"].max()
+        _place(rows, name): here.loc[here.groupby("x")["margin_percent"].idxmax()].set_index("x")
         for name, here in rows.groupby("series", sort=False)
     }
-    return {name: margins for name, margins in best.items() if len(margins) > 1}
+    return {name: points for name, points in best.items() if len(points) > 1}
 
 
 def _against(table: pd.DataFrame, rivals: Sequence[str], as_printed: bool) -> pd.DataFrame:
@@ -162,52 +178,57 @@ def _per_cent(curve: object) -> float:
     return float(head) if head.replace(".", "").isdigit() else 100.0
 
 
-def rises_with_arrivals(metric: str, best: str) -> Check:
+def _untrained(curves: pd.DataFrame, decisions: int) -> str:
+    """Return why curves do not show where training ends, if they stop before so many decisions."""
+    last = int(curves.index.max())
+    return f"trained for {last:,} of {decisions:,} decisions" if last < decisions else ""
+
+
+def rises_with_arrivals(metric: str, trained: int) -> Check:
     """Return a check that what curves end at rises with the arrivals.
 
     :param metric: of the curves
-    :param best: ``"max"`` or ``"min"``: which of the other policies counts, by its mean over all rates
+    :param trained: decisions of the paper's learner
     """
 
-    def check(tables: Tables, as_printed: bool) -> Found | None:
-        if as_printed:
-            ends = _curves(tables, metric).iloc[-1]
-        else:
-            rows, first = tables["results"], str(tables["curves"]["series"].iloc[0])
-            rows = rows[(rows["metric"] == metric) & rows["series"].str.startswith(first)]
-            rows = rows[~rows["policy"].str.contains(PRINTED, regex=False)]
-            others = rows.pivot_table(index="policy", columns="x", values="estimate").dropna()
-            means = others.mean(axis=1)
-            name = str(means.idxmax() if best == "max" else means.idxmin())
-            ends = others.T[name].rename(lambda rate: f"{name} at {rate:.0%}")
-        return Found({str(rate): float(end) for rate, end in ends.items()}, [ends.is_monotonic_increasing])
+    def judge(tables: Tables) -> Found:
+        curves = _curves(tables, metric)
+        ends = curves.iloc[-1]
+        figures = {str(rate): float(end) for rate, end in ends.items()}
+        return Found(figures, [ends.is_monotonic_increasing], _untrained(curves, trained))
 
-    return check
+    return _as_printed(judge)
 
 
-def converged_after(metric: str, decisions: int) -> Check:
-    """Return a check that curves stay close to where they end."""
+def converged_after(metric: str, decisions: int, trained: int) -> Check:
+    """Return a check that curves stay close to where they end.
+
+    :param metric: of the curves
+    :param decisions: from when on
+    :param trained: decisions of the paper's learner
+    """
 
     def judge(tables: Tables) -> Found:
         curves = _curves(tables, metric)
         spread = (curves[curves.index >= decisions] / curves.iloc[-1] - 1).abs().max()
         figures = {f"{curve}, off by %": 100 * float(value) for curve, value in spread.items()}
-        return Found(figures, list(spread <= ALIKE))
+        return Found(figures, list(spread <= ALIKE), _untrained(curves, trained))
 
     return _as_printed(judge)
 
 
-def near_zero_until(metric: str, decisions: int) -> Check:
+def near_zero_until(metric: str, decisions: int, trained: int) -> Check:
     """Return a check that curves stay near 0 for so long: of the greatest that any of them comes to.
 
-    The figures are the greatest distances from 0 up to then.
+    The figures are the greatest distances from 0 up to then. Other parameters as in :func:`converged_after`.
     """
 
     def judge(tables: Tables) -> Found:
         curves = _curves(tables, metric).abs()
         until = curves[curves.index <= decisions].max()
         near = until <= ALIKE * float(curves.max().max())
-        return Found({str(curve): float(value) for curve, value in until.items()}, list(near))
+        figures = {str(curve): float(value) for curve, value in until.items()}
+        return Found(figures, list(near), _untrained(curves, trained))
 
     return _as_printed(judge)
 
@@ -222,31 +243,38 @@ def starts_below_zero(metric: str) -> Check:
     return _as_printed(judge)
 
 
-def close_ends(metric: str, first: str, second: str) -> Check:
-    """Return a check that two curves end close to each other."""
+def close_ends(metric: str, first: str, second: str, trained: int) -> Check:
+    """Return a check that two curves end close to each other; ``trained`` as in :func:`converged_after`."""
 
     def judge(tables: Tables) -> Found:
-        ends = _curves(tables, metric).iloc[-1]
-        figures = {name: float(ends[name]) for name in (first, second)}
-        return Found(figures, [abs(figures[first] / figures[second] - 1) <= ALIKE])
+        curves = _curves(tables, metric)
+        figures = {name: float(curves.iloc[-1][name]) for name in (first, second)}
+        alike = abs(figures[first] / figures[second] - 1) <= ALIKE
+        return Found(figures, [alike], _untrained(curves, trained))
 
     return _as_printed(judge)
 
 
-def _levels(tables: Tables, metric: str, heuristics: Sequence[str]) -> dict[str, dict[float, float]]:
-    """Return the means of heuristics and the learner as printed in the last series, by load.
+Levels = Mapping[str, Mapping[float, float]]
+"""By policy, and by load."""
 
-    Heuristics choose among all waiting jobs, where the table has that form of them. The last series is the
-    user's log, if there is one.
+
+def _levels(tables: Tables, metric: str, heuristics: Sequence[str]) -> list[tuple[str, Levels]]:
+    """Return the means of heuristics and the learner as printed, each series' under its name.
+
+    Heuristics choose among all waiting jobs, where the table has that form of them.
     """
     rows = tables["results"]
-    rows = rows[(rows["metric"] == metric) & (rows["series"] == rows["series"].iloc[-1])]
+    rows = rows[rows["metric"] == metric]
     learners = [name for name in rows["policy"].unique() if name.endswith(PRINTED)]
-    found = {}
-    for name in (*_forms(set(rows["policy"]), heuristics, True), *learners):
-        of_name = rows[rows["policy"] == name]
-        levels = zip(of_name["x"].tolist(), of_name["estimate"].tolist(), strict=True)
-        found[str(name).removesuffix(ALL_WAITING)] = dict(levels)
+    found: list[tuple[str, Levels]] = []
+    for series, here in rows.groupby("series", sort=False):
+        levels = {
+            name.removesuffix(ALL_WAITING): of_name.set_index("x")["estimate"].to_dict()
+            for name in (*_forms(set(here["policy"]), heuristics, True), *learners)
+            if not (of_name := here[here["policy"] == name]).empty
+        }
+        found.append((_place(rows, series), levels))
     return found
 
 
@@ -259,13 +287,13 @@ def completes_more(
     """
 
     def judge(tables: Tables) -> Found:
-        levels = _levels(tables, "completion_ratio", (heuristic, *rivals))
         figures: dict[str, float] = {}
         holds = []
-        for x in points:
-            margins = [100 * (levels[heuristic][x] / levels[rival][x] - 1) for rival in rivals]
-            figures |= {f"least at {x:g}": min(margins), f"most at {x:g}": max(margins)}
-            holds.append(low <= min(margins) <= max(margins) <= high)
+        for place, levels in _levels(tables, "completion_ratio", (heuristic, *rivals)):
+            for x in points:
+                margins = [100 * (levels[heuristic][x] / levels[rival][x] - 1) for rival in rivals]
+                figures |= {f"{place}least at {x:g}": min(margins), f"{place}most at {x:g}": max(margins)}
+                holds.append(low <= min(margins) <= max(margins) <= high)
         return Found(figures, holds)
 
     return _as_printed(judge)
@@ -276,9 +304,10 @@ def drops_above(metric: str, load: float) -> Check:
 
     def judge(tables: Tables) -> Found:
         change = {
-            name: 100 * (levels[max(levels)] / levels[load] - 1)
-            for name, levels in _levels(tables, metric, _OF_COCORL).items()
-            if load < max(levels)
+            f"{place}{name}": 100 * (of_policy[max(of_policy)] / of_policy[load] - 1)
+            for place, levels in _levels(tables, metric, _OF_COCORL)
+            for name, of_policy in levels.items()
+            if load < max(of_policy)
         }
         return Found(change, [value < 0 for value in change.values()])
 
@@ -292,10 +321,15 @@ def low_up_to(metric: str, load: float) -> Check:
     """
 
     def judge(tables: Tables) -> Found:
-        pairs = [pair for levels in _levels(tables, metric, _OF_COCORL).values() for pair in levels.items()]
-        most = 100 * max(level for x, level in pairs if x <= load)
-        least = 100 * min(level for x, level in pairs if x > load)
-        return Found({f"most up to {load:g}": most, "least beyond": least}, [most < least])
+        figures: dict[str, float] = {}
+        holds = []
+        for place, levels in _levels(tables, metric, _OF_COCORL):
+            pairs = [pair for of_policy in levels.values() for pair in of_policy.items()]
+            most = 100 * max(level for x, level in pairs if x <= load)
+            least = 100 * min(level for x, level in pairs if x > load)
+            figures |= {f"{place}most up to {load:g}": most, f"{place}least beyond": least}
+            holds.append(most < least)
+        return Found(figures, holds)
 
     return _as_printed(judge)
 
@@ -304,9 +338,11 @@ def below_one(metric: str, load: float) -> Check:
     """Return a check that no policy's level comes to 1 at a load; the figure is the greatest, in per cent."""
 
     def judge(tables: Tables) -> Found:
-        levels = _levels(tables, metric, _OF_COCORL).values()
-        most = 100 * max(of_policy[load] for of_policy in levels if load in of_policy)
-        return Found({f"{load:g}": most}, [most < 100])
+        most = {
+            f"{place}{load:g}": 100 * max(levels[name][load] for name in levels if load in levels[name])
+            for place, levels in _levels(tables, metric, _OF_COCORL)
+        }
+        return Found(most, [value < 100 for value in most.values()])
 
     return _as_printed(judge)
 
@@ -315,11 +351,15 @@ def cheap_alike(cheap: Sequence[str], dear: Sequence[str], at: float) -> Check:
     """Return a check that some heuristics and the learner cost alike at a load, and others more."""
 
     def judge(tables: Tables) -> Found:
-        levels = _levels(tables, "accrued_cost", (*cheap, *dear))
-        costs = {name: of_policy[at] for name, of_policy in levels.items() if at in of_policy}
-        same = [cost for name, cost in costs.items() if name not in dear]
-        others = [costs[name] for name in dear]
-        return Found(costs, [max(same) <= (1 + ALIKE) * min(same), min(others) > max(same)])
+        figures: dict[str, float] = {}
+        holds = []
+        for place, levels in _levels(tables, "accrued_cost", (*cheap, *dear)):
+            costs = {name: of_policy[at] for name, of_policy in levels.items() if at in of_policy}
+            figures |= {f"{place}{name}": cost for name, cost in costs.items()}
+            same = [cost for name, cost in costs.items() if name not in dear]
+            others = [costs[name] for name in dear]
+            holds += [max(same) <= (1 + ALIKE) * min(same), min(others) > max(same)]
+        return Found(figures, holds)
 
     return _as_printed(judge)
 
@@ -328,14 +368,14 @@ def cheapest_of_all(heuristic: str, others: Sequence[str], points: Sequence[floa
     """Return a check that a heuristic and the learner cost less than all others at some loads."""
 
     def judge(tables: Tables) -> Found:
-        levels = _levels(tables, "accrued_cost", (heuristic, *others))
         figures: dict[str, float] = {}
         holds = []
-        for x in sorted(set(points) & set(levels[heuristic])):
-            costs = {name: of_policy[x] for name, of_policy in levels.items() if x in of_policy}
-            figures |= {f"{name} at {x:g}": cost for name, cost in costs.items()}
-            ours = [cost for name, cost in costs.items() if name not in others]
-            holds.append(max(ours) < min(costs[name] for name in others))
+        for place, levels in _levels(tables, "accrued_cost", (heuristic, *others)):
+            for x in sorted(set(points) & set(levels[heuristic])):
+                costs = {name: of_policy[x] for name, of_policy in levels.items() if x in of_policy}
+                figures |= {f"{place}{name} at {x:g}": cost for name, cost in costs.items()}
+                ours = [cost for name, cost in costs.items() if name not in others]
+                holds.append(max(ours) < min(costs[name] for name in others))
         return Found(figures, holds)
 
     return _as_printed(judge)

@@ -10,6 +10,7 @@ import pandas as pd
 from sb3_greendc.experiments.claims import BEST_OF_PAPER
 from sb3_greendc.experiments.comparison import (
     BEST_MASKED,
+    BEST_OF_ALL,
     VALUE,
     best_form,
     compare,
@@ -86,6 +87,7 @@ class Sweep:
     :param papers: heuristics that the paper has
     :param named: of these, the ones that the figure shows by name, in place of the best
     :param notes: for the results page
+    :param in_one_unit: brings the rows of all policies to the same units
     """
 
     points: Callable[[Budget], Sequence[Point]]
@@ -102,6 +104,7 @@ class Sweep:
     papers: Sequence[str] = PAPER
     named: Sequence[str] = ()
     notes: Sequence[str] = ()
+    in_one_unit: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
     def experiment(self, name: str, title: str) -> Experiment:
         """Return the experiment."""
@@ -125,6 +128,8 @@ class Sweep:
     def analyze(self, results: Results, budget: Budget) -> Analysis:
         """Return the comparison, the table of all policies, and the figure."""
         rows = results.table()
+        if self.in_one_unit is not None:
+            rows = self.in_one_unit(rows)
         learners = list(rows["policy"][rows["baseline"].isna()].unique())
         comparison = compare(rows, learners, self.metric, self.papers)
         shown = show_best_forms(rows, self.papers, learners, self.metric)
@@ -135,7 +140,7 @@ class Sweep:
             figure = grouped_bars(*what)
         else:
             about_value = self.metric == VALUE and self.shown != "accrued_cost"
-            against = comparison[(comparison["against"] == BEST) & (comparison["kind"] == "learner")]
+            against = comparison[(comparison["against"] == BEST_OF_ALL) & (comparison["kind"] == "learner")]
             figure = lines(*what, against if about_value else None)
         notes = [*self.notes, *wider_choices(self.points(budget))]
         return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)

@@ -41,9 +41,14 @@ FIRST_SLOT = ", first free slot"
 rows. No paper says that its heuristics do, or that they do not."""
 
 
+NO_OVERTAKING = ", no overtaking"
+"""The same for one that starts no job past another that does not fit: "without backfilling" (RARE), read
+literally. It chooses among the ready pool or all waiting jobs, whichever earns more."""
+
+
 def without_form(name: str) -> str:
     """Return a heuristic's name without what says that it is not in its better form."""
-    return name.removesuffix(FIRST_SLOT).removesuffix(ALL_WAITING)
+    return name.removesuffix(NO_OVERTAKING).removesuffix(FIRST_SLOT).removesuffix(ALL_WAITING)
 
 
 LOG_SERIES = "HPC log"

@@ -61,14 +61,14 @@ come back after 200,000 hours, and nothing is saved; with 15 the cost ends at ni
 
 PAGE = "VCC-2019-v0"
 PAGE_MONTHS = {"page's rules, May 2019": "2019-05", "page's rules, May 2021": "2021-05"}
-PRINTED = Learner("PPO as printed", "ppo", decisions=800_000, quick_decisions=100_000, speed=24_000.0)
+PAGE_PPO = Learner("PPO, the page's rules", "ppo", decisions=800_000, quick_decisions=100_000, speed=24_000.0)
 """SustainGym's page has no learner of its own: plain PPO on the page's scenario, with actions from 0 to 1,
 trained on the emissions of May 2019 and tested on those of May 2021. The page's jobs are real; without their
 folder they are generated."""
 
 OFFLINE = "CRR from day_ahead"
 GREEN, GREY = "#2a9d5c", "#777777"
-LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PRINTED.name, OFFLINE)
+LEARNER_NAMES = (*(learner.name for learner in LEARNERS), PAGE_PPO.name, OFFLINE)
 
 
 def items(budget: Budget) -> list[Item]:
@@ -97,10 +97,10 @@ def page_items(budget: Budget, episodes: int) -> list[Item]:
     for name, at in months.items():
         variants = tuple(Variant(policy) for policy in baselines.names("vcc"))
         found += labelled([Baselines(at, variants, episodes)], test=name)
-    decisions = budget.pick(PRINTED.quick_decisions, PRINTED.decisions)
+    decisions = budget.pick(PAGE_PPO.quick_decisions, PAGE_PPO.decisions)
     trained_on = next(iter(months.values()))
-    for seed in budget.seeds_of(PRINTED.name, full=FULL_SEEDS):
-        found += labelled([Training(trained_on, PRINTED, decisions, seed, episodes, tests=months)])
+    for seed in budget.seeds_of(PAGE_PPO.name, full=FULL_SEEDS):
+        found += labelled([Training(trained_on, PAGE_PPO, decisions, seed, episodes, tests=months)])
     return found
 
 
@@ -136,7 +136,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "the best plan. Less is better.",
         f"The rules of SustainGym's page (`{PAGE}`) have {'real' if budget.google else 'generated'} jobs.",
         "The picture leaves chance out (`random`): it would need another scale. Behind a learner's name are "
-        "its decisions, in thousands.",
+        "its decisions, in thousands; CRR's are gradient steps on recorded hours.",
     ]
     figures = {"figure": _figure(comparison, _called(rows))}
     return Analysis({"comparison": comparison, "results": table}, figures, notes)

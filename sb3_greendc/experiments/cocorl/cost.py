@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.cocorl.loads import LOADS, STEPS
 from sb3_greendc.experiments.comparison import FORMS, best_form, final, margin, matrix, summary
-from sb3_greendc.experiments.controls import CONTROLS, controls
+from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import lines
@@ -96,16 +96,21 @@ def _compared(rows: pd.DataFrame, learners: Sequence[str]) -> Iterator[dict[str,
                 }
 
 
-def draw(rows: pd.DataFrame, table: pd.DataFrame, learners: Mapping[str, float]) -> Figure:
-    """Draw cost over the load on a logarithmic axis, with the limits.
+def draw(
+    rows: pd.DataFrame, table: pd.DataFrame, comparison: pd.DataFrame, learners: Mapping[str, float]
+) -> Figure:
+    """Draw cost over the load on a logarithmic axis, with the limits; and the learners' over the first one's.
 
     :param rows: of :func:`cheapest`
     :param table: their summary
+    :param comparison: of :func:`compare_costs`
     :param learners: the learners' names, and their limits
     """
-    shown = [*PAPERS, "uniformly random, masked", *learners]
-    figure = lines(table, COST, shown, "offered load", UNIT, budgets(rows, list(learners)))
-    for panel in figure.axes:
+    shown = [*PAPERS, UNIFORM_MASKED, *learners]
+    changes = comparison[comparison["against"] == next(iter(learners))] if len(learners) > 1 else None
+    called = budgets(rows, list(learners))
+    figure = lines(table, COST, shown, "offered load", UNIT, called, changes, "cost")
+    for panel in figure.axes[:: 1 if changes is None else 2]:
         panel.set_yscale("log")
         for limit in sorted(set(learners.values()) - {math.inf}):
             panel.axhline(limit, color="black", lw=0.9, ls="--")
@@ -131,8 +136,9 @@ def cost_experiment(name: str, title: str, learners: Sequence[tuple[Learner, flo
     def analyze(results: Results, _form: Budget) -> Analysis:
         rows = cheapest(results.table())
         table = summary(rows, METRICS)
-        tables = {"comparison": compare_costs(rows, list(limits)), "results": table}
-        return Analysis(tables, {"figure": draw(rows, table, limits)}, [COCORL_NOTE])
+        comparison = compare_costs(rows, list(limits))
+        figure = draw(rows, table, comparison, limits)
+        return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, [COCORL_NOTE])
 
     return Experiment(
         name, title, lambda budget: items(budget, [learner for learner, _ in learners]), analyze

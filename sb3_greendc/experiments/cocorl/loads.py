@@ -7,13 +7,13 @@ import dataclasses
 import pandas as pd
 
 from sb3_greendc.experiments import curricula
-from sb3_greendc.experiments.constrained import DELAY, pid_ppo
+from sb3_greendc.experiments.constrained import DELAY, JOB_STEPS, pid_ppo
 from sb3_greendc.experiments.distilled_start import distilled_pid_ppo
 from sb3_greendc.experiments.experiment import MODELLED_LOG, Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.learners import pool_learners
 from sb3_greendc.experiments.printed import COCORL_LIMITS, COCORL_NOTE, cocorl
 from sb3_greendc.experiments.sweep import Point, Sweep
-from sb3_greendc.experiments.tasks import SYNTHETIC, Scenario
+from sb3_greendc.experiments.tasks import PRINTED, SYNTHETIC, Scenario
 from sb3_greendc.experiments.training import Learner
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
@@ -80,6 +80,12 @@ def _settings(load: float, workload: str) -> dict[str, object]:
     return {"offered_load": load, **DELAY, **({} if workload == SYNTHETIC else {"workload": workload})}
 
 
+def in_job_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with every cost in job-steps, which only the learner as printed has from the start."""
+    scale = rows["policy"].str.contains(PRINTED, regex=False).map({True: 1, False: JOB_STEPS})
+    return rows.assign(accrued_cost=rows["accrued_cost"] * scale)
+
+
 SWEEP = Sweep(
     points,
     pool_learners,
@@ -89,6 +95,7 @@ SWEEP = Sweep(
     test_steps=STEPS,
     rollouts=True,
     notes=(COCORL_NOTE,),
+    in_one_unit=in_job_steps,
 )
 """All of its figures over the load of synthetic jobs show the same runs."""
 
