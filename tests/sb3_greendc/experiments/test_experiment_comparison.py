@@ -46,6 +46,8 @@ def _rows() -> pd.DataFrame:
             of("sjf/skip/ready", "sjf", [11.0, 11.0]),
             of("sjf/skip/queue", "sjf", [10.0, 10.0]),
             of("sjf/reserve/queue", "sjf", [5.0, 5.0]),
+            of("sjf/block/queue", "sjf", [9.0, 9.0]),
+            of("sjf/block/ready", "sjf", [16.0, 16.0]),
             of("sjf/easy/queue", "sjf", [30.0, 30.0]),
             of("deadline_never/skip/ready", "deadline_never", [20.0, 20.0]),
             of("sjf/skip/ready/masked", "sjf, masked", [14.0, 14.0]),
