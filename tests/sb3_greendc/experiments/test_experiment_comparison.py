@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.experiments.comparison import best_form, compare, final, margin, matrix, summary
+from sb3_greendc.experiments.cocorl.loads import SWEEP, in_job_steps
+from sb3_greendc.experiments.comparison import FORMS, best_form, compare, final, margin, matrix, summary
 from sb3_greendc.experiments.sweep import budgets, drawn, show_best_forms
 from sb3_greendc.experiments.text import interval
 
@@ -67,7 +68,7 @@ def _rows() -> pd.DataFrame:
 def test_final_keeps_the_last_checkpoint_and_the_baselines():
     rows = final(_rows())
     assert matrix(rows[rows["policy"] == "ours"], "total_job_value").tolist() == [[22, 22], [22, 22]]
-    assert (rows["baseline"].notna()).sum() == 21
+    assert (rows["baseline"].notna()).sum() == 25
 
 
 def test_the_papers_heuristics_have_their_better_scope_but_their_own_dispatch():
@@ -85,6 +86,7 @@ def test_compare_names_every_rival():
     assert table.loc["sjf, all waiting jobs", "form"] == "sjf/skip/queue"
     assert table.loc["sjf, all waiting jobs", "margin_percent"] == pytest.approx(120)
     assert table.loc["best of the papers', all waiting jobs", "margin_percent"] == pytest.approx(120)
+    assert table.loc["sjf, no overtaking", "form"] == "sjf/block/ready"
     assert table.loc["sjf, first free slot", "form"] == "sjf/reserve/queue"
     assert table.loc["best of the papers', first free slot", "margin_percent"] == pytest.approx(340)
     assert table.loc["best of the papers', masked", "form"] == "sjf/skip/ready/masked"
@@ -113,9 +115,11 @@ def test_the_figure_shows_the_same_forms():
     assert table.to_dict() == {
         "sjf": 11,
         "sjf, all waiting jobs": 10,
+        "sjf, no overtaking": 16,
         "sjf, first free slot": 5,
         "best of the papers'": 11,
         "best of the papers', all waiting jobs": 10,
+        "best of the papers', no overtaking": 16,
         "best of the papers', first free slot": 5,
         "best of the papers', masked": 14,
         "best heuristic": 30,
@@ -130,7 +134,7 @@ def test_the_figure_shows_the_same_forms():
 def test_chance_and_masked_heuristics_stand_beside_the_papers_best():
     table = compare(_rows(), ["ours"])
     controls = table[table["kind"] == "control"]
-    bests = {f"best of the papers'{form}" for form in ("", ", all waiting jobs", ", first free slot")}
+    bests = {f"best of the papers'{form}" for form in FORMS}
     assert set(controls["against"]) == bests
     better = controls[controls["against"] == "best of the papers'"].set_index("learner")
     assert better["margin_percent"].to_dict() == pytest.approx(
@@ -174,3 +178,9 @@ def test_an_estimate_without_an_interval_stands_alone():
     assert interval(row) == "+1.0 [-0.5, +2.0]"
     assert interval(row.replace(-0.5, np.nan)) == "+1.0"
     assert interval(row * np.nan) == ""
+
+
+def test_costs_of_all_learners_are_in_job_steps():
+    rows = pd.DataFrame({"policy": ["CoCoRL as printed", "qos/skip/ready"], "accrued_cost": [30.0, 0.5]})
+    assert in_job_steps(rows)["accrued_cost"].tolist() == [30.0, 50.0]
+    assert SWEEP.in_one_unit is in_job_steps
