@@ -140,7 +140,10 @@ class Sweep:
             figure = grouped_bars(*what)
         else:
             about_value = self.metric == VALUE and self.shown != "accrued_cost"
-            against = comparison[(comparison["against"] == BEST_OF_ALL) & (comparison["kind"] == "learner")]
+            # Rollouts are the best baseline where they are; a line's rival must be at all points.
+            plans = rows.groupby(["series", "x"])["baseline"].agg(lambda names: "rollout" in set(names))
+            rival = BEST_OF_ALL if plans.all() or not plans.any() else BEST
+            against = comparison[(comparison["against"] == rival) & (comparison["kind"] == "learner")]
             figure = lines(*what, against if about_value else None)
         notes = [*self.notes, *wider_choices(self.points(budget))]
         return Analysis({"comparison": comparison, "results": table}, {"figure": figure}, notes)
