@@ -2,7 +2,7 @@
 
 What the papers leave open is Stable-Baselines3's default, or is said here. None of these learners has a mask
 beyond ``mask="valid"``, which hides actions that would do nothing, and none looks further than the image.
-All of them place a job at its first available slot, as RARE's and SC20's agents do.
+All of them place a job at its first available slot, as RARE's agent does.
 """
 
 from __future__ import annotations
