@@ -48,6 +48,13 @@ PAPERS = {
 FRONT = ("what-earns-the-margin", "as-printed")
 """Experiments of the front page: they are about all papers."""
 
+_WHOLE = (
+    "The paper's learner as printed, with its whole budget at one of the paper's points, stands on the [front "
+    "page](README.md). The tables below have it first where it was run, mostly with a small budget.\n"
+)
+WHOLE_BUDGETS = {PAPERS[start]: _WHOLE for start in ("rare", "sc20", "cocorl")}
+"""By title, what stands first on the pages of the papers that have a learner."""
+
 PRINTED = "printed, %"
 CORES = 2
 """What the full budgets' times are given for."""
@@ -133,7 +140,8 @@ CLAIMS_SAID = (
 def _paper_page(title: str, names: Sequence[str], target: Path, said: dict[str, str]) -> list[str]:
     shown: dict[str, str] = {}
     sections = [_section(name, target / name, said.get(name, ""), shown) for name in names]
-    return [f"# {title}\n", "[All results](README.md); [how it is done](../reproduce.md).\n", *sections]
+    head = "[All results](README.md); [how it is done](../reproduce.md).\n"
+    return [f"# {title}\n", head, WHOLE_BUDGETS.get(title, ""), *sections]
 
 
 def _record(target: Path, name: str) -> dict[str, Any]:

@@ -130,7 +130,8 @@ class Sweep:
         rows = results.table()
         if self.in_one_unit is not None:
             rows = self.in_one_unit(rows)
-        learners = list(rows["policy"][rows["baseline"].isna()].unique())
+        names = rows["policy"][rows["baseline"].isna()].unique()
+        learners = sorted(names, key=lambda name: PRINTED not in name)  # the paper's own first
         comparison = compare(rows, learners, self.metric, self.papers)
         shown = show_best_forms(rows, self.papers, learners, self.metric)
         table = summary(shown, METRICS)
@@ -155,8 +156,9 @@ def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = (
     :param named: heuristics that are shown in place of the best of the papers'
     """
     known = set(table["policy"])
-    learners = sorted(learners, key=lambda name: PRINTED not in name)  # the paper's own is never left out
-    wanted = (*(named or (BEST_OF_PAPER, BEST_MASKED)), UNIFORM_MASKED, BEST, ROLLOUTS, *learners)
+    learners = sorted(learners, key=lambda name: PRINTED not in name)  # the last ones are left out first
+    baselines = (*named, UNIFORM_MASKED) if named else (BEST_OF_PAPER, BEST_MASKED, UNIFORM_MASKED, BEST)
+    wanted = (*baselines, ROLLOUTS, *learners)
     found = [name for name in wanted if name in known]
     for spare in (ROLLOUTS, "MaskablePPO", BEST_MASKED, *found[::-1]):
         if len(found) > MOST_SERIES and spare in found:

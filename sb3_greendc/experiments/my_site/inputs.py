@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,9 +50,9 @@ class Site:
 def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     """Read and check the inputs, and put them where tasks find them.
 
-    All defects of all files are found before any is reported. Gaps in the power are joined and gaps in the
-    carbon series interpolated, both counted. A carbon series of another year is laid onto the power's
-    calendar, day by day and hour by hour, and the report says so.
+    All defects of all files are found before any is reported. Missing days of the power are closed up, its
+    shorter gaps and those of the carbon series interpolated, all counted. A carbon series of another year is
+    laid onto the power's calendar, day by day and hour by hour, and the report says so.
 
     :param options: of :func:`~sb3_greendc.experiments.my_site.options.add_options`
     :param folder: for the inputs
@@ -162,7 +162,7 @@ def _read_all(
         {"solar": "--solar", "wind": "--wind", "time": "--power-time", "unit": "--power-unit"},
         options,
         others,
-        gaps="join",
+        gaps="mend",
     )
     carbon = _try(
         traces.read_carbon,
@@ -275,19 +275,23 @@ def lay_on(
     """Return the carbon intensity of each step of a power trace, and whether it is of the same time.
 
     Where the series does not cover the trace, a step gets the value of the same month, day and hour; where
-    the series has none for up to a day (29 February), that of the hour before.
+    the series has none for up to a day (29 February), that of the hour before. Where both have a time zone,
+    the series is put on the clock of the trace's first step.
 
     :param carbon: the series
     :param power: the trace
     :param clock: hours to add to the series' clock
     :raises ValueError: if the series has nothing for longer parts of the trace's calendar
     """
+    begin, offset = carbon.start, power.start.utcoffset()
+    if offset is not None and begin.tzinfo is not None:
+        begin = begin.astimezone(timezone(offset))
+    begin = begin.replace(tzinfo=None) + timedelta(hours=clock)
     if carbon.step_hours != power.step_hours:
         carbon = carbon.resample(power.step_hours)
     step = pd.Timedelta(hours=power.step_hours)
-    start = carbon.start.replace(tzinfo=None) + timedelta(hours=clock)
-    times = pd.date_range(_whole_hour(start), periods=len(carbon), freq=step)
-    wanted = pd.date_range(_whole_hour(power.start.replace(tzinfo=None)), periods=len(power), freq=step)
+    times = pd.date_range(_whole_step(begin, step), periods=len(carbon), freq=step)
+    wanted = pd.date_range(_whole_step(power.start.replace(tzinfo=None), step), periods=len(power), freq=step)
     series = pd.Series(carbon.kg_per_kwh, index=times)
     if wanted[0] >= times[0] and wanted[-1] <= times[-1]:
         return np.asarray(series.reindex(wanted, method="nearest"), np.float64), True
@@ -304,9 +308,10 @@ def lay_on(
     return np.asarray(laid, np.float64), False
 
 
-def _whole_hour(time: datetime) -> datetime:
-    """Return the beginning of the hour: means over an hour are stamped at its middle by some."""
-    return time.replace(minute=0, second=0, microsecond=0)
+def _whole_step(time: datetime, step: pd.Timedelta) -> datetime:
+    """Return the beginning of the hour, or of a shorter step: some stamp means at the middle of it."""
+    begin: datetime = pd.Timestamp(time).floor(min(step, pd.Timedelta(hours=1))).to_pydatetime()
+    return begin
 
 
 def _format_carbon(laid: np.ndarray[Any, np.dtype[np.float64]], power: traces.PowerTrace) -> bytes:
