@@ -49,8 +49,8 @@ FRONT = ("what-earns-the-margin", "as-printed")
 """Experiments of the front page: they are about all papers."""
 
 _WHOLE = (
-    "The paper's learner as printed, with its whole budget at one of the paper's points, stands on the [front "
-    "page](README.md). The tables below have it first where it was run, mostly with a small budget.\n"
+    "The paper's learner as printed, with its whole budget at one of the paper's points, stands on the "
+    "[front page](README.md). The tables below have it first where it was run, mostly with a small budget.\n"
 )
 WHOLE_BUDGETS = {PAPERS[start]: _WHOLE for start in ("rare", "sc20", "cocorl")}
 """By title, what stands first on the pages of the papers that have a learner."""
