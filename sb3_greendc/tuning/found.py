@@ -80,7 +80,7 @@ def best_of(study: str, storage: str | None = None) -> Found:
     :raises ConnectionError: if the storage cannot be reached
     """
     name, url = locate(study, storage)
-    search = load(name, url)
+    search = load(name, url, to_write=False)
     best = search.best()
     if best is None:
         states = [
@@ -101,7 +101,7 @@ def locate(study: str, storage: str | None = None) -> tuple[str, str]:
     """
     if storage is None and (Path(study) / JOURNAL_FILE).is_file():
         url = absolute(f"{JOURNAL}{Path(study) / JOURNAL_FILE}")
-        names = optuna.get_all_study_names(open_storage(url))
+        names = optuna.get_all_study_names(open_storage(url, to_write=False))
         return (names[0] if len(names) == 1 else Path(study).resolve().name), url
     url = absolute(storage or journal_of(study))
     file = file_of(url)

@@ -29,6 +29,19 @@ GRACE_SECONDS = 30.0
 """A lock that has not changed hands for so long is taken away, wherever its holder is: appending to the
 journal takes milliseconds."""
 _LONGEST_PAUSE = 0.05
+_BEGINNING = b'{"op_code":'
+"""How the first entry of a journal begins, and so the journal."""
+
+
+def require_journal(path: Path) -> None:
+    """Check that a file is a journal, or an empty one to be.
+
+    :raises ValueError: if it is something else
+    """
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        found = file.read(len(_BEGINNING))
+        if not _BEGINNING.startswith(found):
+            raise ValueError(f"storage {path}: not a journal file")
 
 
 class JournalLock(JournalFileSymlinkLock):
@@ -50,6 +63,7 @@ class JournalLock(JournalFileSymlinkLock):
         """Wait for the lock and take it.
 
         :raises OSError: if links cannot be made there, or the journal cannot be mended
+        :raises ValueError: if the file is no journal
         """
         mine = json.dumps({**ownership.claim(), "lock": uuid.uuid4().hex})
         pause, seen, since = 0.001, "", time.monotonic()
@@ -92,6 +106,7 @@ class JournalLock(JournalFileSymlinkLock):
 
     def _drop_torn_line(self) -> None:
         """Cut the journal after its last whole line; no reader took the rest for an entry."""
+        require_journal(self.path)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))

@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL, make_url
 
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.tuning import leases
-from sb3_greendc.tuning.journal_lock import JournalLock
+from sb3_greendc.tuning.journal_lock import JournalLock, require_journal
 from sb3_greendc.tuning.outages import patient
 
 JOURNAL = "journal:///"
@@ -27,7 +27,7 @@ _TIMEOUT = 10  # seconds to wait for a server
 
 
 @functools.lru_cache(maxsize=8)
-def open_storage(url: str, lease_seconds: float = leases.SECONDS) -> BaseStorage:
+def open_storage(url: str, lease_seconds: float = leases.SECONDS, to_write: bool = True) -> BaseStorage:
     """Open a storage, the same object for the same URL in each process.
 
     While the server of a storage that was reached once does not answer, calls wait for it
@@ -37,14 +37,15 @@ def open_storage(url: str, lease_seconds: float = leases.SECONDS) -> BaseStorage
     :param url: of the storage
     :param lease_seconds: see :mod:`~sb3_greendc.tuning.leases`; in a database at least 3, since SQLite's
         clock has whole seconds
+    :param to_write: else a journal file is only read: it may be where nothing can be written
 
-    :raises ValueError: for a URL of no known kind
+    :raises ValueError: for a URL of no known kind, or a file that is no journal
     :raises ImportError: if the database's driver is missing
     :raises ConnectionError: if the storage cannot be reached
     """
     try:
         if url.startswith(JOURNAL):
-            return _open_journal(Path(url.removeprefix(JOURNAL)))
+            return _open_journal(Path(url.removeprefix(JOURNAL)), to_write)
         if url.startswith(GRPC):
             return _open_proxy(url.removeprefix(GRPC))
         return _open_database(_database_url(url), lease_seconds)
@@ -80,9 +81,12 @@ def absolute(url: str) -> str:
     return url
 
 
-def _open_journal(path: Path) -> BaseStorage:
+def _open_journal(path: Path, to_write: bool) -> BaseStorage:
     if not path.name:
         raise ValueError(f"storage {JOURNAL}: names no file")
+    require_journal(path)
+    if not to_write:
+        return JournalStorage(JournalFileBackend(str(path), JournalLock(path)))
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = JournalLock(path)
     backend = JournalFileBackend(str(path), lock)

@@ -157,14 +157,18 @@ def create_or_load(
     return search
 
 
-def load(name: str, url: str, lease_seconds: float = leases.SECONDS) -> Search:
+def load(name: str, url: str, lease_seconds: float = leases.SECONDS, to_write: bool = True) -> Search:
     """Return a study of this package.
 
+    :param name: of the study
+    :param url: of its storage
+    :param lease_seconds: how long a worker may be silent, see :mod:`~sb3_greendc.tuning.leases`
+    :param to_write: else the study is only read
     :raises ValueError: if the storage has no such study, or it is of another program
     :raises ConnectionError: if the storage cannot be reached
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = open_storage(url, lease_seconds)
+    storage = open_storage(url, lease_seconds, to_write)
     try:
         study = optuna.load_study(storage=storage, study_name=name)
     except KeyError as error:

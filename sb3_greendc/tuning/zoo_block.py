@@ -29,7 +29,7 @@ def write_block(path: Path, heading: str, settings: Mapping[str, Any], comments:
     before = yaml.parse(text, str(path))
     if not isinstance(before, dict):
         raise ValueError(f"{path}: must map environment ids to hyperparameters")
-    changed = _with_block(text, heading, [*(f"# {line}" for line in comments), *_lines(settings)])
+    changed = _with_block(text, heading, [*_comments(comments), *_lines(settings)])
     after = yaml.parse(changed, f"{path} with the new block")
     users = [key for key in before if key != heading and before[key] != after.get(key)]
     if users:
@@ -50,10 +50,14 @@ def write_file(path: Path, heading: str, settings: Mapping[str, Any], comments: 
     :param heading: the block's: an environment id
     :param settings: its hyperparameters, plain values
     :param comments: lines at the beginning of the file, without ``#``
+    :raises ValueError: if the file would not be read as it was meant
     """
-    lines = [*(f"# {line}" for line in comments), f"{heading}:", *(f"  {line}" for line in _lines(settings))]
+    lines = [*_comments(comments), f"{heading}:", *(f"  {line}" for line in _lines(settings))]
+    text = "\n".join(lines) + "\n"
+    if yaml.parse(text, str(path)) != {heading: dict(settings)}:
+        raise ValueError(f"{path}: {heading!r} cannot be written: it would not be read as it was meant")
     with atomic_write(path) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+        file.write(text.encode())
 
 
 def _with_block(text: str, heading: str, body: Sequence[str]) -> str:
@@ -73,6 +77,11 @@ def _with_block(text: str, heading: str, body: Sequence[str]) -> str:
         if lines[i].strip():
             end = i + 1
     return "\n".join([*lines[:found], *block, *lines[end:]]) + "\n"
+
+
+def _comments(comments: Sequence[str]) -> list[str]:
+    """Return comments as lines of a file; one with line breaks, such as a command, becomes several."""
+    return [f"# {line}" for comment in comments for line in comment.splitlines()]
 
 
 def _lines(settings: Mapping[str, Any]) -> list[str]:

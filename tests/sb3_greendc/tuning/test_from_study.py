@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import io
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -23,6 +25,7 @@ from sb3_greendc.runs import training
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.tuning import create_or_load, found
 from sb3_greendc.tuning.found import best_of
+from sb3_greendc.tuning.storage import open_storage
 
 STUDY = Path("runs") / "tuning" / "small"
 OTHERS = [
@@ -158,6 +161,15 @@ def test_studies_in_other_storages(storage: str, asked: dict[str, Any], folder: 
 def test_a_folder_of_a_study_of_another_name(said: str, tmp_path: Path) -> None:
     (tmp_path / "journal.log").write_bytes((STUDY / "journal.log").read_bytes())
     assert best_of(str(tmp_path)).study == "small"
+
+
+def test_study_where_nothing_can_be_written(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    open_storage.cache_clear()
+    monkeypatch.setattr(os, "symlink", read_only)
+    assert best_of("small").trials == 2
 
 
 @pytest.mark.parametrize(

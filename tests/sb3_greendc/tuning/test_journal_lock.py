@@ -20,6 +20,8 @@ DIE_WITH_IT = (
     "JournalLock(Path(sys.argv[1])).acquire(); os._exit(1)"
 )
 
+ENTRY = b'{"op_code":0,"worker_id":"w"}\n'
+
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
@@ -106,12 +108,27 @@ def test_one_holder_at_a_time_after_a_death(journal: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(b"", b""), (b"a\nb\n", b"a\nb\n"), (b"a\nb\n{torn", b"a\nb\n"), (b"{torn", b"")],
+    [
+        (b"", b""),
+        (ENTRY + b"b\n", ENTRY + b"b\n"),
+        (ENTRY + b"b\n{torn", ENTRY + b"b\n"),
+        (ENTRY[:-1], b""),
+        (b'{"op', b""),
+    ],
 )
 def test_torn_last_line_is_dropped(journal: Path, before: bytes, after: bytes) -> None:
     journal.write_bytes(before)
     JournalLock(journal).acquire()
     assert journal.read_bytes() == after
+
+
+@pytest.mark.parametrize("content", [b"notes\nof mine", b"one line", b'{"op": 1}\n'])
+def test_file_that_is_no_journal_stays_as_it_is(journal: Path, content: bytes) -> None:
+    journal.write_bytes(content)
+    with pytest.raises(ValueError, match=r"journal\.log: not a journal file"):
+        JournalLock(journal).acquire()
+    assert journal.read_bytes() == content
+    assert not os.path.lexists(f"{journal}.lock")
 
 
 def test_lock_is_given_back_if_the_journal_cannot_be_mended(
@@ -120,7 +137,7 @@ def test_lock_is_given_back_if_the_journal_cannot_be_mended(
     def full(descriptor: int) -> None:
         raise OSError("No space left on device")
 
-    journal.write_bytes(b"{torn")
+    journal.write_bytes(ENTRY[:-1])
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         JournalLock(journal).acquire()

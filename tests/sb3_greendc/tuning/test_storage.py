@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +34,33 @@ def test_torn_last_line_of_a_journal_is_dropped_and_the_rest_kept(tmp_path: Path
     again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
     open_storage.cache_clear()
     assert len(optuna.load_study(storage=open_storage(journal(path)), study_name="s").trials) == 3
+
+
+@pytest.mark.parametrize("to_write", [True, False])
+def test_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path, to_write: bool) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("first\nsecond")
+    with pytest.raises(ValueError, match=r"notes\.txt: not a journal file"):
+        open_storage(journal(path), to_write=to_write)
+    assert path.read_text() == "first\nsecond"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_journal_that_is_only_read_takes_no_lock_and_is_not_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    path = tmp_path / "journal.log"
+    optuna.create_study(storage=open_storage(journal(path)), study_name="s")
+    with path.open("ab") as file:
+        file.write(b"{torn")
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "symlink", read_only)
+    open_storage.cache_clear()
+    assert optuna.get_all_study_names(open_storage(journal(path), to_write=False)) == ["s"]
+    assert path.read_bytes() == before
 
 
 def test_sqlite(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sb3_greendc.core import yaml
-from sb3_greendc.tuning.zoo_block import write_block
+from sb3_greendc.tuning.zoo_block import write_block, write_file
 
 FILE = """\
 # Settings of an algorithm.
@@ -47,6 +47,15 @@ def test_new_block_goes_to_the_end(path: Path) -> None:
         "  ent_coef: 1.0e-05\n  policy_kwargs: {net_arch: [8]}\n"
     )
     assert yaml.load(path)["VCC-2021-v1"] == SETTINGS
+
+
+def test_line_breaks_in_comments_stay_in_comments(path: Path) -> None:
+    command = "Train it: greendc tune --study 'a\nb: c'"
+    write_block(path, "VCC-2021-v1", SETTINGS, [command])
+    assert yaml.load(path)["VCC-2021-v1"] == SETTINGS
+    write_file(path, "VCC-2021-v1", SETTINGS, [command])
+    assert path.read_text().startswith("# Train it: greendc tune --study 'a\n# b: c'\nVCC-2021-v1:\n")
+    assert yaml.load(path) == {"VCC-2021-v1": SETTINGS}
 
 
 def test_writing_twice_leaves_the_second(path: Path) -> None:
