@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,11 @@ def require_kinds(annotations: Mapping[str, str], values: Mapping[str, Any], pre
         classes = tuple(kind for name in allowed for kind in KINDS[name][0])
         right = isinstance(value, classes) and not truth
         require(right, prefix + field, value, " or ".join(KINDS[name][1] for name in allowed))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether a value is a real number, of Python or NumPy; true and false are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def numbers(field: str, values: object) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from greendc.cluster.jobs import ClusterJobs
 from greendc.cluster.power import CapacitySeries
-from greendc.config import require, require_kinds, require_one_of
+from greendc.config import is_number, require, require_kinds, require_one_of
 from greendc.traces.moer import MoerSeries
 from greendc.traces.power import CarbonTrace
 
@@ -105,18 +105,24 @@ class ClusterConfig:
         if not isinstance(self.forecast, CapacitySeries):
             require_one_of("forecast", self.forecast, FORECASTS)
         if not isinstance(self.carbon, MoerSeries | CarbonTrace):
-            number = isinstance(self.carbon, int | float) and not isinstance(self.carbon, bool)
-            require(number and 0 <= self.carbon <= 5, "carbon", self.carbon, "0 to 5 kg CO2/kWh, or a series")
+            right = is_number(self.carbon) and 0 <= self.carbon <= 5
+            require(right, "carbon", self.carbon, "0 to 5 kg CO2/kWh, or a series")
         if self.profile == "rlscheduler":
             self._require_frozen()
         if self.power is None:
-            for name in ("forecast", "on_drop", "admission"):
-                default = type(self).__dataclass_fields__[name].default
-                value = getattr(self, name)
-                require(value == default, name, value, f"{default!r} without power that changes (power=None)")
+            changing = ("power_start", "forecast", "on_drop", "admission")
+            self._require_defaults(changing, "without power that changes (power=None)")
+        if self.power != "green":
+            self._require_defaults(("power_floor", "power_share"), "without power='green'")
         if self.on_drop != "checkpoint":
             wrong = self.checkpoint_seconds
             require(wrong == 0, "checkpoint_seconds", wrong, f"0 with on_drop={self.on_drop!r}")
+
+    def _require_defaults(self, names: tuple[str, ...], where: str) -> None:
+        """Refuse options that change nothing."""
+        for name in names:
+            default, value = type(self).__dataclass_fields__[name].default, getattr(self, name)
+            require(value == default, name, value, f"{default!r} {where}")
 
     def _require_ranges(self) -> None:
         for field in ("workload_seed", "first_job", "checkpoint_seconds", "record_pieces"):

@@ -101,13 +101,15 @@ class ClusterJobs:
         out, and so are those larger than the machine; a job without a request is taken to request its run
         time. Times become whole seconds, run times and requests rounded up. ``"rlscheduler"`` reads as that
         scheduler's code does: processors are the greater of allocated and requested ones, a run time that is
-        missing is ten seconds, one of zero leaves the job out, and jobs stand in order of their numbers.
+        missing is ten seconds, one of zero leaves the job out, and jobs stand in order of their numbers,
+        which must be that of submission.
 
         :param log: the log
         :param reading: one of :data:`READINGS`
         :param processors: of the cluster (default: the log's)
         :param most: keep so many of the first jobs
-        :raises ValueError: for a log without any such job, or a wrong option
+        :raises ValueError: for a log without any such job, one whose numbers are not in order of submission
+            (``"rlscheduler"``), or a wrong option
         """
         require_one_of("reading", reading, READINGS)
         require(most is None or most >= 1, "most", most, "1 or more jobs")
@@ -128,7 +130,7 @@ class ClusterJobs:
         require(len(rows) > 0, "log", log.source, "one with at least one job that ran")
         request = np.where(columns["requested_time"] > 0, columns["requested_time"], run)
         wait = np.where(columns["wait_time"] >= 0, columns["wait_time"], 0.0)
-        missing = np.isnan(columns["requested_time"][rows])
+        missing = ~(columns["requested_time"][rows] > 0)
         counts = {
             "read": len(table),
             "left_out": int(len(table) - np.count_nonzero(kept)),
@@ -136,11 +138,12 @@ class ClusterJobs:
             "beyond_request": int(np.count_nonzero(run[rows] > request[rows])),
         }
         submit = np.floor(columns["submit_time"][rows])
+        _require_rising(log.source, columns["job"][rows], submit)
         return cls(
             submit=submit.astype(np.int64),
             run=np.ceil(run[rows]).astype(np.int64),
             request=np.ceil(request[rows]).astype(np.int64),
-            processors=size[rows].astype(np.int64),
+            processors=np.ceil(size[rows]).astype(np.int64),
             machine=machine,
             number=np.where(np.isnan(columns["job"]), -1, columns["job"])[rows].astype(np.int64),
             user=np.where(columns["user"] >= 0, columns["user"], NOBODY)[rows].astype(np.int64),
@@ -192,6 +195,17 @@ def read_jobs(path: str | Path, reading: str = "strict", processors: int | None 
     log = read_log(path)
     jobs = ClusterJobs.from_log(log, reading, processors)
     return dataclasses.replace(jobs, counts={**log.counts, **jobs.counts})
+
+
+def _require_rising(source: str, number: NDArray[np.float64], submit: NDArray[np.float64]) -> None:
+    late = np.flatnonzero(np.diff(submit) < 0)
+    if late.size:
+        first, second = late[0], late[0] + 1
+        raise ValueError(
+            f"{source}: job {number[second]:g} was submitted at {submit[second]:g}, after job "
+            f"{number[first]:g} at {submit[first]:g}: reading='rlscheduler' needs numbers in order of "
+            "submission; reading='strict' does not"
+        )
 
 
 def _whole(name: str, given: object, size: tuple[int, ...]) -> NDArray[np.int64]:

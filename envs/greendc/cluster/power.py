@@ -86,8 +86,9 @@ class CapacitySeries:
         require(0 <= floor <= 1, "power_floor", floor, "a share of the processors, from 0 to 1")
         require(kw_each > 0, "kw_each", kw_each, "above 0")
         steps = np.round(np.arange(len(kilowatts) + 1) * step_hours * HOUR).astype(np.int64)
-        served = np.floor(np.asarray(kilowatts, np.float64) / kw_each)
-        served = np.clip(served, np.floor(floor * processors), processors).astype(np.int64)
+        # What is a whole number but for rounding stays it: 0.6 kW are three processors of 0.2 kW.
+        served = np.floor(np.asarray(kilowatts, np.float64) / kw_each + 1e-9)
+        served = np.clip(served, np.floor(floor * processors + 1e-9), processors).astype(np.int64)
         return cls(steps[:-1], served, int(steps[-1]))
 
 

@@ -81,7 +81,6 @@ def restore(
         workload=jobs,
         episode_jobs=len(jobs),
         visible_jobs=1 if view is None else view.jobs,
-        power_start="log",
         forecast_hours=horizon_hours,
         limit_days=FOREVER_DAYS,
         record_pieces=0,
@@ -119,7 +118,7 @@ def _power(snapshot: Snapshot, now: int, horizon_hours: int, admission: str) -> 
     times.append(now + max(snapshot.forecast_seconds, horizon_hours * 3600))
     values.append(snapshot.processors)
     series = CapacitySeries(np.array(times), np.array(values), FOREVER_DAYS * layout.DAY)
-    return {"power": series, "admission": admission}
+    return {"power": series, "power_start": "log", "admission": admission}
 
 
 def _write(simulator: ClusterSimulator, snapshot: Snapshot, rows: Sequence[Any], now: int) -> None:

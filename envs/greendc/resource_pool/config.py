@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greendc.config import numbers, require, require_kinds, require_one_of
+from greendc.config import is_number, numbers, require, require_kinds, require_one_of
 from greendc.energy.site import SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 from greendc.traces.limits import LIMITS
@@ -111,7 +111,7 @@ class ResourcePoolConfig:
     :param trace: a :class:`~greendc.traces.power.PowerTrace`, or a path that
         :func:`~greendc.traces.power.read_power` reads; ``None`` with ``power="trace"`` generates a
         GLEAMM-like year from generators of ``site.pv_kw`` and ``site.wind_kw``. It is resampled to
-        ``step_hours``, and episodes start at a random midnight of it
+        ``step_hours``, and episodes start at a random midnight of it, by the clock of its first step
     :param site: loads, generators, battery and grid connection; ``None`` with ``power="trace"`` is
         :class:`~greendc.energy.SiteConfig` as it is
     :param carbon: carbon intensity of grid energy in kg/kWh: a number, or a series that covers the time of
@@ -273,14 +273,15 @@ class ResourcePoolConfig:
             require(self.site is None, "site", self.site, f'None with power="{self.power}"')
             for name in ("trace", "carbon", "price"):
                 value, default = getattr(self, name), getattr(type(self), name)
-                plain = isinstance(value, int | float | str | Path | None)
+                plain = isinstance(value, Real | str | Path | None)
                 shown = value if plain else f"<{name}>"
                 require(plain and value == default, name, shown, f'{default} with power="{self.power}"')
-        if isinstance(self.carbon, int | float):
+        if isinstance(self.carbon, float | Real):
             most = f"in [0, {DIRTIEST:g}] kg/kWh (370 g/kWh is 0.37)"
-            require(0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)
-        if isinstance(self.price, int | float):
-            require(0.0 <= self.price < math.inf, "price", self.price, "finite, at least 0 for a kWh")
+            require(is_number(self.carbon) and 0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)
+        if isinstance(self.price, float | Real):
+            right = is_number(self.price) and 0.0 <= self.price < math.inf
+            require(right, "price", self.price, "finite, at least 0 for a kWh")
         carbon_weight = reward_weights(self.reward).carbon
         require(
             self.cost != "carbon" or carbon_weight == 0.0,
@@ -310,7 +311,8 @@ class ResourcePoolConfig:
         require(
             isinstance(levels, tuple | list)
             and 1 <= len(levels) <= MOST_LEVELS
-            and all(_is_whole(level) and 0 <= level <= self.units for level in levels)
+            and all(is_number(level) and isinstance(level, Integral) for level in levels)
+            and all(0 <= level <= self.units for level in levels)
             and list(levels) == sorted({*levels}),
             "power_levels",
             levels,
@@ -393,7 +395,3 @@ class ResourcePoolConfig:
         """The cost's weights of delayed and of waiting jobs."""
         pairs = {"delayed": (1.0, 0.0), "waiting": (0.0, 1.0), "weighted": self.cost_weights}
         return pairs.get(self.cost, (0.0, 0.0))
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -266,7 +266,7 @@ def _to_pool(
     require(horizon >= 1, "horizon", horizon, "at least 1 step")
     require(0.0 < step_hours < np.inf, "step_hours", step_hours, "greater than 0")
     require_one_of("too_large", too_large, ("clip", "drop"))
-    cpu = -(-processors.astype(np.int64) * units // machine)
+    cpu = -(-np.ceil(processors).astype(np.int64) * units // machine)
     # A run time of exactly n steps must stay n steps whatever step_hours rounds to.
     duration = np.maximum(np.ceil(run_time / (3600.0 * step_hours) - 1e-9), 1.0).astype(np.int64)
     too_wide, too_long = cpu > units, duration > horizon

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timezone
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.shipped_years import is_shipped_year, of_size, same_days, shipped_year
 from greendc.traces.gleamm_like import generate
-from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
+from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power, resample
 from greendc.traces.prices import PriceTrace
 
 GENERATED_HOURS = 8760
@@ -33,6 +35,8 @@ def _covering(
     """Return the part of a series, in the trace's steps, that is the trace's time.
 
     :param name: the field that the series is of
+    :param series: in steps of any length
+    :param values: the series' own
     :raises ValueError: if it is not on the trace's clock, or does not cover it; names the field
     """
     aware = series.start.tzinfo is not None
@@ -42,15 +46,34 @@ def _covering(
         f"times {'with' if aware else 'without'} a time zone",
         f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
     )
-    offset = (trace.start - series.start).total_seconds() / (3600.0 * trace.step_hours)
-    first = round(offset)
+    lead = (_instant(trace.start) - _instant(series.start)).total_seconds() / 3600.0
+    if series.step_hours != trace.step_hours:
+        skipped = lead / series.step_hours
+        # Where the trace's steps begin between those that the series would get, but with one that it has.
+        if not _is_whole(lead / trace.step_hours) and _is_whole(skipped) and 0 < skipped < len(values) - 0.5:
+            values, lead = values[round(skipped) :], 0.0
+        values = resample(values, series.step_hours, trace.step_hours)
+    first = round(lead / trace.step_hours)
     require(
-        abs(offset - first) < 1e-6 and first >= 0 and first + len(trace) <= len(values),
+        _is_whole(lead / trace.step_hours) and 0 <= first <= len(values) - len(trace),
         name,
-        f"{len(values)} steps from {series.start}",
-        f"a series that covers the trace, {len(trace)} steps from {trace.start}, step by step",
+        f"{len(series)} steps of {series.step_hours:g} h from {series.start}",
+        f"a series that covers the trace, {len(trace)} steps of {trace.step_hours:g} h from {trace.start}, "
+        "step by step",
     )
     return values[first : first + len(trace)]
+
+
+def _instant(time: datetime) -> datetime:
+    """Return a time whose differences to others are what passes between them, where clocks are put on, too.
+
+    Python takes times that share a time zone apart by what their clocks show.
+    """
+    return time if time.tzinfo is None else time.astimezone(timezone.utc)
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < 1e-6
 
 
 class PowerSource:
@@ -99,25 +122,21 @@ class PowerSource:
     def _carbon(self, trace: PowerTrace) -> NDArray[np.float64]:
         """Return the carbon intensity of every step of the trace."""
         carbon = self.config.carbon
-        if isinstance(carbon, int | float):
+        if isinstance(carbon, float | Real):
             return np.full(len(trace), float(carbon))
         if is_shipped_year(carbon):
             carbon = shipped_year(str(carbon))
         elif not isinstance(carbon, CarbonTrace):
             carbon = read_carbon(carbon)
-        if carbon.step_hours != trace.step_hours:
-            carbon = carbon.resample(trace.step_hours)
         return _covering("carbon", carbon, carbon.kg_per_kwh, trace)
 
     def _price(self, trace: PowerTrace) -> NDArray[np.float64]:
         """Return the price of grid energy in every step of the trace."""
         price = self.config.price
-        if isinstance(price, int | float):
+        if isinstance(price, float | Real):
             return np.full(len(trace), float(price))
         if not isinstance(price, PriceTrace):
             raise TypeError(f"price: must be a number or a PriceTrace, not {type(price).__name__}")
-        if price.step_hours != trace.step_hours:
-            price = price.resample(trace.step_hours)
         return _covering("price", price, price.per_kwh, trace)
 
     def _starts(self, trace: PowerTrace) -> NDArray[np.int64]:

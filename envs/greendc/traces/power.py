@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +32,8 @@ POWER_UNITS = {"w": 1e-3, "kw": 1.0, "mw": 1e3, "gw": 1e6}
 
 _MASSES = {"g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237, "lbs": 0.45359237}
 _ENERGIES = {"kwh": 1.0, "mwh": 1e3}
-_INTENSITY = re.compile(r"(kg|g|t|lbs?)(?:co2(?:e|eq)?)?/([km]wh)")
+# A mass begins with the word or after what is no letter: mg are not g.
+_INTENSITY = re.compile(r"(?<![a-zµμ])(kg|g|t|lbs?)[\s_]*(?:co2[\s_]*(?:e|eq)?)?[\s_]*/[\s_]*([km]wh)")
 
 _NOT_POWER = {
     "a speed": re.compile(r"speed|velocity|\bgusts?\b|\bm s\b|\bkm h\b|\b(mps|mph|kmh|kph|kts|knots?)\b"),
@@ -56,7 +57,8 @@ class PowerTrace:
     :param solar_kw: ``(T,)`` float64, mean power of the photovoltaics in each step, in kW
     :param wind_kw: ``(T,)`` float64, the same of the turbines
     :param step_hours: length of a step in hours
-    :param start: when the first step begins, by the clock of the site
+    :param start: when the first step begins, by the clock of the site. Hours of the day are counted from it:
+        those of a clock that is put forward in summer are the first step's all year
     :param counts: what was filled or closed up when the trace was read, by kind
     :raises ValueError: for a value that is no number or beyond :data:`~greendc.traces.limits.LIMITS`, arrays
         of different or no length, or a step that is not positive; names the field and the step
@@ -144,9 +146,9 @@ def read_power(
     :param wind: name of the wind column, likewise
     :param time: name of the column of time stamps (default: the first that begins with time or date)
     :param unit: ``"W"``, ``"kW"``, ``"MW"`` or ``"GW"`` for columns whose name does not tell; one that
-        contradicts a name is refused
+        contradicts a name is refused, and so is a name in kWh where steps are not of an hour
     :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
-        ``"join"``; ``counts`` of the trace tells what was done
+        ``"join"``, ``"mend"``; ``counts`` of the trace tells what was done
     :raises TraceError: for a missing or ambiguous column, one of weather, an unknown unit, empty cells,
         text, power that is negative or above the world's, rows cut short, and times that are missing, do not
         rise or are irregular; names the file and line
@@ -164,6 +166,7 @@ def read_power(
         )
     factors = {column: _power_factor(table, column, unit) for column in chosen.values() if column}
     series = read_columns(table, factors, "power", time, gaps)
+    _refuse_energies(table, factors, series.step_hours)
     zeros = np.zeros(len(next(iter(series.columns.values()))))
     kw = {kind: series.columns[column] if column else zeros for kind, column in chosen.items()}
     return PowerTrace(kw["solar"], kw["wind"], series.step_hours, series.start, series.counts)
@@ -285,15 +288,36 @@ def _power_factor(table: Table, column: str, unit: str | None) -> float:
                 "give, in W, kW, MW or GW (scripts/fetch_traces.py power computes it from weather)"
             )
     named = [word for word in _words(column) if word in POWER_UNITS]
+    energy = _energy_unit(column)
     if unit is not None and unit.lower() not in POWER_UNITS:
         raise ValueError(f"unit={unit!r}: must be W, kW, MW or GW{nearest(unit, ['W', 'kW', 'MW', 'GW'])}")
     if unit is not None and named and named[0] != unit.lower():
         raise TraceError(f"{table.name}: column {column!r} is named in {named[0]}, not in unit={unit!r}")
+    if unit is not None and energy is not None and energy != f"{unit.lower()}h":
+        raise TraceError(f"{table.name}: column {column!r} is named in {energy}, not in unit={unit!r}")
     if unit is None and not named:
         raise UnclearTraceError(
             f"{table.name}: column {column!r} does not name a unit of power (W, kW, MW or GW)", "unit"
         )
     return POWER_UNITS[unit.lower() if unit is not None else named[0]]
+
+
+def _energy_unit(column: str) -> str | None:
+    """Return the unit of energy that a column's name says, if it says none of power."""
+    words = _words(column)
+    energies = [word for word in words if word in {f"{unit}h" for unit in POWER_UNITS}]
+    return energies[0] if energies and not POWER_UNITS.keys() & set(words) else None
+
+
+def _refuse_energies(table: Table, columns: Iterable[str], step_hours: float) -> None:
+    """Raise an error for a column of energies, unless its numbers are those of the mean powers."""
+    for column in columns:
+        energy = _energy_unit(column)
+        if energy is not None and step_hours != 1.0:
+            raise TraceError(
+                f"{table.name}: column {column!r} is energy in {energy} of steps of {step_hours:g} h, not "
+                "power; the two have the same numbers in steps of 1 h alone"
+            )
 
 
 def _intensity_factor(table: Table, column: str, unit: str | None) -> float:
@@ -315,8 +339,7 @@ def _intensity_factor(table: Table, column: str, unit: str | None) -> float:
 
 
 def _parse_intensity(text: str) -> float | None:
-    compact = re.sub(r"[\s_]+", "", re.sub(r"[\s_]per[\s_]", "/", text.lower())).replace("₂", "2")
-    match = _INTENSITY.search(compact)
+    match = _INTENSITY.search(re.sub(r"[\s_]per[\s_]", "/", text.lower()).replace("₂", "2"))
     return _MASSES[match[1]] / _ENERGIES[match[2]] if match else None
 
 

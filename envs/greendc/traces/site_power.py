@@ -86,7 +86,9 @@ def _clock(middle: pd.DatetimeIndex) -> tuple[pd.Timedelta, datetime, dict[str, 
         if not whole_year or (steps % pd.Timedelta(days=1) != step).any():
             row = int(np.argmax(steps != step)) + 1
             raise TraceError(f"the weather jumps from {middle[row - 1]} to {middle[row]}")
-        start, counts = start.replace(year=TYPICAL_YEAR), {"restamped": len(middle)}
+        # The first step may begin in the last minutes of the year before.
+        year = TYPICAL_YEAR - (middle[0].year - start.year)
+        start, counts = start.replace(year=year), {"restamped": len(middle)}
     return step, start.to_pydatetime(), counts
 
 

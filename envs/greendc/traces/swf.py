@@ -160,8 +160,13 @@ def format_swf(log: JobLog, qos: NDArray[np.float64] | None = None) -> bytes:
         table[:, -1] = qos
         header["QosField"] = SWF_FIELDS[-1]
     lines = [f"; {key}: {line}" for key, value in header.items() for line in str(value).split("\n")]
-    lines += [" ".join(f"{value:.10g}" for value in row) for row in table.tolist()]
+    lines += [" ".join(_number(value) for value in row) for row in table.tolist()]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _number(value: float) -> str:
+    """Write a number so that reading it gives it back; whole ones without a point."""
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def read_swf(path: str | Path) -> JobLog:

@@ -26,7 +26,7 @@ else:
     pd = LazyModule("pandas")
 
 
-GAPS = ("error", "interpolate", "join")
+GAPS = ("error", "interpolate", "join", "mend")
 """What :func:`read_columns` may do about missing values and steps."""
 
 
@@ -77,9 +77,10 @@ def read_columns(
     :param quantity: what they are, a key of :data:`~greendc.traces.limits.LIMITS`
     :param time: the column of time stamps (default: the first whose name begins with time or date)
     :param gaps: what to do about empty cells and missing steps: ``"error"``, ``"interpolate"`` (straight
-        lines, for at most as many steps as there are rows) or ``"join"`` (the rows after missing steps move
-        up, as if the clock had stood still; for files without 29 February; empty cells stay an error);
-        counted in the result
+        lines, for at most as many steps as there are rows), ``"join"`` (the rows after whole missing days
+        move up, as if the clock had stood still; for files without 29 February; other gaps and empty cells
+        stay an error) or ``"mend"`` (that, and shorter gaps than a day are interpolated); counted in the
+        result
     :raises TraceError: for values beyond the limits of their quantity, for times that cannot be read, do not
         rise, or are irregular, and for gaps unless they may be closed; names the line
     """
@@ -90,25 +91,17 @@ def read_columns(
     stamps = read_stamps(table, column, frame[column])
     index, step_hours = _grid(table, stamps)
     missing = np.diff(index) - 1
-    if gaps == "error" and missing.any():
-        row = int(np.argmax(missing > 0))
-        raise table.error(
-            row + 1,
-            f"a gap of {missing[row]} missing step(s) of {step_hours:g} h "
-            f'(gaps="interpolate" fills it, gaps="join" closes it up)',
-        )
+    joins = gaps in ("join", "mend")
+    joined = missing * (_whole_days(missing * step_hours) & joins)
+    _refuse_gaps(table, gaps, missing, missing - joined, step_hours)
+    index -= np.append(0, np.cumsum(joined))
     counts = {
         "missing_steps": int(missing.sum()),
         "gaps": int(np.count_nonzero(missing)),
         "missing_values": 0,
     }
-    if gaps == "interpolate" and counts["missing_steps"] > len(stamps):
-        row = int(np.argmax(missing))
-        raise table.error(
-            row + 1,
-            f"a gap of {missing[row]} missing step(s) of {step_hours:g} h: "
-            f"more steps would be made up than the {len(stamps)} that are there",
-        )
+    if gaps == "mend":
+        counts["interpolated_steps"] = int((missing - joined).sum())
     result = {}
     for name, factor in factors.items():
         values = table.check(name, frame[name].to_numpy(np.float64), quantity, factor)
@@ -116,10 +109,42 @@ def read_columns(
         if empty[0] or empty[-1]:
             raise table.error(0 if empty[0] else len(empty) - 1, f"{name} is missing")
         counts["missing_values"] += int(np.count_nonzero(empty))
-        if gaps == "interpolate":
+        if gaps in ("interpolate", "mend"):
             values = np.interp(np.arange(index[-1] + 1), index[~empty], values[~empty])
         result[name] = values
     return Series(result, step_hours, pd.Timestamp(frame[column].iloc[0]).to_pydatetime(), counts)
+
+
+def _whole_days(hours: NDArray[np.float64]) -> NDArray[np.bool_]:
+    days: NDArray[np.bool_] = np.abs(hours / 24.0 - np.round(hours / 24.0)) < 1e-9
+    return days
+
+
+def _refuse_gaps(
+    table: Table, gaps: str, missing: NDArray[np.int64], left: NDArray[np.int64], step_hours: float
+) -> None:
+    """Raise an error for a gap that is not to be closed, or if more would be made up than is there.
+
+    :param gaps: as in :func:`read_columns`
+    :param missing: ``(T - 1,)`` steps between a row and the next
+    :param left: of these, those that are not closed up
+    :param step_hours: length of a step
+    """
+
+    def refuse(row: np.intp, why: str) -> None:
+        raise table.error(int(row) + 1, f"a gap of {missing[row]} missing step(s) of {step_hours:g} h{why}")
+
+    if gaps == "error" and missing.any():
+        refuse(np.argmax(missing > 0), ' (gaps="interpolate" fills it, gaps="join" closes up whole days)')
+    if gaps == "join" and left.any():
+        refuse(
+            np.argmax(left > 0), ' is not of whole days, as gaps="join" needs (gaps="interpolate" fills it)'
+        )
+    if gaps == "mend" and (left * step_hours > 24.0).any():
+        refuse(np.argmax(left * step_hours > 24.0), " is neither of whole days nor shorter than one")
+    rows = len(missing) + 1
+    if left.sum() > rows:
+        refuse(np.argmax(left), f": more steps would be made up than the {rows} that are there")
 
 
 def _time_column(table: Table, time: str | None) -> str:

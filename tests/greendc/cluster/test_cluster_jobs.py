@@ -159,3 +159,50 @@ def test_an_export_of_sacct_is_a_workload(tmp_path):
     path.write_text("\n".join(lines).replace("01:00:00|02", "later|02") + "\n")
     with pytest.raises(ValueError, match=r"jobs.txt:2: elapsed=.later.: must be a duration"):
         read_jobs(path)
+
+
+def test_no_processor_is_lost_to_rounding():
+    assert CapacitySeries.from_kilowatts(np.array([0.6]), 1.0, 10, 0.2, 0.0).processors.tolist() == [3]
+    assert CapacitySeries.from_kilowatts(np.array([0.0]), 1.0, 100, 0.2, 0.29).processors.tolist() == [29]
+
+
+def test_a_request_of_no_time_and_a_part_of_a_processor():
+    lines = (
+        "1 0 0 100 0.5 -1 -1 -1 0 -1 1 7 -1 -1 -1 -1 -1 -1",
+        "2 5 0 50 2.5 -1 -1 -1 10 -1 1 7 -1 -1 -1 -1 -1 -1",
+    )
+    jobs = ClusterJobs.from_log(parse_swf("\n".join((*lines, "")).encode(), "test.swf"), processors=4)
+    assert columns(jobs, "processors", "request") == [[1, 3], [100, 10]]
+    assert jobs.counts["no_request"] == 1
+
+
+def test_rlscheduler_reads_logs_whose_numbers_rise_with_submission():
+    lines = (
+        "1 100 0 10 4 -1 -1 4 20 -1 1 7 -1 -1 -1 -1 -1 -1",
+        "2 50 0 10 2 -1 -1 2 20 -1 1 7 -1 -1 -1 -1 -1 -1",
+    )
+    log = parse_swf("\n".join((*lines, "")).encode(), "test.swf")
+    with pytest.raises(
+        ValueError, match=r"test\.swf: job 2 was submitted at 50, after job 1 at 100: reading="
+    ):
+        ClusterJobs.from_log(log, "rlscheduler")
+    assert columns(ClusterJobs.from_log(log), "submit") == [[50, 100]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"power_start": "log"}, "power_start='log': must be 'random' without power that changes"),
+        ({"power_floor": 0.1}, "power_floor=0.1: must be 0.5 without power='green'"),
+        (
+            {"power_share": 0.1, "power": CapacitySeries(np.zeros(1, np.int64), np.ones(1, np.int64), 9)},
+            "power_share=0.1: must be 0.5 without power='green'",
+        ),
+        ({"carbon": True}, "carbon=True: must be 0 to 5 kg"),
+        ({"carbon": np.float32(9)}, "carbon=.*9.*: must be 0 to 5 kg"),
+    ],
+)
+def test_options_without_an_effect_and_wrong_numbers_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        ClusterConfig(**options)
+    assert ClusterConfig(carbon=np.float32(0.25)).carbon == 0.25

@@ -51,7 +51,8 @@ def busy_cluster(seed: int, backfill: str, power: bool) -> ClusterSimulator:
     if power:
         times = np.array([0, 3000, 7000, 9000])
         options["power"] = CapacitySeries(times, np.array([16, 9, 12, 8]), 1_000_000)
-    config = ClusterConfig(workload=jobs, episode_jobs=count, backfill=backfill, power_start="log", **options)
+        options["power_start"] = "log"
+    config = ClusterConfig(workload=jobs, episode_jobs=count, backfill=backfill, **options)
     simulator = ClusterSimulator(config)
     simulator.reset_env(0, np.random.default_rng(0))
     return simulator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv
 from greendc.resource_pool import layout as at
 from greendc.traces.power import CarbonTrace, PowerTrace, read_power
+from greendc.traces.prices import PriceTrace
 
 
 def levels(seed=0, **options):
@@ -156,3 +158,43 @@ def test_carbon_on_a_clock_of_another_kind_is_refused():
     carbon = CarbonTrace(np.full(len(generated), 0.3), generated.step_hours, aware)
     with pytest.raises(ValueError, match="carbon='times with a time zone'"):
         ResourcePoolEnv(power="trace", carbon=carbon)
+
+
+def test_carbon_and_price_are_aligned_across_a_change_of_clocks():
+    """July's midnight in Berlin is 22:00 in UTC, January's 23:00."""
+    berlin = ZoneInfo("Europe/Berlin")
+    trace = PowerTrace(np.ones(2000), np.ones(2000), 1.0, datetime(2021, 7, 1, tzinfo=berlin))
+    hours = np.arange(8000.0)
+    carbon = CarbonTrace(hours / 1e4, 1.0, datetime(2021, 1, 1, tzinfo=berlin))
+    price = PriceTrace(hours, 1.0, datetime(2021, 1, 1, tzinfo=berlin))
+    power = ResourcePoolEnv(power="trace", trace=trace, carbon=carbon, price=price).simulator.power
+    between = datetime(2021, 6, 30, 22, tzinfo=timezone.utc) - datetime(2020, 12, 31, 23, tzinfo=timezone.utc)
+    assert power.price[0] == between / timedelta(hours=1)
+    np.testing.assert_allclose(power.carbon * 1e4, power.price)
+
+
+@pytest.mark.parametrize("minutes", [0, 15, 45])
+def test_a_finer_carbon_series_may_begin_between_the_steps_of_the_trace(minutes):
+    trace = hours_of()
+    start = trace.start - timedelta(hours=10) + timedelta(minutes=minutes)
+    quarters = np.arange(4 * 2100) / 1e4
+    carbon = CarbonTrace(quarters, 0.25, start)
+    found = ResourcePoolEnv(power="trace", trace=trace, carbon=carbon).simulator.power.carbon
+    first = 40 - minutes // 15
+    expected = quarters[first : first + 8000].reshape(2000, 4).mean(axis=1)
+    np.testing.assert_allclose(found, expected)
+    for beside in (15, -7):
+        carbon = CarbonTrace(quarters, 0.25, trace.start + timedelta(minutes=beside))
+        with pytest.raises(ValueError, match=r"carbon='8400 steps of 0.25 h .*covers the trace"):
+            ResourcePoolEnv(power="trace", trace=trace, carbon=carbon)
+
+
+def test_carbon_and_price_are_numbers_of_any_kind_but_not_true():
+    for number in (np.float32(0.5), np.int64(1), 1, 0.25):
+        power = ResourcePoolEnv(power="trace", carbon=number, price=number).simulator.power
+        assert set(power.carbon) == set(power.price) == {float(number)}
+    for name in ("carbon", "price"):
+        with pytest.raises(ValueError, match=f"{name}=True: must be "):
+            ResourcePoolConfig(power="trace", **{name: True})
+        with pytest.raises(ValueError, match=f"{name}=.*: must be "):
+            ResourcePoolConfig(power="trace", **{name: np.float32(-1.0)})

@@ -269,6 +269,11 @@ def test_sizes_as_they_are_in_the_log():
     assert workload.counts["clipped_units"] == 2
 
 
+def test_a_part_of_a_processor_is_one_that_a_job_needs():
+    workload = log_workload(make_log([(0, 60, 0.5), (60, 60, 2.5)]), **POOL, machine_processors=10)
+    np.testing.assert_array_equal(workload.cpu, [1, 3])
+
+
 def test_other_demand_is_uniform_up_to_the_cpu_demand():
     log = make_log([(n * 60, 60, 40) for n in range(100)])
     workload = log_workload(log, units=10, resource_types=3, horizon=48)

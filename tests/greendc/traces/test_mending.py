@@ -136,6 +136,10 @@ def test_a_log_is_written_as_it_was_read_and_may_say_how_urgent_jobs_are():
     assert np.array_equal(again.table, log.table, equal_nan=True)
     assert again.header == log.header
     assert again.qos is None
+    large = "".join(JOB.format(123456789012 + k, 1234567890.5) + "\n" for k in range(2))
+    big = parse_swf(large.encode(), "log")
+    assert np.array_equal(parse_swf(format_swf(big), "again").table, big.table, equal_nan=True)
+    assert format_swf(big).startswith(b"123456789012 1234567890.5 5 3600 ")
     urgent = parse_swf(format_swf(log, np.array([0.25, 1.0])), "urgent")
     assert urgent.qos.tolist() == [0.25, 1.0]
     with pytest.raises(TraceError, match=r"job 1: think_time=2: must be in \(0, 1\]"):

@@ -208,12 +208,48 @@ def test_nothing_is_extrapolated(tmp_path, solar, row):
         read_power(power_file(tmp_path, HOURS, solar), gaps="interpolate")
 
 
-def test_joined_gaps_are_counted_and_empty_cells_stay_an_error(tmp_path):
-    trace = read_power(power_file(tmp_path, GAPPY[0]), gaps="join")
-    np.testing.assert_array_equal(trace.solar_kw, [0, 1, 2, 3])
-    assert trace.counts == {"missing_steps": 2, "gaps": 1, "missing_values": 0}
-    with pytest.raises(TraceError, match="line 3: solar_kw is missing"):
-        read_power(power_file(tmp_path, *GAPPY), gaps="join")
+DAYLESS = ["2021-02-28 22:00", "2021-02-28 23:00", "2021-03-02 00:00", "2021-03-02 01:00"]
+
+
+def test_joined_days_are_counted_and_empty_cells_stay_an_error(tmp_path):
+    for gaps in ("join", "mend"):
+        trace = read_power(power_file(tmp_path, DAYLESS), gaps=gaps)
+        np.testing.assert_array_equal(trace.solar_kw, [0, 1, 2, 3])
+        assert trace.counts["missing_steps"] == 24 and trace.counts["gaps"] == 1
+        with pytest.raises(TraceError, match="line 3: solar_kw is missing"):
+            read_power(power_file(tmp_path, DAYLESS, GAPPY[1]), gaps=gaps)
+
+
+def test_a_gap_that_is_not_of_whole_days_is_not_joined_but_mended(tmp_path):
+    """Joined, the hours of the rest of the file would be wrong."""
+    path = power_file(tmp_path, GAPPY[0])
+    with pytest.raises(TraceError, match=r'line 4: a gap of 2 .* not of whole days.*gaps="interpolate"'):
+        read_power(path, gaps="join")
+    trace = read_power(path, gaps="mend")
+    np.testing.assert_allclose(trace.solar_kw, [0, 1, 4 / 3, 5 / 3, 2, 3])
+    assert trace.counts == {"missing_steps": 2, "gaps": 1, "missing_values": 0, "interpolated_steps": 2}
+    far = [*DAYLESS[:2], "2021-03-02 05:00", "2021-03-02 06:00"]
+    with pytest.raises(
+        TraceError, match=r"line 4: a gap of 29 .* neither of whole days nor shorter than one"
+    ):
+        read_power(power_file(tmp_path, far), gaps="mend")
+    both = [*DAYLESS[:3], "2021-03-02 02:00"]
+    trace = read_power(power_file(tmp_path, both), gaps="mend")
+    np.testing.assert_allclose(trace.solar_kw, [0, 1, 2, 2.5, 3])
+
+
+def test_energies_are_powers_in_steps_of_an_hour_alone(tmp_path):
+    hourly, quarters = HOURS, [f"2021-01-01 00:{minute:02}" for minute in (0, 15, 30, 45)]
+    for stamps, unit, message in (
+        (quarters, "kW", r"'Solar \(kWh\)' is energy in kwh of steps of 0.25 h, not power"),
+        (hourly, "MW", r"named in kwh, not in unit='MW'"),
+        (hourly, None, "does not name a unit of power"),
+    ):
+        path = write(tmp_path, "time,Solar (kWh)", [f"{stamp},{k}" for k, stamp in enumerate(stamps)])
+        with pytest.raises(TraceError, match=message):
+            read_power(path, unit=unit)
+    path = write(tmp_path, "time,Solar (kWh)", [f"{stamp},{k}" for k, stamp in enumerate(hourly)])
+    assert read_power(path, unit="kW").solar_kw.tolist() == list(range(len(hourly)))
 
 
 def test_rows_with_different_offsets_are_on_one_clock(tmp_path):
@@ -238,6 +274,8 @@ def test_rows_with_different_offsets_are_on_one_clock(tmp_path):
         ("co2_kg_per_MWh", "kg/MWh", 1e-3),
         ("carbon_intensity_avg", "gCO2eq/kWh", 1e-3),
         ("moer", "t/MWh", 1.0),
+        ("carbon_intensity_g/kWh", None, 1e-3),
+        ("Carbon [kg CO2 eq / kWh]", None, 1.0),
     ],
 )
 def test_units_of_carbon_intensity(tmp_path, column, unit, factor):
@@ -254,6 +292,9 @@ def test_units_of_carbon_intensity(tmp_path, column, unit, factor):
         ("time,carbon_intensity,b", {}, "does not name a unit of carbon intensity"),
         ("time,carbon_g_per_kwh,b", {"unit": "kg/kWh"}, "names another unit than unit='kg/kWh'"),
         ("time,carbon,b", {"unit": "grams"}, "unit='grams': must be a mass per energy"),
+        ("time,carbon mg/kWh,b", {}, "does not name a unit of carbon intensity"),
+        ("time,carbon (µg/kWh),b", {}, "does not name a unit of carbon intensity"),
+        ("time,carbon,b", {"unit": "mg/kWh"}, "unit='mg/kWh': must be a mass per energy"),
         ("time,co2_g_per_kwh,co2_kg_per_kwh", {}, r"2 columns of carbon .*\): say column=\.\.\.$"),
         ("time,a,b", {}, "no column of carbon intensity"),
     ],

@@ -5,10 +5,11 @@ import sys
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from greendc.traces import TraceError, read_power
-from greendc.traces.site_power import Generators, site_power
+from greendc.traces.site_power import Generators, _clock, site_power
 from greendc.traces.turbine import at_height, turbine_kw
 from greendc.traces.weather import read_weather
 
@@ -143,6 +144,15 @@ def test_a_year_without_29_february_is_stamped_as_2021(tmp_path):
     trace = site_power(read_weather([write(tmp_path, "place.epw.gz", epw(year))], 50.0))
     assert trace.start.replace(tzinfo=None) == datetime(2021, 1, 1)
     assert (len(trace), trace.counts["restamped"]) == (8760, 8760)
+
+
+def test_a_leap_year_that_begins_in_the_last_minutes_of_the_year_before_is_stamped_with_its_own():
+    """Values at the full hour are means of the hour around it."""
+    middle = pd.date_range("2020-01-01", periods=8784, freq="h", tz="Etc/GMT+6")
+    middle = middle[(middle.month != 2) | (middle.day != 29)]
+    _, start, counts = _clock(middle)
+    assert start.replace(tzinfo=None) == datetime(2020, 12, 31, 23, 30)
+    assert counts == {"restamped": 8760}
 
 
 def test_other_jumps_of_the_clock_are_refused(tmp_path):
