@@ -17,7 +17,7 @@ from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import require_room, sweep, write_or_rescue
 from sb3_greendc.datasets import OfflineDataset, to_minari
-from sb3_greendc.datasets.minari_format import import_minari
+from sb3_greendc.datasets.minari_format import is_taken, require_id
 from sb3_greendc.evaluation.collection import LABELS, Collection
 from sb3_greendc.runs.training import training_split
 
@@ -93,13 +93,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted; what had been recorded:")
     print(_describe(data, time.perf_counter() - started))
     if options.format == "minari":
-        with one_line_errors("collect"):
-            to_minari(data, options.out)
+        _write_minari(data, options.out)
     else:
         sweep(Path(options.out).parent)
         write_or_rescue(data.save, Path(options.out), "the data set")
     print(f"wrote {options.out}")
     return 0 if completed else INTERRUPTED
+
+
+def _write_minari(data: OfflineDataset, dataset_id: str) -> None:
+    """Write a Minari data set; what Minari does not take is kept as a file of ours.
+
+    :raises RescuedError: naming that file
+    """
+    place = Path(f"{dataset_id}.npz")
+
+    def write(path: Path) -> None:
+        if path != place:
+            data.save(path)
+            return
+        try:
+            to_minari(data, dataset_id)
+        except Exception as error:  # Minari's, of any kind; a recording may have taken hours
+            raise OSError(f"no Minari data set: {error}") from error
+
+    write_or_rescue(write, place, "the data set")
 
 
 def _check_out(options: argparse.Namespace) -> None:
@@ -110,13 +128,15 @@ def _check_out(options: argparse.Namespace) -> None:
     :raises OSError: if its folder cannot be written
     """
     if options.format == "minari":
-        minari = import_minari()
-        taken = options.out in minari.list_local_datasets()
+        require_id(options.out, "--out")
+        taken = is_taken(options.out)
         if taken and options.overwrite:
             raise ValueError(f"--out {options.out}: delete the data set with `minari delete` first")
     else:
         if not options.out.endswith(".npz"):
             raise ValueError(f"--out {options.out}: the name of a data set must end in .npz")
+        if Path(options.out).is_dir():
+            raise ValueError(f"--out {options.out}: is a folder; must be a file")
         require_room(Path(options.out).parent)
         taken = Path(options.out).exists() and not options.overwrite
     if taken:

@@ -130,6 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
         for evaluation in evaluations:
             _check_metrics(options.metrics or (), evaluation)
+            _check_bound(options.bound, evaluation.env_id)
         results, completed = _run(options, evaluations, env_kwargs)
     if not completed:
         print(f"interrupted; {len(results):,} episodes had been run")
@@ -141,8 +142,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ValueError:  # a metric that only the results know: they are kept all the same
             _keep(options, evaluations, results, completed)
             raise
-    _print(summary, options)  # before the file, which the disk may not take
-    _keep(options, evaluations, results, completed)
+    try:
+        _keep(options, evaluations, results, completed)
+    finally:  # also where no disk takes the file
+        _print(summary, options)
     if options.plot:
         for suffix in (".png", ".pdf"):
             figure = _place(options, completed).with_suffix(suffix)
@@ -187,6 +190,9 @@ def _run(
         return add_share_of_bound(results, method, env_kwargs, progress=progress), True
     except KeyboardInterrupt:
         return results, False
+    except Exception:  # episodes are not lost for a bound
+        _keep(options, evaluations, results, True)
+        raise
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -194,6 +200,8 @@ def _check_options(options: argparse.Namespace) -> None:
         check_path(options.out)
     if options.plot and options.out is None:
         raise ValueError("--plot: needs --out, beside which the figure goes")
+    if options.metrics is not None:
+        options.metrics = list(dict.fromkeys(options.metrics))
     names = [split_name(policy)[0] for policy in options.policies]
     if options.reference is not None and options.reference not in names:
         hint = nearest(options.reference, names)
@@ -213,6 +221,11 @@ def _check_metrics(metrics: Sequence[str], evaluation: Evaluation) -> None:
                 f"--metrics {metric}: {evaluation.env_id} has none of that name{nearest(metric, known)} "
                 f"(known: {', '.join(known)})"
             )
+
+
+def _check_bound(method: str | None, env_id: str) -> None:
+    if method not in (None, "none") and greendc.family(env_id) is None:
+        raise ValueError(f"--bound {method}: there is none for {env_id}, an environment of another package")
 
 
 def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -26,6 +27,9 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
         os.write(2, f"{name}: interrupted\n".encode())
         os._exit(_INTERRUPTED)
 
+    for stream in (sys.stdout, sys.stderr):  # no result is lost to a terminal that lacks a sign of its table
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     before = signal.signal(signal.SIGINT, leave)
     command = importlib.import_module(module or f"sb3_greendc.cli.{name}")
     signal.signal(signal.SIGINT, before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,10 +21,12 @@ from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 import greendc
+from greendc.config import require
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
 
 _METADATA = "sb3_greendc"
+_ID = re.compile(r"([-\w]+/)*[-\w]+-v\d+")
 
 
 def import_minari() -> Any:
@@ -37,6 +40,27 @@ def import_minari() -> Any:
     except ImportError as error:
         raise ImportError("Minari data sets need Minari: pip install 'sb3-greendc[minari]'") from error
     return minari
+
+
+def require_id(dataset_id: str, field: str = "dataset_id") -> None:
+    """Check that an id has a version: Minari also writes data sets without one, which it then cannot read.
+
+    :param dataset_id: of the data set
+    :param field: of the error
+    :raises ValueError: if it is malformed
+    """
+    require(_ID.fullmatch(dataset_id) is not None, field, dataset_id, "an id such as NAMESPACE/NAME-v0")
+
+
+def is_taken(dataset_id: str) -> bool:
+    """Tell whether there is a local data set of this id, whatever else lies beside it.
+
+    :raises ImportError: if Minari is not installed
+    """
+    import_minari()
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    return bool(get_dataset_path(dataset_id).exists())
 
 
 def from_minari(dataset: Any) -> OfflineDataset:
@@ -72,6 +96,11 @@ def from_minari(dataset: Any) -> OfflineDataset:
         if all(key in info for info in infos):
             columns[name] = [_of_steps(info[key], n) for info, n in zip(infos, lengths, strict=True)]
     known = json.loads(dataset.storage.metadata.get(_METADATA, "{}"))
+    sources = known.get("sources")
+    if sources is not None and "source_id" in columns:  # a part of a data set may lack some of them
+        used = np.unique(np.concatenate(columns["source_id"]))
+        columns["source_id"] = [np.searchsorted(used, ids) for ids in columns["source_id"]]
+        sources = [sources[i] for i in used]
     labels = {
         name: np.concatenate(
             [_of_steps(info["labels"][name], n) for info, n in zip(infos, lengths, strict=True)]
@@ -82,7 +111,7 @@ def from_minari(dataset: Any) -> OfflineDataset:
         join_episodes(observations, columns),
         dataset.observation_space,
         dataset.action_space,
-        known.get("sources"),
+        sources,
         labels,
         known.get("metadata", {"minari_id": dataset.id, **_environment_of(dataset)}),
     )
@@ -101,6 +130,7 @@ def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
     :raises ValueError: if episodes are not whole, or the id is taken or malformed
     """
     minari = import_minari()
+    require_id(dataset_id)
     create = minari.create_dataset_from_buffers
     if (
         "jpeg_encoding" in inspect.signature(create).parameters
@@ -130,8 +160,13 @@ def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
             **kwargs,
         )
     known = {"sources": list(data.sources), "labels": sorted(data.labels), "metadata": dict(data.metadata)}
-    dataset.storage.update_metadata({_METADATA: json.dumps(known, default=str)})
+    dataset.storage.update_metadata({_METADATA: json.dumps(known, default=_plain)})
     return minari.load_dataset(dataset_id)
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays and scalars of NumPy as JSON values, other objects as text."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 def _spec_of(metadata: Mapping[str, Any]) -> EnvSpec | None:

@@ -126,6 +126,12 @@ class TestBadInput:
         assert "metric='retrun'" in error
         assert len(pd.read_csv(out)) == 2
 
+    def test_bound_where_there_is_none(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        save_model(PPO("MlpPolicy", make_vec_env("CartPole-v1", 1)), tmp_path, {"algorithm": "ppo"})
+        arguments = ["--env", "CartPole-v1", "--policies", str(tmp_path), "--bound", "lp"]
+        error = fails_in_one_line([*arguments, "--out", str(tmp_path / "x.csv")], capsys)
+        assert "--bound lp: there is none for CartPole-v1" in error
+
     def test_file_of_another_kind(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line([*BASE, "--out", str(tmp_path / "results.xlsx")], capsys)
         assert "results.xlsx: must end in .csv or .parquet" in error
@@ -207,6 +213,24 @@ def test_a_full_disk_does_not_lose_the_table(
     pd.testing.assert_frame_equal(table, evaluate(["all", "half"], "Toy", 3, FIRST_SEED))
     assert record["completed"] is True
     assert "all" in capsys.readouterr().out  # the table is shown all the same
+
+
+def test_episodes_outlive_what_fails_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no bound")
+
+    for number, name in enumerate(("add_share_of_bound", "_print")):
+        out = tmp_path / f"{number}.csv"
+        with monkeypatch.context() as patch:
+            patch.setattr(command, name, fail)
+            with pytest.raises(RuntimeError, match="no bound"):
+                main([*BASE, "--out", str(out)])
+        assert len(pd.read_csv(out)) == 6
+
+
+def test_a_metric_given_twice_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--metrics", "return", "return"]) == 0
+    assert capsys.readouterr().out.count("return") == 1
 
 
 def test_a_folder_that_cannot_be_written_is_found_first(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -72,6 +73,18 @@ def test_a_command_says_that_it_compiles_also_into_a_file(
     assert launch.run("demo") == 0
     assert capsys.readouterr().err == "demo: compiling the simulators once, about 40 s\n"
     assert compile_notice._say is None, "the next command says it under its own name"
+
+
+def test_a_sign_that_the_output_lacks_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def main(argv: Any) -> int:
+        print("Δ: less")
+        return 0
+
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252", write_through=True)
+    monkeypatch.setattr(demo, "main", main)
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert launch.run("demo") == 0
+    assert stream.buffer.getvalue().split() == [b"?:", b"less"]  # type: ignore[attr-defined]
 
 
 def test_tables_in_files_have_80_columns_or_all_of_them(

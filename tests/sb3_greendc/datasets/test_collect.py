@@ -187,10 +187,56 @@ def test_command_writes_minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         main(arguments)
 
 
+@pytest.mark.usefixtures("toy")
+def test_a_minari_folder_with_data_of_no_version_is_written_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    arguments = ["--env", "Toy", "--policies", "all", "--transitions", "20", "--no-progress"]
+    assert main([*arguments, "--format", "minari", "--out", "toy-v0"]) == 0
+    (tmp_path / "toy-v0").rename(tmp_path / "toy")
+    metadata = tmp_path / "toy" / "data" / "metadata.json"
+    if metadata.is_file():
+        metadata.write_text(metadata.read_text().replace("toy-v0", "toy"))
+    assert main([*arguments, "--format", "minari", "--out", "toy-v0"]) == 0
+
+
+@pytest.mark.usefixtures("toy")
+def test_what_minari_does_not_take_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("minari")
+
+    def refuse(*_: object) -> None:
+        raise TypeError("no array")
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    monkeypatch.setattr("sb3_greendc.cli.collect.to_minari", refuse)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--env", "Toy", "--policies", "all", "--transitions", "60", "--no-progress"]
+    with pytest.raises(RescuedError, match="no Minari data set: no array; the data set is in "):
+        main([*arguments, "--format", "minari", "--out", "mine/toy-v0"])
+    [kept] = tmp_path.glob("greendc-rescued-*/toy-v0.npz")
+    assert len(OfflineDataset.load(kept)) == 60
+
+
+def test_a_folder_in_the_place_of_the_file_is_found_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.npz").mkdir()
+    arguments = ["--env", "ResourcePool-10", "--policies", "sjf", "--transitions", "10", "--overwrite"]
+    with pytest.raises(SystemExit):
+        main([*arguments, "--out", str(tmp_path / "x.npz")])
+    assert "x.npz: is a folder; must be a file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"--out": "x.dat"}, "must end in .npz"),
+        (
+            {"--out": "mine/x", "--format": "minari"},
+            "--out='mine/x': must be an id such as NAMESPACE/NAME-v0",
+        ),
         ({"--policies": "sfj"}, "did you mean 'sjf'"),
         ({"--env": "ResourcePol-10"}, "ResourcePol-10"),
         ({"--set": "unit=3"}, "unit"),

@@ -48,6 +48,25 @@ def test_minari_round_trip(make: Any) -> None:
             assert read.labels[name].dtype == label.dtype
     with pytest.raises(ValueError, match="none of this id"):
         from_minari("greendc/other-v0")
+    with pytest.raises(ValueError, match="must be an id such as NAMESPACE/NAME-v0"):
+        to_minari(data, "greendc/other")
+
+
+@pytest.mark.usefixtures("_minari_folder")
+def test_part_of_a_minari_data_set_has_the_sources_of_its_episodes() -> None:
+    data = collect(["sjf", "fcfs"], "ResourcePool-10", 60, n_envs=2, env_kwargs={"episode_steps": 10})
+    written = to_minari(data, "greendc/pool-v0")
+    part = from_minari(written.filter_episodes(lambda episode: episode.infos["source_id"][-1] == 1))
+    assert part.sources == ("fcfs",)
+    assert len(part) == (data.source_id == 1).sum()
+    assert not part.source_id.any()
+
+
+@pytest.mark.usefixtures("_minari_folder")
+def test_metadata_of_numpy_stay_numbers() -> None:
+    metadata = {"seed": np.int64(3), "weights": np.array([0.5, 1.0]), "file": Path("x")}
+    to_minari(replace(masked_dataset(), metadata=metadata), "greendc/toy-v0")
+    assert from_minari("greendc/toy-v0").metadata == {"seed": 3, "weights": [0.5, 1.0], "file": "x"}
 
 
 @pytest.mark.usefixtures("_minari_folder")
