@@ -9,6 +9,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
+from sb3_greendc.experiments.controls import UniformPlay
 from sb3_greendc.experiments.episodes import PAPER, Baselines
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
@@ -41,7 +42,7 @@ def _judged(task: Task, episodes: int) -> Task:
     """Return a task with so many test episodes, of learners at every point: the curve is the result."""
     if isinstance(task, Training):
         return replace(task, episodes=episodes, episodes_along=None)
-    return replace(task, episodes=episodes) if isinstance(task, Baselines) else task
+    return replace(task, episodes=episodes) if isinstance(task, Baselines | UniformPlay) else task
 
 
 def analyze(results: Results, budget: Budget) -> Analysis:

@@ -69,6 +69,14 @@ def test_test_episodes_are_those_of_experiments_with_their_own_numbers_too(exper
     assert {task.episodes for task in judged} == {7}
 
 
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("experiment", ["rare-fig4", "discrete-sac-curves", "as-printed", "sc20-fig6"])
+def test_all_policies_of_a_comparison_play_the_same_episodes(experiment, quick):
+    items = load_experiment(experiment).items(Budget(quick=quick))
+    tasks = [item.task for item in items if not isinstance(item.task, Bounds)]
+    assert len({task.episodes for task in tasks if hasattr(task, "episodes")}) == 1
+
+
 @pytest.mark.parametrize(
     ("experiment", "option", "value"),
     [
