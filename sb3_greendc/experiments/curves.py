@@ -9,8 +9,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from sb3_greendc.experiments.bounds import BOUND
 from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final, summary
-from sb3_greendc.experiments.controls import UniformPlay
-from sb3_greendc.experiments.episodes import PAPER, Baselines
+from sb3_greendc.experiments.controls import UNIFORM_MASKED, UniformPlay
+from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import curves, outer_legend, panels
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO
@@ -26,7 +26,7 @@ BUDGETS = ((DISCRETE_SAC, 100_000), (MASKABLE_PPO, 500_000), (DQN, 100_000))
 """Learners, with their decisions in the full budget: MaskablePPO has about the seconds of DiscreteSAC; its
 curve begins with the same number of decisions. All three act in the same environment."""
 
-LEVELS = ("hvf", "deadline_last", "deadline_never", "rollout")
+LEVELS = (UNIFORM_MASKED, "hvf", "deadline_last", "deadline_never", "rollout")
 
 
 def items(budget: Budget) -> list[Item]:
@@ -70,7 +70,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 
 def level(baselines: pd.DataFrame, name: str) -> float:
     """Return the value ratio of a policy; of a heuristic, as in the papers, in the better of its forms."""
-    papers_way = {} if name == "rollout" else {"dispatch": "skip"}
+    papers_way = {"dispatch": "skip"} if name in HEURISTICS else {}
     variant = best_form(baselines, [name], SHOWN, **papers_way)
     return float(baselines.loc[baselines["policy"] == variant, SHOWN].mean())
 
