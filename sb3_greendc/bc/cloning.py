@@ -25,6 +25,7 @@ from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
 from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.core.progress import progress_bar
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.runs.divergence import DivergedError, divergence_of
 from sb3_greendc.runs.models import save_model
 
 
@@ -69,6 +70,17 @@ class Clone:
         :param record: JSON values to add to the record
         """
         return save_model(self.model, Path(folder), {"algorithm": self.algorithm, **self.record, **record})
+
+
+class CloningInterrupted(KeyboardInterrupt):  # no error: Ctrl-C
+    """Ctrl-C ended a training.
+
+    :param clone: of the best epoch so far
+    """
+
+    def __init__(self, clone: Clone) -> None:
+        super().__init__()
+        self.clone = clone
 
 
 def behavioral_clone(
@@ -159,6 +171,8 @@ class Cloning(Supervised):
         """Train, and return the clone.
 
         :param progress: show a progress bar
+        :raises CloningInterrupted: after Ctrl-C, with the clone of the best epoch so far
+        :raises DivergedError: if weights are not finite, or distributions are of no use
         """
         total = self.n_epochs * len(self.batches)
         self.model.policy.set_training_mode(True)
@@ -178,17 +192,36 @@ class Cloning(Supervised):
 
             with warnings.catch_warnings():  # its logger turns a loss with a gradient into a number
                 warnings.filterwarnings("ignore", "Converting a tensor with requires_grad")
-                self.trainer.train(
-                    n_epochs=self.n_epochs,
-                    on_batch_end=after_batch,
-                    on_epoch_end=after_epoch,
-                    progress_bar=False,
-                )
+                try:
+                    self.trainer.train(
+                        n_epochs=self.n_epochs,
+                        on_batch_end=after_batch,
+                        on_epoch_end=after_epoch,
+                        progress_bar=False,
+                    )
+                except KeyboardInterrupt as stop:
+                    if not keeper.history:
+                        raise
+                    raise CloningInterrupted(self._clone(keeper)) from stop
+                except (ArithmeticError, RuntimeError, ValueError) as error:
+                    self._require_finite(error)
+                    raise
+        return self._clone(keeper)
+
+    def _clone(self, keeper: _BestEpoch) -> Clone:
         self.model.policy.load_state_dict(keeper.best_weights)
         self.model.policy.set_training_mode(False)
+        self._require_finite()
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         history = pd.DataFrame(keeper.history)
         return Clone(self.model, name, history, keeper.best_epoch, self.record("cloned_from"))
+
+    def _require_finite(self, cause: Exception | None = None) -> None:
+        shown = divergence_of(self.model, cause)
+        if shown is not None:
+            raise DivergedError(
+                f"training has diverged: {shown}; a lower learning_rate may help, or data of another scale"
+            ) from cause
 
 
 def import_bc() -> Any:
@@ -242,8 +275,8 @@ class _BestEpoch:
                 "validation_agreement": agreement,
             }
         )
-        if not self.best_weights or np.isnan(loss) or loss < self._least:
-            self._least, self.best_epoch = loss, epoch
+        if not self.best_weights or len(self.rows) == 0 or loss < self._least:
+            self._least, self.best_epoch = np.inf if np.isnan(loss) else loss, epoch
             self.best_weights = deepcopy(self.policy.state_dict())
 
     def _validate(self) -> tuple[float, float]:

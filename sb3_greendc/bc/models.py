@@ -70,7 +70,7 @@ def make_model(
         model.observation_space, model.action_space, model.n_envs = observation_space, action_space, 1
         model._setup_model()
         model.seed = None  # that of the weights is not to seed what goes on training
-    except (AssertionError, TypeError, ValueError) as error:
+    except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"policy {policy!r} does not fit: {' '.join(str(error).split())}") from error
     result: PPO | MaskablePPO = model
     return result

@@ -13,6 +13,7 @@ from sb3_greendc.bc.batches import split_episodes
 from sb3_greendc.bc.models import PolicyClass, make_model
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.images import channels_first
+from sb3_greendc.runs.training import require_seed
 
 
 class Supervised:
@@ -47,6 +48,7 @@ class Supervised:
         seed: int,
         device: str,
     ) -> None:
+        require_seed(seed)
         require(n_epochs >= 1, "n_epochs", n_epochs, "1 or more")
         require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
         require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,27 @@ from gymnasium import spaces
 
 from greendc import baselines, family
 from sb3_greendc.bc import Clone, Cloning
+from sb3_greendc.bc.cloning import CloningInterrupted
 from sb3_greendc.bc.models import ALGORITHMS, POLICIES
-from sb3_greendc.cli.common import add_wide_option, one_line_errors, print_table, tables_console
+from sb3_greendc.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    add_wide_option,
+    one_line_errors,
+    print_table,
+    tables_console,
+)
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.files import atomic_write, write_or_rescue
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.agreement import agreement
+from sb3_greendc.runs.divergence import DivergedError
+from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.models import MODEL_FILE
+from sb3_greendc.runs.training import require_device
 
 CLONE = "clone"
 _SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")
@@ -62,9 +74,16 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
+    with ExitStack() as stack:
+        return _clone(options, stack)
+
+
+def _clone(options: argparse.Namespace, stack: ExitStack) -> int:
     with one_line_errors("clone"):
+        stack.enter_context(locked(options.out))
         if (options.out / MODEL_FILE).exists() and not options.overwrite:
             raise ValueError(f"--out {options.out}: has a model already; --overwrite replaces it")
+        require_device(options.device)
         data = OfflineDataset.load(options.data, mmap=options.mmap)
         cloning = Cloning(
             data,
@@ -78,11 +97,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=options.seed,
             device=options.device,
         )
-    clone = cloning.run(not options.no_progress)
-    path = clone.save(options.out, data=str(options.data), **provenance())
-    _write_csv(clone.history, options.out / "history.csv")
+    completed = True
+    try:
+        clone = cloning.run(not options.no_progress)
+    except CloningInterrupted as stop:
+        clone, completed = stop.clone, False
+        print("interrupted; the best epoch so far:")
+    except DivergedError as error:
+        print(f"clone: error: {error}", file=sys.stderr)
+        return FAILED
     print(_describe(clone))
-    print(f"saved {path}")
+
+    def save(folder: Path) -> None:
+        clone.save(folder, data=str(options.data), completed=completed, **provenance())
+        _write_csv(clone.history, folder / "history.csv")
+
+    write_or_rescue(save, options.out, "the model")
+    print(f"saved {options.out / MODEL_FILE}")
+    if not completed:
+        return INTERRUPTED
     heuristics = _heuristics(data)
     if options.episodes > 0 and heuristics and isinstance(data.action_space, spaces.Discrete):
         _show_agreement(clone, data, heuristics, options)
@@ -92,7 +125,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _heuristics(data: OfflineDataset) -> list[str]:
     """Return the sources that can drive: baselines of the environment that the data are of."""
     env_id = data.metadata.get("env_id")
-    known = family(env_id) if env_id else None
+    try:
+        known = family(env_id) if env_id else None
+    except ValueError:  # not registered here
+        known = None
     if known is None:
         return []
     names = baselines.names(known, hindsight=True, commands=True)

@@ -11,19 +11,22 @@ import pandas as pd
 from rich.console import Console
 
 from sb3_greendc.cli import demo_page, demo_pool, demo_vcc
+from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.core.arguments import whole_number
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, map_tasks
 from sb3_greendc.core.files import require_room
+from sb3_greendc.runs.training import require_seed
 
 PAGE = "index.html"
 
 Part = demo_pool.PoolPart | demo_vcc.VccPart
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo and return its exit code."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="demo",
+        prog=how_to_start("demo"),
         description="Distil a policy from a planner, train PPO on real emissions, and judge both beside "
         "baselines, shipped policies and guided rollouts: two tables and a page.",
     )
@@ -36,8 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="of both trainings")
     parser.add_argument("--engine", choices=ENGINES[:2], default="process", help="both parts at once, or not")
-    options = parser.parse_args(argv)
-    require_room(options.out)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo and return its exit code."""
+    options = build_parser().parse_args(argv)
+    with one_line_errors("demo"):
+        require_seed(options.seed)
+        require_room(options.out)
     console, started = Console(), time.perf_counter()
     parts: list[Part] = [
         demo_pool.PoolPart(options.out / "pool", options.labels, options.pool_episodes, options.seed),

@@ -97,6 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             undo.callback(_remove_if_empty, options.out)
         require_room(options.out)
         if options.html is not None:
+            if options.html.is_dir():
+                raise ValueError(f"--html {options.html}: is a folder; must be a file")
             require_room(options.html.parent, "--html")
         groups = read_groups(options.progress)
         sections: list[Section] = []
@@ -160,9 +162,9 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     """
     results = _choose_policies(results, options.policies)
     policies = [str(policy) for policy in results["policy"].unique()]
-    metrics = list(options.metrics or _present(main_metrics(results), results))
+    metrics = list(dict.fromkeys(options.metrics or _present(main_metrics(results), results)))
     pair = list(options.trade_off or _present(trade_off(results), results))
-    _check_metrics([*metrics, *pair], results)
+    _check_metrics([*metrics, *pair, *sorted({*options.lower_is_better} - LOWER_IS_BETTER)], results)
     reference = options.reference or policies[0]
     if reference not in policies:
         raise ValueError(

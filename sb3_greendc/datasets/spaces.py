@@ -73,9 +73,13 @@ def guess_observation_space(observations: Observation) -> spaces.Space[Any]:
 def guess_action_space(actions: NDArray[Any], observations: Observation) -> spaces.Space[Any]:
     """Return ``Discrete`` for whole numbers (as many as a mask is long), else ``Box`` of [-1, 1] or [0, 1].
 
-    :raises ValueError: if the actions lie in neither
+    :param actions: ``(N,)`` or ``(N, 1)`` whole numbers, or ``(N, *shape)`` others
+    :param observations: of the same transitions
+    :raises ValueError: if the actions lie in none of these
     """
-    if np.issubdtype(actions.dtype, np.integer) and actions.ndim == 1:
+    if actions.dtype.kind in "biu":
+        if actions.shape[1:] not in ((), (1,)):
+            raise ValueError(f"actions: whole numbers of shape {actions.shape}: give action_space")
         masked = isinstance(observations, dict) and ACTION_MASK in observations
         n = observations[ACTION_MASK].shape[1] if masked else int(actions.max()) + 1
         return spaces.Discrete(n)

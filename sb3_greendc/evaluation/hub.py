@@ -162,10 +162,10 @@ def _resolved(env_id: str) -> str:
 
 def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) -> str:
     """Return the card: the Hub's metadata, what the model is, how to load it, how it scored."""
-    env_id = str(run.get("env_id", "unknown"))
+    env_id = run.get("env_id")
     name = run.get("architecture", algorithm)
     tags = [
-        env_id,
+        *([] if env_id is None else [env_id]),
         "deep-reinforcement-learning",
         "reinforcement-learning",
         "stable-baselines3",
@@ -178,11 +178,11 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
         score = f"{results['mean_reward']:.2f} +/- {results['std_reward']:.2f}"
         metric = {"type": "mean_reward", "value": score, "name": "mean_reward", "verified": False}
         task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
-        result = {"task": task, "dataset": {"name": env_id, "type": env_id}, "metrics": [metric]}
+        where = env_id or "unknown"
+        result = {"task": task, "dataset": {"name": where, "type": where}, "metrics": [metric]}
         head["model-index"] = [{"name": name, "results": [result]}]
         how = "most likely" if results["is_deterministic"] else "drawn"
         scored = [f"Return of an episode: {score} ({results['n_eval_episodes']} episodes, {how} actions)."]
-    settings = "".join(f", {key}={value!r}" for key, value in dict(run.get("env_kwargs") or {}).items())
     steps = run.get("trained_timesteps") or run.get("timesteps")
     lines = [
         "---",
@@ -191,17 +191,12 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
         "",
         f"# {run.get('name', name)}",
         "",
-        f"{name}, trained in `{env_id}`" + (f" for {steps:,} steps." if isinstance(steps, int) else "."),
+        f"{name}, trained"
+        + ("" if env_id is None else f" in `{env_id}`")
+        + (f" for {steps:,} steps." if isinstance(steps, int) else "."),
         "",
         "```python",
-        "import gymnasium as gym",
-        "",
-        "import greendc",
-        "from sb3_greendc import load_from_hub",
-        "from sb3_greendc.runs.models import load_model",
-        "",
-        f'model = load_model(load_from_hub("{repo_id}")).model',
-        f'env = gym.make("{env_id}"{settings})',
+        *_loading(repo_id, env_id, run.get("env_kwargs") or {}, (folder / NORMALIZER_FILE).is_file()),
         "```",
         "",
         "The files hold tensors (safetensors) and JSON. Loading them runs no code.",
@@ -216,6 +211,41 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
         "",
     ]
     return "\n".join(lines)
+
+
+def _loading(repo_id: str, env_id: str | None, env_kwargs: Mapping[str, Any], normalized: bool) -> list[str]:
+    """Return the lines of Python that load the model, and make the environment that it sees."""
+    settings = "".join(f", {key}={value!r}" for key, value in env_kwargs.items())
+    loading = f'load_model(load_from_hub("{repo_id}"))'
+    if env_id is None:
+        return [
+            "from sb3_greendc import load_from_hub",
+            "from sb3_greendc.runs.models import load_model",
+            "",
+            f"saved = {loading}",
+            "model = saved.model"
+            + ("  # of observations as saved.normalizer makes them" if normalized else ""),
+        ]
+    if normalized:
+        return [
+            "import greendc",
+            "from sb3_greendc import load_from_hub, make_vec_env",
+            "from sb3_greendc.runs.models import attach, load_model",
+            "",
+            f"saved = {loading}",
+            f'env = attach(saved.normalizer, make_vec_env("{env_id}", 1{settings}))',
+            "model = saved.model",
+        ]
+    return [
+        "import gymnasium as gym",
+        "",
+        "import greendc",
+        "from sb3_greendc import load_from_hub",
+        "from sb3_greendc.runs.models import load_model",
+        "",
+        f"model = {loading}.model",
+        f'env = gym.make("{env_id}"{settings})',
+    ]
 
 
 def _versions(run: Mapping[str, Any]) -> str:

@@ -74,7 +74,8 @@ def read_runs(pattern: str) -> list[TrainingRun]:
     :param pattern: a path, with ``*``, ``?`` or ``[...]`` for several
     :raises ValueError: if there is none, or one cannot be read; the message names it
     """
-    found = [Path(match) for match in sorted(glob.glob(pattern))]
+    path = Path(pattern)  # which may have brackets in its name
+    found = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(pattern))]
     files = [path / PROGRESS_FILE if path.is_dir() else path for path in found]
     files = [path for path in files if path.is_file()]
     if not files:

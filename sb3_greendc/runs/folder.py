@@ -99,9 +99,10 @@ def discard(folder: Path, names: tuple[str, ...] = ()) -> None:
     """Remove the results of a run that is to be overwritten; it is unfinished until there are new ones.
 
     :param folder: of the run
-    :param names: of files to remove, beside those of its manifest
+    :param names: of files to remove, or patterns for them, beside those of its manifest
     """
-    found = [folder / name for name in {**_known(folder), **dict.fromkeys(names)}]
+    found = [folder / name for name in _known(folder)]
+    found += [path for name in names for path in folder.glob(name)]
     if any(path.exists() for path in found):
         _begin(folder)
     for path in found:

@@ -153,7 +153,9 @@ class Hyperparameters:
             for callback in self.make_callbacks():
                 callback.init_callback(model)  # what does not fit shows here, not when training begins
             return model
-        except (AssertionError, TypeError, ValueError) as error:
+        except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, RuntimeError) and "memory" in str(error):
+                raise
             reason = " ".join(str(error).split())
             raise ValueError(f"{self.algorithm} does not fit: {reason}") from error
 

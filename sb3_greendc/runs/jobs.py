@@ -16,6 +16,7 @@ from sb3_greendc.runs.divergence import DivergedError
 from sb3_greendc.runs.folder import FolderInUseError, check_manifest, discard, is_finished, locked
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE, RUN_FILE, read_run
 from sb3_greendc.runs.resume import CheckpointWriter
+from sb3_greendc.runs.run_logger import LOGS
 from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train
 from sb3_greendc.runs.training_state import require_resumable
 
@@ -92,7 +93,7 @@ class Job:
         if self.checkpoint_every is not None:
             require_resumable(run.model)
         if self.overwrite:
-            discard(self.out, (MODEL_FILE, RUN_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE))
+            discard(self.out, (MODEL_FILE, RUN_FILE, NORMALIZER_FILE, PICKLED_NORMALIZER_FILE, *LOGS))
             CheckpointFolder(self.out / CHECKPOINTS).clear()
         if self.checkpoint_every is None:
             return None

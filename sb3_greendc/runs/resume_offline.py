@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -17,8 +18,8 @@ from sb3_greendc.runs.trees import pack_tree, unpack_tree
 class OfflineCheckpointing(CheckpointWriter):
     """Writes a checkpoint after every so many gradient steps.
 
-    It holds what learning changes: weights, optimizer, counters, the running means of the log, and the log.
-    The rest follows from the data and the settings: CRR draws its batches from the number of the update
+    It holds what learning changes: weights, optimizer, counters, time, the running means of the log, and the
+    log. The rest follows from the data and the settings: CRR draws its batches from the number of the update
     alone.
     """
 
@@ -48,7 +49,10 @@ class OfflineCheckpointing(CheckpointWriter):
             moved = (None if tensor is None else tensor.to(model.device) for tensor in state["last"])
             model._last_losses = Losses._make(moved)
         self._log().load_state_dict(state["log"])
-        if model._history and model.num_timesteps % self.locals["log_interval"] == 0:
+        model.start_time = time.time_ns() - state.get("nanoseconds", 0)
+        model._num_timesteps_at_start = state.get("start_steps", model.num_timesteps)
+        at_end = model.num_timesteps == model._total_timesteps
+        if model._history and (at_end or model.num_timesteps % self.locals["log_interval"] == 0):
             model.dump_logs()  # as it did right after the checkpoint
 
     def _on_step(self) -> bool:
@@ -67,6 +71,8 @@ class OfflineCheckpointing(CheckpointWriter):
                 "history": model._history,
                 "last": None if last is None else tuple(last),
                 "log": self._log().state_dict(),
+                "nanoseconds": time.time_ns() - model.start_time,
+                "start_steps": model._num_timesteps_at_start,
             }
         )
 

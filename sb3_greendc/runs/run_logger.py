@@ -15,6 +15,8 @@ from stable_baselines3.common.logger import (
     make_output_format,
 )
 
+LOGS = ("progress.csv", "events.out.tfevents.*")
+"""What it writes into the folder."""
 _ITERATIONS = "time/iterations"
 
 

@@ -16,6 +16,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
+from greendc.config import require
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
 from sb3_greendc.core.files import RescuedError, is_output_error, sha256_of, write_or_rescue
 from sb3_greendc.core.provenance import package_versions, provenance
@@ -149,6 +150,7 @@ def prepare(
     :raises OSError: if there is no such file
     """
     require_device(device)
+    require_seed(seed)
     try:
         if data is not None:
             return _prepare_offline(
@@ -177,6 +179,14 @@ def require_device(device: str) -> None:
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         said = " ".join(str(error).split()).partition(". ")[0]
         raise ValueError(f"--device {device}: cannot be used on this machine: {said}") from error
+
+
+def require_seed(seed: int) -> None:
+    """Check that every generator takes a seed: NumPy's old one takes 32 bits, Gymnasium's none below 0.
+
+    :raises ValueError: naming it
+    """
+    require(0 <= seed < 2**32, "seed", seed, "at least 0 and below 2**32")
 
 
 def _prepare_online(
@@ -221,8 +231,8 @@ def _prepare_offline(
         raise ValueError(f"--data: {algorithm} learns from an environment, not from data")
     dataset = OfflineDataset.load(data, mmap=mmap)
     recorded = dataset.metadata.get("env_id")
-    named = env_id or recorded
-    chosen = _choose(algorithm, greendc.resolve_env_id(named) if named else "", hyperparameters, base)
+    named = greendc.resolve_env_id(env_id) if env_id else _recorded_id(recorded)
+    chosen = _choose(algorithm, named, hyperparameters, base)
     total = _timesteps(timesteps, chosen, named)
     policy = policy_for(chosen.policy, isinstance(dataset.observation_space, spaces.Dict))
     try:
@@ -231,6 +241,14 @@ def _prepare_offline(
         raise ValueError(f"{algorithm} does not fit: {error}") from error
     source = DataSource(data, checksum(data) or sha256_of(data), len(dataset), dataset.sources)
     return Run(recorded, dataset.metadata.get("env_kwargs", {}), chosen, total, seed, model, source)
+
+
+def _recorded_id(recorded: str | None) -> str:
+    """Return the id with its version of what data were recorded in, as it is where it is not known here."""
+    try:
+        return greendc.resolve_env_id(recorded) if recorded else ""
+    except ValueError:
+        return recorded or ""
 
 
 def _choose(

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +23,17 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from sb3_greendc.bc import Cloning, behavioral_clone
 from sb3_greendc.bc.batches import Batches, split_episodes
+from sb3_greendc.bc.cloning import CloningInterrupted, _BestEpoch
 from sb3_greendc.bc.loss import MaskedLoss, most_likely_actions
 from sb3_greendc.bc.models import make_model
+from sb3_greendc.core.files import RescuedError
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, to_trajectories
 from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.extractors import JobSetPolicy, MaskedActorCriticPolicy
+from sb3_greendc.runs.divergence import DivergedError
 from sb3_greendc.runs.models import load_model
 
 POOL = {"units": 4, "horizon": 12, "ready_pool_size": 4, "episode_steps": 40}
@@ -219,6 +225,58 @@ def test_the_best_epoch_is_kept() -> None:
     assert kept == pytest.approx(losses.min(), rel=1e-4)
 
 
+def test_an_epoch_without_a_loss_is_not_the_best() -> None:
+    box = spaces.Box(-1, 1, (1,), np.float32)
+    keeper = _BestEpoch(make_model(box, box, "mlp").policy, first_action_data(), np.arange(3))
+    for number, loss in enumerate((np.nan, 2.0, np.nan, 1.0, 3.0), start=1):
+        keeper._validate = lambda loss=loss: (loss, np.nan)  # type: ignore[method-assign]
+        keeper.finish_epoch(0.0)
+        assert keeper.best_epoch == {1: 1, 2: 2, 3: 2, 4: 4, 5: 4}[number]
+
+
+@pytest.mark.parametrize("validation_fraction", [0.0, 0.1])
+def test_a_clone_that_diverged_is_an_error(validation_fraction: float) -> None:
+    cloning = Cloning(
+        first_action_data(),
+        "mlp",
+        batch_size=16,
+        n_epochs=2,
+        learning_rate=1e38,
+        validation_fraction=validation_fraction,
+    )
+    with pytest.raises(DivergedError, match="a lower learning_rate may help"):
+        cloning.run()
+
+
+def test_data_of_a_scale_that_overflows_is_an_error() -> None:
+    observations = np.full((40, 2), 1e30, np.float32)
+    actions, ends = np.zeros((40, 1), np.float32), np.arange(40) % 10 == 9
+    arrays = {"obs": observations, "next_obs": observations, "actions": actions, "rewards": np.zeros(40)}
+    data = OfflineDataset.from_dict({**arrays, "terminated": ends, "truncated": np.zeros(40, bool)})
+    with pytest.raises(DivergedError):
+        behavioral_clone(data, "mlp", batch_size=8, n_epochs=2, learning_rate=1e5)
+
+
+def test_interrupted_it_has_the_best_epoch_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = behavioral_clone(first_action_data(), "mlp", batch_size=16, n_epochs=4)
+    finish = _BestEpoch.finish_epoch
+
+    def interrupted(self: _BestEpoch, loss: float) -> None:
+        if len(self.history) == epochs:
+            raise KeyboardInterrupt
+        finish(self, loss)
+
+    monkeypatch.setattr(_BestEpoch, "finish_epoch", interrupted)
+    epochs = 2
+    with pytest.raises(CloningInterrupted) as stop:
+        behavioral_clone(first_action_data(), "mlp", batch_size=16, n_epochs=4)
+    pd.testing.assert_frame_equal(stop.value.clone.history, whole.history[:2])
+    epochs = 0
+    with pytest.raises(KeyboardInterrupt) as nothing:
+        behavioral_clone(first_action_data(), "mlp", batch_size=16, n_epochs=4)
+    assert not isinstance(nothing.value, CloningInterrupted)
+
+
 def test_clones_a_heuristic_far_above_chance(data: OfflineDataset) -> None:
     clone = behavioral_clone(data, n_epochs=6, learning_rate=3e-3)
     table = agreement({"clone": clone.model}, ["hvf"], "ResourcePool-10", 5, env_kwargs=POOL)
@@ -385,6 +443,10 @@ def test_command(data: OfflineDataset, tmp_path: Path, capsys: pytest.CaptureFix
         ({"--data": "none.npz"}, "none.npz"),
         ({"--batch-size": "100000"}, "batch_size=100000"),
         ({"--policy-kwargs": "net_arch"}, "must be key=value"),
+        ({"--policy-kwargs": "net_arch=[-3]", "--batch-size": "16"}, "does not fit: "),
+        ({"--device": "cuda:99"}, "--device cuda:99: cannot be used on this machine"),
+        ({"--seed": "-1"}, "seed=-1: must be at least 0"),
+        ({"--learning-rate": "1e38", "--batch-size": "16"}, "training has diverged"),
     ],
 )
 def test_bad_commands_are_one_line(
@@ -394,8 +456,76 @@ def test_bad_commands_are_one_line(
 
     first_action_data().save(tmp_path / "x.npz")
     options = {"--data": str(tmp_path / "x.npz"), "--out": str(tmp_path / "run"), **changes}
-    with pytest.raises(SystemExit) as error:
-        main(list(itertools.chain(*options.items())))
+    try:
+        code = main([*itertools.chain(*options.items()), "--no-progress"])
+    except SystemExit as error:
+        code = error.code  # type: ignore[assignment]
     err = capsys.readouterr().err
-    assert error.value.code == 2 and err.startswith("clone: error: ") and err.count("\n") == 1
+    assert (
+        code == (1 if "diverged" in message else 2)
+        and err.startswith("clone: error: ")
+        and err.count("\n") == 1
+    )
     assert message in err and not (tmp_path / "run").exists()
+
+
+def small_command(data: OfflineDataset, folder: Path) -> list[str]:
+    data.save(folder / "x.npz")
+    options = ["--epochs", "2", "--batch-size", "16", "--no-progress"]
+    return ["--data", str(folder / "x.npz"), "--out", str(folder / "run"), *options]
+
+
+def test_data_of_an_environment_that_is_not_known_here_are_cloned(tmp_path: Path) -> None:
+    from sb3_greendc.cli.clone import main
+
+    theirs = replace(first_action_data(), metadata={"env_id": "TheirOwn-v3"})
+    assert main(small_command(theirs, tmp_path)) == 0
+    assert load_model(tmp_path / "run").run["env_id"] == "TheirOwn-v3"
+
+
+def test_an_interrupted_command_keeps_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sb3_greendc.cli.clone import main
+
+    finish = _BestEpoch.finish_epoch
+
+    def interrupted(self: _BestEpoch, loss: float) -> None:
+        if self.history:
+            raise KeyboardInterrupt
+        finish(self, loss)
+
+    monkeypatch.setattr(_BestEpoch, "finish_epoch", interrupted)
+    assert main(small_command(first_action_data(), tmp_path)) == 130
+    assert load_model(tmp_path / "run").run["completed"] is False
+    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
+
+
+def test_a_full_disk_does_not_lose_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sb3_greendc.bc import Clone
+    from sb3_greendc.cli.clone import main
+
+    save = Clone.save
+
+    def full(self: Clone, folder: Path, **record: Any) -> Path:
+        if folder == tmp_path / "run":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return save(self, folder, **record)
+
+    monkeypatch.setattr(Clone, "save", full)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RescuedError, match="No space left on device; the model is in "):
+        main(small_command(first_action_data(), tmp_path))
+    [kept] = tmp_path.glob("greendc-rescued-*/run")
+    assert {path.name for path in kept.iterdir()} >= {"model.zip", "run.json", "history.csv"}
+
+
+def test_a_place_that_cannot_be_written_is_found_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sb3_greendc.cli.clone import main
+
+    command = small_command(first_action_data(), tmp_path)
+    (tmp_path / "run").touch()
+    with pytest.raises(SystemExit):
+        main(command)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "run: cannot be written" in line

@@ -87,6 +87,20 @@ def test_an_interrupted_training_is_not_judged(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--out", "file"], "--out file: cannot be written"), (["--seed", "-1"], "seed=-1: must be at least 0")],
+)
+def test_bad_input_is_one_line(options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit):
+        demo.main(options)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"demo: error: {message}")
+    assert "--pool-episodes" in demo.build_parser().format_help()
+
+
 @pytest.mark.slow
 def test_a_small_demo_makes_tables_and_a_page(tmp_path, capsys):
     small = ["--labels=2000", "--timesteps=4096", "--pool-episodes=3", "--episodes=2", "--engine=serial"]

@@ -249,6 +249,8 @@ class TestBadInput:
                 ["--trade-off", "carbon_kg", "costs"],
                 "metric 'costs': not in the results; did you mean 'cost'?",
             ),
+            (["--lower-is-better", "costs"], "metric 'costs': not in the results; did you mean 'cost'?"),
+            (["--html", "."], "--html .: is a folder; must be a file"),
             (["--progress", "runs/none_*"], "progress runs/none_*: none there"),
         ],
     )

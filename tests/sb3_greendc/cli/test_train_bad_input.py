@@ -154,6 +154,20 @@ class TestBadInput:
         error = fails_in_one_line(self.arguments(tmp_path, device="cuda"), capsys)
         assert "--device cuda: cannot be used on this machine: " in error
 
+    @pytest.mark.parametrize("seed", ["-1", str(2**32)])
+    def test_seed(self, seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = fails_in_one_line(self.arguments(tmp_path, env="CartPole-v1", seed=seed), capsys)
+        assert f"seed={seed}: must be at least 0 and below 2**32" in error
+
+    @pytest.mark.parametrize(
+        "hparam", ["policy=CnnnPolicy", "policy_kwargs={net_arch: [-3]}", "policy=MlpLstmPolicy"]
+    )
+    def test_policy_that_cannot_be_built(
+        self, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", hparam], capsys)
+        assert "ppo does not fit: " in error
+
     @pytest.mark.parametrize("hparam", ["gamma=abc", "n_steps=0", "ent_coef=abc"])
     def test_value_of_another_kind(
         self, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

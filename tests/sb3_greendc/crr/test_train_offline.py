@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from toy_data import toy_dataset
 from sb3_greendc.cli.train import main
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
+from sb3_greendc.runs import resume_offline
 from sb3_greendc.runs.checkpoints import CheckpointFolder
 from sb3_greendc.runs.models import load_model
 from sb3_greendc.runs.trees import unpack_tree
@@ -115,6 +117,36 @@ def test_resumes_exactly(
     assert main([*arguments(data, "cut"), *EVERY, "--resume"]) == 0
     assert "done before" in capsys.readouterr().out
     assert (cut / "model.zip").read_bytes() == model
+
+
+def test_killed_after_the_last_checkpoint_it_logs_what_is_left_and_keeps_its_time(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise KilledError
+
+    assert main([*arguments(data, "whole"), *EVERY]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(CRR, "dump_logs", dies)  # right after the last step, and its checkpoint
+        with pytest.raises(KilledError):
+            main([*arguments(data, "cut"), *EVERY])
+    pack = resume_offline.unpack_tree
+    hours = {"nanoseconds": 2 * 3600 * 10**9}
+    monkeypatch.setattr(resume_offline, "unpack_tree", lambda state: {**pack(state), **hours})
+    assert main([*arguments(data, "cut"), *EVERY, "--resume"]) == 0
+    whole, cut = (data.parent / name for name in ("whole", "cut"))
+    assert log_of(cut) == log_of(whole)
+    assert len(log_of(cut)) == 1
+    assert json.loads((cut / "run.json").read_text())["seconds"] >= 7200
+
+
+def test_data_of_an_environment_that_is_not_known_here(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = replace(OfflineDataset.load(data), metadata={"env_id": "TheirOwn-v3"})
+    named.save(data.parent / "theirs.npz")
+    assert main(arguments(data.parent / "theirs.npz")) == 0
+    assert json.loads((data.parent / "run" / "run.json").read_text())["env_id"] == "TheirOwn-v3"
 
 
 def test_a_damaged_checkpoint_is_passed_over(

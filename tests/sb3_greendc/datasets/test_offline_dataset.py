@@ -89,6 +89,13 @@ def test_spaces_are_guessed_where_they_are_not_given() -> None:
     assert guessed.action_space == spaces.Box(0, 1, (1,), np.float32)
     with pytest.raises(ValueError, match="give action_space"):
         OfflineDataset.from_dict({**arrays, **ends, "actions": box.actions})
+    whole = np.arange(len(box)) % 2
+    for actions in (whole, whole[:, None], whole.astype(bool)):
+        data = OfflineDataset.from_dict({**arrays, **ends, "actions": actions})
+        assert data.action_space == spaces.Discrete(2)
+        np.testing.assert_array_equal(data.actions, whole)
+    with pytest.raises(ValueError, match=r"whole numbers of shape .*: give action_space"):
+        OfflineDataset.from_dict({**arrays, **ends, "actions": np.stack([whole, whole], axis=1)})
 
 
 def _set(name: str, row: object, value: object) -> dict[str, np.ndarray]:

@@ -139,6 +139,24 @@ def test_push_takes_a_run_its_normalizer_and_its_card(folder_hub: FolderHub, tmp
         load_from_hub(REPO, "other.zip")
 
 
+@pytest.mark.parametrize("env_id", ["VCC-2019-v1", None])
+def test_the_lines_of_the_card_run_with_the_normalizer(
+    folder_hub: FolderHub, tmp_path: Path, env_id: Any
+) -> None:
+    env = VecNormalize(make_vec_env("VCC-2019-v1", 2, seed=0, days=1), norm_reward=False)
+    model = PPO("MlpPolicy", env, n_steps=8, batch_size=16, seed=0, device="cpu").learn(16)
+    save_model(model, tmp_path / "run", {"algorithm": "ppo", "env_id": env_id, "env_kwargs": {"days": 1}})
+    push_to_hub(REPO, str(tmp_path / "run"), "with a card")
+    card = (folder_hub.root / REPO / "README.md").read_text()
+    assert "None" not in card
+    made: dict[str, Any] = {}
+    exec(card.split("```python\n")[1].split("```")[0], made)
+    np.testing.assert_array_equal(made["saved"].normalizer.obs_rms.mean, env.obs_rms.mean)  # type: ignore[union-attr]
+    if env_id is not None:
+        made["model"].predict(made["env"].reset())
+        np.testing.assert_array_equal(made["env"].obs_rms.mean, env.obs_rms.mean)  # type: ignore[union-attr]
+
+
 def test_nothing_pickled_is_pushed(folder_hub: FolderHub, tmp_path: Path) -> None:
     env = make_vec_env("VCC-2019-v1", 2, seed=0, days=1)
     PPO("MlpPolicy", env, n_steps=8, batch_size=16, device="cpu").save(tmp_path / "model.zip")

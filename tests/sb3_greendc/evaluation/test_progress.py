@@ -38,3 +38,11 @@ def test_a_line_without_an_end_is_still_being_written(tmp_path: Path, end: str) 
 def test_values_that_were_not_logged_are_missing(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_text(LOG.replace("2.5", "nan").replace("3.5", ""))
     assert read_runs(str(tmp_path))[0].table[REWARD].isna().tolist() == [False, True, True]
+
+
+def test_a_folder_with_brackets_in_its_name(tmp_path: Path) -> None:
+    run = tmp_path / "gamma[0.9]"
+    run.mkdir()
+    (run / "progress.csv").write_text(LOG)
+    for path in (run, run / "progress.csv"):
+        assert [one.path for one in read_runs(str(path))] == [run / "progress.csv"]

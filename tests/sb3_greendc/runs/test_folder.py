@@ -29,6 +29,7 @@ from sb3_greendc.runs.folder import (
     transaction,
 )
 from sb3_greendc.runs.models import load_model, save_model
+from sb3_greendc.runs.run_logger import LOGS
 
 HOLDER = """
 import os, sys
@@ -209,6 +210,11 @@ class TestManifest:
     def test_another_model_in_the_folder_is_not_its_business(self, run: Path) -> None:
         A2C("MlpPolicy", "CartPole-v1", device="cpu").save(run / "best.zip")
         load_model(f"a2c:{run / 'best.zip'}", trust=True)
+
+    def test_patterns_are_discarded(self, run: Path) -> None:
+        (run / "events.out.tfevents.1.host").touch()
+        discard(run, ("model.zip", *LOGS))
+        assert sorted(path.name for path in run.iterdir()) == [MANIFEST, "notes.txt"]
 
     def test_nothing_to_discard(self, tmp_path: Path) -> None:
         discard(tmp_path, ("model.zip",))
