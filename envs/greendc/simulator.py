@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from operator import index as as_index
 from typing import Any, TypeAlias
 
@@ -94,6 +95,23 @@ class Simulator(abc.ABC):
     def empty_observations(self) -> Observation:
         """Allocate a batch of observations, of any content, for :meth:`step` and :meth:`observe` to fill."""
         return create_empty_array(self.observation_space, self.num_envs, fn=np.empty)  # type: ignore[return-value]
+
+
+def reset_options(options: Mapping[str, Any] | None, known: str) -> Mapping[str, Any]:
+    """Return the options of a reset.
+
+    :param options: ``None`` for none
+    :param known: the only one that there is
+    :raises TypeError: if they are no mapping
+    :raises ValueError: for any other option
+    """
+    options = {} if options is None else options
+    if not isinstance(options, Mapping):
+        raise TypeError(f"reset options: must be a mapping, not {type(options).__name__}")
+    unknown = sorted(set(options) - {known})
+    if unknown:
+        raise ValueError(f"reset options {unknown}: only {known!r} is known")
+    return options
 
 
 def row(observations: Observation, index: int, copy: bool = True) -> Observation:

@@ -20,7 +20,7 @@ from greendc.cluster.world import build_world, load_jobs
 from greendc.compiled import entry_point
 from greendc.config import require, require_kinds, require_one_of
 from greendc.records import Records
-from greendc.simulator import Observation, Simulator
+from greendc.simulator import Observation, Simulator, reset_options
 from greendc.threads import Threads, rows
 
 PARTS = {"jobs": np.float32, "cluster": np.float32, "capacity": np.float32, "action_mask": np.int8}
@@ -163,19 +163,18 @@ class ClusterSimulator(Simulator):
         """Start a new episode: its first job, and the day of the power series, from ``rng``.
 
         :param options: ``{"start": row}`` picks the row of the log with which it begins
+        :raises TypeError: for options that are no mapping
         :raises ValueError: for an index that is out of range, an unknown option, or a row that is not between
             the configuration's ``first_job`` and ``last_job - episode_jobs``
         """
         index = self.in_range(index)
-        self._begin(index, self._pick_start(rng, options or {}), self._pick_shift(rng), *self._arrays)
+        options = dict(reset_options(options, "start"))
+        self._begin(index, self._pick_start(rng, options), self._pick_shift(rng), *self._arrays)
         self.report.truncated[index] = False
         self._begun[index] = True
 
     def _pick_start(self, rng: np.random.Generator, options: dict[str, Any]) -> int:
         config = self.config
-        unknown = set(options) - {"start"}
-        if unknown:
-            raise ValueError(f"reset options {sorted(unknown)}: only 'start' is known")
         last = (len(self.jobs) if config.last_job is None else config.last_job) - config.episode_jobs
         if "start" not in options:
             return int(rng.integers(config.first_job, last + 1))

@@ -22,7 +22,7 @@ from greendc.resource_pool.restore import restored, snapshot_of
 from greendc.resource_pool.snapshot import PoolSnapshot
 from greendc.resource_pool.view import PoolView
 from greendc.resource_pool.workloads import make_workload
-from greendc.simulator import Observation
+from greendc.simulator import Observation, reset_options
 from greendc.threads import rows
 
 SINGLE, BYTE = np.dtype(np.float32), np.dtype(np.int8)
@@ -68,19 +68,13 @@ class ResourcePoolSimulator(PoolBatch):
         """Start a new episode in environment ``index``.
 
         :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode
-        :raises TypeError: for a generator or jobs of another type
+        :raises TypeError: for a generator, options or jobs of another type
         :raises ValueError: for another option, or a job that can never fit
         """
         config, index = self.config, self.in_range(index)
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: must be a numpy.random.Generator, not {type(rng).__name__}")
-        options = options or {}
-        if not isinstance(options, Mapping):
-            raise TypeError(f"reset options: must be a mapping, not {type(options).__name__}")
-        unknown = sorted(set(options) - {"jobs"})
-        if unknown:
-            raise ValueError(f"reset options {unknown}: only 'jobs' is known")
-        jobs = options.get("jobs")
+        jobs = reset_options(options, "jobs").get("jobs")
         jobs = self.fitting(self.workload.sample(rng, config.episode_steps) if jobs is None else jobs)
         self._make_room(len(jobs))
         state, latest = self._state, latest_finish(jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import index as as_index
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from greendc.compiled import entry_point
 from greendc.config import require
 from greendc.records import Records
-from greendc.simulator import Observation, Simulator
+from greendc.simulator import Observation, Simulator, reset_options
 from greendc.threads import Threads, rows
 from greendc.traces.moer import load_moer
 from greendc.vcc import columns, forecast, kernel, layout
@@ -224,11 +224,12 @@ class VCCSimulator(Simulator):
         """Start a new episode: a month, its jobs and, for ``noisy``, its forecast errors, from ``rng``.
 
         :param options: ``{"month": "YYYY-MM"}`` picks one of the configuration's months
+        :raises TypeError: for options that are no mapping
         :raises ValueError: for an index that is out of range, an unknown option, or a month that the
             configuration does not have
         """
         index = self.in_range(index)
-        month = self._pick_month(rng, options or {})
+        month = self._pick_month(rng, reset_options(options, "month"))
         self.world.days[index] = self._workload.draw_days(rng)
         for numbers in self._zeroed:
             numbers[index] = 0
@@ -247,10 +248,7 @@ class VCCSimulator(Simulator):
         self.report.truncated[index] = False
         self._begun[index] = True
 
-    def _pick_month(self, rng: np.random.Generator, options: dict[str, Any]) -> int:
-        unknown = set(options) - {"month"}
-        if unknown:
-            raise ValueError(f"reset options {sorted(unknown)}: only 'month' is known")
+    def _pick_month(self, rng: np.random.Generator, options: Mapping[str, Any]) -> int:
         if "month" in options:
             if options["month"] not in self.months:
                 raise ValueError(

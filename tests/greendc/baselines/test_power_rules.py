@@ -18,7 +18,7 @@ import greendc
 from greendc.baselines import make_policy, names
 from greendc.baselines.resource_pool.energy_programme import carbon_bound, least_kg
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS, foresee
-from greendc.baselines.resource_pool.power_rules import POWER_RULES, GridQos, PowerRule
+from greendc.baselines.resource_pool.power_rules import POWER_RULES, GridQos, PowerRule, look
 from greendc.baselines.resource_pool.power_views import PowerView, SchedulerView
 from greendc.resource_pool import ResourcePoolEnv, ResourcePoolSimulator
 
@@ -93,6 +93,22 @@ def test_the_plan_says_which_actions_are_its_own() -> None:
         several += int((own > 1).sum())
         observations, *_ = env.step(actions)
     assert several > 0
+
+
+def test_plans_and_bounds_know_how_many_units_can_be_on() -> None:
+    """Of ten units at most four may be ordered: no more jobs are planned than these can run."""
+    env = gym.make(ENV_ID, **SHORT, power_levels=(0, 2, 4), offered_load=2.0)
+    env.reset(seed=300)
+    simulator = env.unwrapped.simulator
+    plan = make_policy("power_plan", env, spares=0)
+    seen = look(simulator, 0)
+    shares = plan._plan(0, seen).shares  # type: ignore[attr-defined]
+    used = sum(np.outer(share, seen.needs[job]) for job, share in shares.items())
+    assert used.max() == pytest.approx(4.0)
+    metrics = play(env, make_policy("grid_on", env), 300)
+    free = carbon_bound(simulator, 0.0).value
+    assert metrics["total_job_value"] <= free + 1e-6
+    assert free <= 144 * 2 * 4  # a unit and step are worth 1 at most
 
 
 def test_halves_of_one_rule_are_that_rule_and_others_mix_both() -> None:
@@ -227,6 +243,11 @@ def test_the_power_manager_alone_commands_once_a_step() -> None:
 def test_views_refuse_what_they_cannot_halve() -> None:
     with pytest.raises(ValueError, match="power_levels"):
         SchedulerView(ResourcePoolEnv())
+    view = SchedulerView(gym.make(ENV_ID, **SHORT))
+    view.reset(seed=0)
+    for action in (-1, int(view.action_space.n)):  # the next ones command power
+        with pytest.raises(ValueError, match=rf"action={action}: must be in Discrete\(12\)"):
+            view.step(action)
     env, other = gym.make(ENV_ID, **SHORT), gym.make(ENV_ID, **SHORT)
     with pytest.raises(ValueError, match=r"rule=.*this environment's simulator"):
         PowerView(env, PowerRule(other.unwrapped.simulator))

@@ -10,7 +10,7 @@ import pytest
 import greendc
 from greendc import baselines
 from greendc.baselines.cluster import HEURISTICS, GuardedRollout
-from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, lublin_jobs
+from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, layout, lublin_jobs
 
 JOBS = lublin_jobs(3, 600)
 
@@ -147,6 +147,29 @@ def test_futures_know_run_times_of_jobs_that_are_done():
     assert (plans["run"][:, :20] == 5000).all()  # those that wait
     futures = plans["run"][:, 20:]
     assert np.isin(futures, (10, 5000)).all() and (futures == 10).any()
+
+
+def test_futures_have_as_long_to_their_deadlines_as_the_jobs_that_they_repeat():
+    count, horizon = 60, 8
+    submit, run, size = np.arange(count) * 20, np.full(count, 100), np.full(count, 4)
+    for due in (submit + 300, None):
+        jobs = ClusterJobs(submit, run, run, size, 4, deadline=due)
+        simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=20, visible_jobs=20))
+        simulator.reset_env(0, np.random.default_rng(0), {"start": 40})
+        simulator.take(0, simulator.first(0, "fcfs"))
+        policy = GuardedRollout(simulator, futures=3, horizon=horizon)
+        policy.decide(0)
+        cluster = simulator.state.cluster[0]
+        waiting, size_of_plan = (
+            int(cluster["waiting"]),
+            int(cluster["waiting"] + horizon + cluster["running"]),
+        )
+        plans = policy._plan_world.log[: 3 * size_of_plan].reshape(3, size_of_plan)
+        futures = plans[:, waiting : waiting + horizon]
+        if due is None:
+            assert (futures["deadline"] == layout.NEVER).all()
+        else:
+            assert (futures["deadline"] - futures["submit"] == 300).all()
 
 
 @pytest.mark.parametrize(

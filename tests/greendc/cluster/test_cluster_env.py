@@ -195,6 +195,8 @@ def test_a_start_can_be_chosen_among_the_configured_rows():
             env.reset(options={"start": start})
     with pytest.raises(ValueError, match="only 'start' is known"):
         env.reset(options={"begin": 3})
+    with pytest.raises(TypeError, match="reset options: must be a mapping, not list"):
+        env.reset(options=["start"])
 
 
 def test_a_log_on_disk_is_a_workload(tmp_path):

@@ -330,6 +330,8 @@ def test_reset_options_are_checked():
     env = ResourcePoolEnv(**SHORT)
     with pytest.raises(ValueError, match="reset options \\['job'\\]: only 'jobs' is known"):
         env.reset(options={"job": None})
+    with pytest.raises(TypeError, match="reset options: must be a mapping, not list"):
+        env.reset(options=["jobs"])
     nothing = JobArrays(*(np.zeros(shape, np.int64) for shape in ((0,), (0,), (0, 2))), np.zeros(0))
     env.reset(seed=0, options={"jobs": nothing})
     assert len(env.simulator.view().job_table()["value"]) == 0

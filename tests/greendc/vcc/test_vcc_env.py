@@ -271,6 +271,8 @@ def test_unknown_ids_and_reset_options():
         env.reset(options={"month": "2020-01"})
     with pytest.raises(ValueError, match="only 'month'"):
         env.reset(options={"day": 3})
+    with pytest.raises(TypeError, match="reset options: must be a mapping, not list"):
+        env.reset(options=["month"])
     with pytest.raises(ValueError, match="2 seeds were given for 3"):
         greendc.make_vec("VCC-2019", 3).reset(seed=[1, 2])
 

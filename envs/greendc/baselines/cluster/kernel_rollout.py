@@ -155,7 +155,10 @@ def expect(site: Site, plan: Site, done_before: Ints, options: Options, draws: F
                 copy_job(
                     site, plan, row, first + waiting + k, options.predicted, is_done(site, done_before, row)
                 )
-                plan.log[first + waiting + k].submit = site.log[row].submit + shift
+                entry = plan.log[first + waiting + k]
+                entry.submit += shift
+                if entry.deadline < NEVER:
+                    entry.deadline += shift
         for k in range(cluster.running):
             copy_job(site, plan, cluster.first + site.running[k].job, first + waiting + horizon + k, 0, False)
 

@@ -108,7 +108,8 @@ def energy_programme(
     ]
     room = (battery.max_charge - battery.min_charge) * battery.energy_kwh
     most_kw = site.total_kw + battery.charge_kw + switching_kw * config.units
-    most = [most_kw, battery.charge_kw, battery.discharge_kw, room, config.units, config.units]
+    top = most_units(config)
+    most = [most_kw, battery.charge_kw, battery.discharge_kw, room, top, top]
     upper = np.concatenate([jobs.upper, np.repeat(np.array(most, np.float64), steps), [kept]])
     profit = np.concatenate([jobs.profit, -kg_price * hours * kg, np.zeros(5 * steps), [-kg_price * last_kg]])
     matrix = sparse.bmat([[jobs.rows, None], [of_jobs, energy]], format="csr")
@@ -197,12 +198,12 @@ def carbon_bound(
     battery = config.site_config.battery
     programme = energy_programme(
         config,
-        dataclasses.replace(instance, level=np.full(steps, config.units)) if len(instance) else idle,
+        dataclasses.replace(instance, level=np.full(steps, most_units(config))) if len(instance) else idle,
         series[:, at.SOLAR] + series[:, at.WIND],
         series[:, at.CARBON],
         kg_price,
         battery.initial_kwh - battery.min_charge * battery.energy_kwh,
-        config.power_levels[-1] if config.power_levels else config.units,
+        most_units(config),
         SETTLED_SHARE * float(series[:, at.CARBON].mean()),
     )
     return Bound(programme.bound(time_limit), "carbon_lp", time.perf_counter() - began)
@@ -233,6 +234,11 @@ def least_kg(simulator: ResourcePoolSimulator, index: int = 0) -> float:
     return max(-programme.bound(300.0), 0.0)
 
 
+def most_units(config: ResourcePoolConfig) -> int:
+    """Return the most units of each type that can be on."""
+    return config.power_levels[-1] if config.power_levels else config.units
+
+
 def no_jobs(config: ResourcePoolConfig, steps: int) -> Instance:
     """Return an instance with nothing to do: one job of no size and no worth."""
     one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
@@ -246,7 +252,7 @@ def no_jobs(config: ResourcePoolConfig, steps: int) -> Instance:
         need=np.zeros((1, config.resource_types), np.int64),
         value=np.zeros(1),
         brown=np.zeros(1, np.bool_),
-        level=np.full(steps, config.units),
+        level=np.full(steps, most_units(config)),
         site=None,
         may_suspend=True,
     )

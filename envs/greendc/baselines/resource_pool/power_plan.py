@@ -181,7 +181,7 @@ class PowerPlan(PowerRule):
             need=seen.needs[ids],
             value=jobs["value"][ids] * (inside / left),
             brown=np.zeros(len(ids), np.bool_),
-            level=np.full(self.rows, config.units),
+            level=np.full(self.rows, self._levels[-1]),
             site=None,
             may_suspend=True,
         )

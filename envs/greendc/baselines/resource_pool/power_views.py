@@ -86,6 +86,7 @@ class SchedulerView(_Half):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one decision of the scheduler."""
+        require(0 <= int(action) <= self._no_op, "action", action, f"in {self.action_space}")
         if int(action) == self._no_op:
             action = self.rule.command(0, self._pool.action_masks()[0])
         observation, reward, terminated, truncated, info = super().step(action)
