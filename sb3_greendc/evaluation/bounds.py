@@ -107,7 +107,8 @@ def add_share_of_bound(
         if greendc.family(str(env_id)) == "resource_pool":
             reached, possible = part["total_job_value"], part["bound"]
         else:
-            at_once = float((env_kwargs or {}).get("carbon_weight", 1.0)) * part["carbon_no_delay_kg"]
+            config = greendc.make_simulator(str(env_id), 1, **(env_kwargs or {})).config  # type: ignore[attr-defined]
+            at_once = config.carbon_weight * part["carbon_no_delay_kg"]
             reached, possible = at_once - part["total_cost"], at_once - part["bound"]
         # Where nothing can be had, every policy has all there is.
         share = reached / possible.where(possible > 0)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch as th
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
@@ -19,6 +18,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.recorder import Recorder
+from sb3_greendc.evaluation.episodes import seeded_sampling
 from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, policy_sources, takes_masks
 
 LABELS = ("advantages",)
@@ -152,8 +152,7 @@ class Collection:
         seed = self.seed + k * self.n_envs
         raw.seed(seed)
         recorder.begin(k, _shares(share, n_envs))
-        with th.random.fork_rng(devices=[]):  # stochastic policies draw from torch's generator
-            th.manual_seed(seed)
+        with seeded_sampling(policy, seed):
             self._act(policy, labelling, raw, normalizer, recorder, bar)
         raw.close()
 

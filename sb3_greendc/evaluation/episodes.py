@@ -10,10 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch as th
+from gymnasium import spaces
 from numpy.typing import NDArray
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import VecEnv
 
+from greendc.baselines.resource_pool import WorkConserving
+from greendc.shipped.policy import ShippedPolicy
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import (
     PolicySource,
@@ -71,8 +74,8 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     env = batch.source.prepare_env(make_vec_env(batch.env_id, batch.n_episodes, **env_kwargs))
     actions: Recording | None = [] if batch.record else None
     try:
-        with _seeded_sampling(None if batch.deterministic else batch.seed):
-            policy = batch.source.policy_for(env)
+        policy = batch.source.policy_for(env)
+        with contextlib.nullcontext() if batch.deterministic else seeded_sampling(policy, batch.seed):
             if isinstance(policy, ReadsOthers):
                 for recording in batch.recordings:
                     policy.consider(recording)
@@ -142,11 +145,26 @@ def _result(info: Mapping[str, Any], cost: float) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _seeded_sampling(seed: int | None) -> Iterator[None]:
-    """Seed torch's generator inside the block and leave it as it was; ``None`` does nothing."""
-    if seed is None:
-        yield
-        return
+def seeded_sampling(policy: Predictor, seed: int) -> Iterator[None]:
+    """Seed all that a policy may draw actions from inside the block: torch, NumPy, its action space, its own.
+
+    The generators that it shares with others are left as they were.
+
+    :param policy: what acts; the generator of a shipped policy is its own, and stays seeded
+    :param seed: of all of them
+    """
+    inner: Any = policy.policy if isinstance(policy, WorkConserving) else policy
+    if isinstance(inner, ShippedPolicy):
+        inner.reseed(seed)
+    space = getattr(inner, "action_space", None)
+    generator = space.np_random if isinstance(space, spaces.Space) else np.random.default_rng()
+    of_space, of_numpy = generator.bit_generator.state, np.random.get_state()  # noqa: NPY002
     with th.random.fork_rng(devices=[]):
         th.manual_seed(seed)
-        yield
+        np.random.seed(seed % 2**32)  # noqa: NPY002 (DQN explores with it, and with its action space)
+        generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+        try:
+            yield
+        finally:
+            np.random.set_state(of_numpy)  # noqa: NPY002
+            generator.bit_generator.state = of_space

@@ -46,6 +46,8 @@ LOWER_IS_BETTER = frozenset(
         *("mean_bounded_slowdown", "mean_wait_h", "p95_wait_h", "longest_wait_h", "energy_kwh", "span_h"),
         *("wasted_processor_hours", "excess_processor_hours", "preemptions", "decisions"),
         *("mean_wait", "left_jobs", "invalid_actions", "power_suspensions", "broken_reservations"),
+        *("agent_suspensions", "grid_cost", "settled_carbon_kg", "battery_shortfall_kwh"),
+        *("switched_units", "switching_kwh"),
     }
 )
 """Metrics of which less is better; of all others more is."""

@@ -20,6 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
 from greendc import baselines
+from greendc.baselines import BaselinePolicy
 from greendc.baselines.registry import find_simulator
 from greendc.baselines.resource_pool import WorkConserving
 from greendc.shipped.release import release_for
@@ -145,8 +146,17 @@ class ObjectSource(PolicySource):
         return env if normalizer is None else attach(normalizer, env)
 
     def policy_for(self, env: VecEnv) -> Predictor:
-        """Return the object."""
-        return self.policy
+        """Return the object.
+
+        :raises ValueError: if it reads the state of other environments than these
+        """
+        policy = self.policy
+        if _reads_state(policy) and policy.simulator is not find_simulator(env):  # type: ignore[attr-defined]
+            raise ValueError(
+                f"policy {self.name!r} reads the state of the environment that it was made for, and would "
+                "act in another: give its name in its place, such as 'rollout:futures=4'"
+            )
+        return policy
 
     @property
     def source(self) -> str:
@@ -189,7 +199,7 @@ class ModelSource(PolicySource):
         masked = needs_masks(saved.model) or (
             _obeys_given_masks(saved.model) and _trained_with_masks(saved.run)
         )
-        _check(self.name, saved.model, env, masked)
+        _check(self.name, saved.model, env, masked, self.choice)
         return env if saved.normalizer is None else attach(saved.normalizer, env)
 
     def policy_for(self, env: VecEnv) -> Predictor:
@@ -227,7 +237,7 @@ class PretrainedSource(PolicySource):
 
     def prepare_env(self, env: VecEnv) -> VecEnv:
         """Check spaces and masks."""
-        _check(self.name, self.model, env, needs_masks(self.model))
+        _check(self.name, self.model, env, needs_masks(self.model), self.choice)
         return env
 
     def policy_for(self, env: VecEnv) -> Predictor:
@@ -329,6 +339,11 @@ def needs_masks(policy: Predictor) -> bool:
     return env is not None and _obeys_given_masks(policy) and is_masking_supported(env)
 
 
+def _reads_state(policy: Predictor) -> bool:
+    """Tell whether a policy decides by the state of its ``simulator``, not by observations alone."""
+    return isinstance(policy, WorkConserving) or (isinstance(policy, BaselinePolicy) and policy.reads_state)
+
+
 def _name(policy: Policy) -> tuple[str, Policy]:
     if isinstance(policy, str):
         return split_name(policy)
@@ -391,10 +406,19 @@ def _trained_with_masks(run: Mapping[str, Any]) -> bool:
         env.close()
 
 
-def _check(name: str, policy: Predictor, env: VecEnv, masked: bool) -> None:
+def _check(
+    name: str, policy: Predictor, env: VecEnv, masked: bool, choice: Mapping[str, Any] | None = None
+) -> None:
     """Compare a model's spaces with the environment's, and see to it that it gets the masks it had.
 
     Bounds of observations may differ: they can depend on the jobs and the month.
+
+    :param name: of the policy
+    :param policy: the model
+    :param env: the environment
+    :param masked: whether it needs masks
+    :param choice: keyword arguments of the environment that the model was trained with, as far as they say
+        what it chooses from, and sees
     """
     if masked and not is_masking_supported(env):
         raise ValueError(f"policy {name!r} needs action masks, and the environment has none")
@@ -402,12 +426,21 @@ def _check(name: str, policy: Predictor, env: VecEnv, masked: bool) -> None:
     if isinstance(wanted, spaces.Space) and not same_kind(wanted, found):
         raise ValueError(
             f"policy {name!r} was made for observations {_brief(wanted)}, the environment has {_brief(found)}"
+            + _what_differs(choice or {}, env)
         )
     wanted, found = getattr(policy, "action_space", None), env.action_space
     if isinstance(wanted, spaces.Space) and wanted != found:
         raise ValueError(
             f"policy {name!r} was made for actions {_brief(wanted)}, the environment has {_brief(found)}"
+            + _what_differs(choice or {}, env)
         )
+
+
+def _what_differs(choice: Mapping[str, Any], env: VecEnv) -> str:
+    """Say which keyword arguments make the environment one that a model chose from, and saw, in training."""
+    config = getattr(getattr(env.unwrapped, "simulator", None), "config", None)
+    other = [f"{key}={value!r}" for key, value in choice.items() if getattr(config, key, value) != value]
+    return f"; it was trained with {', '.join(other)}: give that to the environment, too" if other else ""
 
 
 def _brief(space: spaces.Space[Any]) -> str:

@@ -80,6 +80,13 @@ class ShippedPolicy:
         env: gym.Env[Any, Any] = gym.make(self.env_id, **{**self.env_kwargs, **kwargs})
         return env
 
+    def reseed(self, seed: int | None) -> None:
+        """Draw actions from here on as a policy that was loaded with this seed does.
+
+        :param seed: of the actions that it draws with ``deterministic=False``
+        """
+        self._seed, self._rng = seed, np.random.default_rng(seed)
+
     def resized(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> ShippedPolicy:
         """Return the same network for an environment of another size: more units or ready jobs.
 

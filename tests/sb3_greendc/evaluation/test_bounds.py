@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from types import SimpleNamespace
 
+import gymnasium as gym
 import pandas as pd
 import pytest
 
+import greendc
 from greendc.baselines.linear import NoBoundError
 from sb3_greendc.cli import evaluate as command
 from sb3_greendc.evaluation import bounds
@@ -97,6 +100,18 @@ def test_of_a_capacity_curve_it_is_the_share_of_the_saving(monkeypatch):
     assert bounds.add_share_of_bound(costs, "lp", problem).equals(table)
     with pytest.warns(UserWarning, match="'lp' alone"):
         assert bounds.add_share_of_bound(costs, "cpsat", problem).equals(costs)
+
+
+def test_a_variant_weighs_carbon_as_it_says(monkeypatch):
+    monkeypatch.setattr(bounds, "cost_bound", lambda *_, **__: SimpleNamespace(value=1.0))
+    if "WeighedVCC-v0" not in gym.registry:
+        greendc.register_variant("WeighedVCC-v0", "VCC-2019", days=1, carbon_weight=2.0)
+    costs = evaluate(["moer_threshold:low=0.3,quantile=0.6"], "WeighedVCC", 1)
+    table = bounds.add_share_of_bound(costs, "lp")
+    at_once = 2.0 * costs["carbon_no_delay_kg"]
+    assert (table["bound"] < at_once).all()
+    shares = (at_once - costs["total_cost"]) / (at_once - table["bound"])
+    assert table["share_of_bound"].tolist() == shares.tolist()
 
 
 def test_in_a_table_of_several_families_shares_are_those_of_each_alone(results):

@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+import greendc
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.evaluation.comparisons import profiles
-from sb3_greendc.evaluation.metrics import main_metrics, trade_off
+from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER, main_metrics, trade_off
 from sb3_greendc.evaluation.plots import bars, intervals, save_figure, short_names
 from sb3_greendc.evaluation.plots_comparison import draw_profiles
 from sb3_greendc.evaluation.statistics import summarize
@@ -29,6 +30,22 @@ def results(metrics: int = 2) -> pd.DataFrame:
             for seed in range(4)
         ]
     )
+
+
+def test_every_metric_of_every_family_is_known_to_be_better_high_or_low() -> None:
+    better_high = {
+        *("carbon_no_delay_kg", "flexible_work_done", "utilization", "mean_vcc", "submitted_work"),
+        *("executed_work", "total_job_value", "total_job_value_ratio", "total_job_value_ratio_inside"),
+        *("arrived_jobs", "completed_jobs", "completion_ratio", "on_time_ratio", "utilization_powered"),
+        *("accrued_reward", "time_steps", "solar_kwh", "wind_kwh", "critical_kwh", "pool_kwh"),
+        *("battery_charged_kwh", "battery_discharged_kwh", "finished_jobs", "value", "on_time_share"),
+    }
+    found: set[str] = set()
+    for env_id in ("VCC-2019", "ResourcePoolCarbon-10", "ClusterGreen"):  # with all that they can have
+        simulator = greendc.make_simulator(env_id)
+        simulator.reset_env(0, np.random.default_rng(0))
+        found |= simulator.episode_metrics(0).keys()
+    assert found - LOWER_IS_BETTER == better_high
 
 
 def printed(summary: pd.DataFrame, width: int) -> list[str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shutil
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 
 from greendc.resource_pool.workloads import make_workload
 from greendc.traces.defects import DefectsError
-from greendc.traces.power import CarbonTrace, PowerTrace
+from greendc.traces.power import CarbonTrace, PowerTrace, read_power
 from greendc.traces.swf import read_swf
 from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
@@ -46,6 +46,29 @@ def test_a_series_of_the_same_time_is_taken_as_it_is():
 def test_the_clock_is_moved():
     laid, _ = my_site.lay_on(carbon(datetime(2021, 1, 1), 10 * DAY), power(datetime(2021, 1, 3), DAY), -6.0)
     assert 4096.0 * laid[0] == 2 * DAY + 6
+
+
+def test_clocks_that_tell_their_offsets_are_brought_to_one():
+    """Midnight two hours east of Greenwich is 22:00 in UTC, the day before."""
+    east, utc = timezone(timedelta(hours=2)), timezone.utc
+    laid, same = my_site.lay_on(
+        carbon(datetime(2021, 5, 31, tzinfo=utc), 40 * DAY), power(datetime(2021, 6, 1, tzinfo=east), DAY)
+    )
+    assert same and 4096.0 * laid[0] == 22
+    year = carbon(datetime(2021, 1, 1, tzinfo=utc), 365 * DAY)
+    laid, same = my_site.lay_on(year, power(datetime(2012, 3, 2, tzinfo=east), DAY))
+    assert not same and 4096.0 * laid[0] == (31 + 28 + 1) * DAY - 2
+    naive = power(datetime(2021, 6, 1), DAY)  # whose clock it is, is not known: that of the series
+    assert 4096.0 * my_site.lay_on(carbon(datetime(2021, 5, 31, tzinfo=utc), 9 * DAY), naive)[0][0] == DAY
+
+
+def test_steps_of_less_than_an_hour_keep_their_minutes():
+    quarters = CarbonTrace(np.arange(96 * 40) / 4096.0, 0.25, datetime(2021, 5, 31, 0, 45))
+    trace = PowerTrace(np.ones(96), np.ones(96), 0.25, datetime(2021, 6, 1))
+    laid, same = my_site.lay_on(quarters, trace)
+    assert same and 4096.0 * laid[0] == 96 - 3
+    middle = dataclasses.replace(quarters, start=datetime(2021, 5, 31, 0, 52, 30))
+    assert 4096.0 * my_site.lay_on(middle, trace)[0][0] == 96 - 3
 
 
 def test_another_year_is_laid_onto_the_calendar():
@@ -222,6 +245,18 @@ def test_options_tell_what_files_do_not(inputs, tmp_path):
     facts = my_site.prepare_site(parser.parse_args([*inputs, *told]), tmp_path / "kept").facts
     assert "mean 40000 kW of sun and 0 kW of wind" in facts["power"]
     assert "mean 0.300 kg/kWh" in facts["carbon"]
+
+
+def test_gaps_of_the_power_are_closed_by_days_and_filled_by_hours_and_both_are_said(inputs, tmp_path):
+    path = tmp_path / "power.csv"
+    table = pd.read_csv(path)
+    table.drop(index=[*range(5 * DAY, 6 * DAY), 200, 201]).to_csv(path, index=False)
+    told = prepared(inputs, tmp_path / "kept")
+    assert "26 missing steps, 2 gaps, 2 interpolated steps" in told.facts["power"]
+    kept = read_power(told.scenario.env_kwargs["trace"])
+    expected = np.delete(table["wind_kw"].to_numpy(), range(5 * DAY, 6 * DAY))
+    assert expected[200 - DAY] == 20.0 * (200 % DAY)
+    np.testing.assert_allclose(kept.wind_kw, expected)
 
 
 def prepared(inputs, folder, *more):
