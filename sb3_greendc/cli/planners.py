@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,12 +13,14 @@ from typing import Any
 import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
+from greendc.resource_pool.config import LARGEST_LOAD
 from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.files import atomic_write, require_room, write_or_rescue
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.plots import FORMATS as PICTURES
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.policy_sources import ModelSource, PolicySource, policy_sources
 from sb3_greendc.experiments.episodes import HEURISTICS
@@ -32,6 +36,13 @@ from sb3_greendc.experiments.planners import (
 )
 from sb3_greendc.experiments.planners.common import ENV_ID
 from sb3_greendc.runs.models import load_model
+
+_COLUMNS = {
+    "loads": ("load", "policy", "mean"),
+    "optimum": ("load", "bound", "lp"),
+    "divisible": ("load", "divisible", "bound"),
+}
+"""What the figure needs of each study's table."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -137,6 +148,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what cannot be read before anything runs."""
+    _check_place("--out", options.out, PICTURES if options.study == "figure" else ())
+    if getattr(options, "figure", None) is not None:
+        _check_place("--figure", options.figure, PICTURES)
     named: list[PolicySource] = []
     if getattr(options, "policies", None):
         named += policy_sources(options.policies, ENV_ID, options.trust)
@@ -145,11 +159,15 @@ def _check(options: argparse.Namespace) -> None:
     for one in named:
         if isinstance(one, ModelSource):
             load_model(one.path, trust=one.trust)
+        else:
+            with contextlib.closing(make_vec_env(ENV_ID, 1, **one.choice)) as env:
+                one.policy_for(one.prepare_env(env))
     for load in getattr(options, "loads", ()):
-        if not load >= 0:
-            raise ValueError(f"--loads {load}: must be 0 or more")
-    if options.study == "effort" and not options.load >= 0:
-        raise ValueError(f"--load {options.load}: must be 0 or more")
+        _check_load("--loads", load)
+    if options.study == "effort":
+        _check_load("--load", options.load)
+    if options.study == "optimum" and not 0 < options.time_limit < math.inf:
+        raise ValueError(f"--time-limit {options.time_limit:g}: must be a number of seconds above 0")
     for known_arrivals in getattr(options, "known_arrivals", ()):
         if known_arrivals < 0:
             raise ValueError(f"--known-arrivals {known_arrivals}: must be 0 or more steps")
@@ -157,8 +175,48 @@ def _check(options: argparse.Namespace) -> None:
         settings = yaml.parse_assignments(options.set, "--set")
         make_vec_env(options.env, 1, **{**settings, "offered_load": options.loads[0]}).close()
     if options.study == "figure":
-        for path in (options.values, options.parts, options.divisible):
-            path.open().close()
+        _read_tables(options)
+
+
+def _check_place(name: str, path: Path, endings: Sequence[str]) -> None:
+    """Refuse a place where the results could not be written, before the work.
+
+    :raises ValueError: for a folder, or another ending than those that are allowed, if any are named
+    :raises OSError: if its folder cannot be made or written
+    """
+    if path.is_dir():
+        raise ValueError(f"{name} {path}: is a folder; must be a file")
+    if endings and path.suffix[1:] not in endings:
+        raise ValueError(f"{name} {path}: must end in {', '.join('.' + known for known in endings)}")
+    require_room(path.parent, name)
+
+
+def _check_load(name: str, load: float) -> None:
+    if not 0 <= load <= LARGEST_LOAD:
+        raise ValueError(f"{name} {load}: must be from 0 to {LARGEST_LOAD:g}")
+
+
+def _read_tables(options: argparse.Namespace) -> list[pd.DataFrame]:
+    """Return what the figure is drawn of.
+
+    :raises OSError: if there is no such file
+    :raises ValueError: for a file that no study wrote
+    """
+    tables = []
+    for study, path in (
+        ("loads", options.values),
+        ("optimum", options.parts),
+        ("divisible", options.divisible),
+    ):
+        try:
+            table = pd.read_csv(path)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        for column in _COLUMNS[study]:
+            if column not in table:
+                raise ValueError(f"{path}: no column {column!r}; must be written by `planners {study}`")
+        tables.append(table)
+    return tables
 
 
 def _loads(options: argparse.Namespace) -> str:
@@ -190,9 +248,10 @@ def _distill(options: argparse.Namespace) -> str:
 
 def _effort(options: argparse.Namespace) -> str:
     table = effort.study(options.load, sorted(set(options.futures)), options.episodes)
+    said = _keep(table, options.out, effort.describe)
     if options.figure is not None:
         save_figure(effort.draw(table), options.figure)
-    return _keep(table, options.out, effort.describe)
+    return said
 
 
 def _foresight(options: argparse.Namespace) -> str:
@@ -213,16 +272,18 @@ def _forecasts(options: argparse.Namespace) -> str:
 
 
 def _figure(options: argparse.Namespace) -> str:
-    save_figure(
-        figure.draw(*map(pd.read_csv, (options.values, options.parts, options.divisible))), options.out
-    )
+    save_figure(figure.draw(*_read_tables(options)), options.out)
     return f"wrote {options.out}"
 
 
 def _keep(table: pd.DataFrame, path: Path, describe: Callable[[Any], str]) -> str:
     """Write a table as CSV, and return its Markdown."""
-    with atomic_write(path) as file:
-        file.write(table.to_csv(index=False, float_format="%.6g").encode())
+
+    def write(place: Path) -> None:
+        with atomic_write(place) as file:
+            file.write(table.to_csv(index=False, float_format="%.6g").encode())
+
+    write_or_rescue(write, path, "the table")
     return describe(table)
 
 

@@ -27,6 +27,7 @@ from sb3_greendc.cli.common import (
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, TaskError
+from sb3_greendc.core.files import require_room
 from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import arguments_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
@@ -46,6 +47,9 @@ TASKS = "tasks"
 
 _LAST = ("ours, %", "of the bound, %", PRINTED, "verdict", "bound, %")
 """Columns that narrow terminals show last, if at all."""
+
+_DAMAGED = (KeyError, OSError, TypeError, ValueError)
+"""What reading a record raises that is not one of ours."""
 
 PUBLISHED = Path("docs/results")
 """Where a clone of the repository has the results that were published."""
@@ -187,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ):
             read_log(budget.job_log)
         check_learners(by_learner, items)
+        require_room(options.out)
         store = Store(options.out / TASKS)
         check_device(budget.device, items, store)
     said = ", ".join(experiment.name for experiment in experiments)
@@ -304,6 +309,7 @@ def _my_site(options: argparse.Namespace) -> int:
         return _validate(options, folder, command, console)
     try:
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
+            require_room(options.out)
             site = my_site.prepare_site(options, folder / "inputs")
             experiment = my_site.site_experiment(site)
             items = experiment.items(budget)
@@ -341,6 +347,7 @@ def _validate(options: argparse.Namespace, folder: Path, command: str, console: 
     """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
     try:
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
+            require_room(options.out)
             found = my_site.read_jobs(options)
             validation = my_site.validate(found)
     except DefectsError as error:
@@ -409,16 +416,22 @@ def was_run(folder: Path) -> str:
     path = folder / "run.json"
     if not path.is_file():
         return "no"
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return f"{record['budget']}, {record['seeds']} seed(s)" if record["seeds"] else str(record["budget"])
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return f"{record['budget']}, {record['seeds']} seed(s)" if record["seeds"] else str(record["budget"])
+    except _DAMAGED:
+        return "unreadable"
 
 
 def core_time(folder: Path) -> str:
-    """Return the processor time that the results in a folder took, in words; empty if there are none."""
+    """Return the processor time that the results in a folder took, in words; empty if none is known."""
     path = folder / "run.json"
     if not path.is_file():
         return ""
-    return duration(json.loads(path.read_text(encoding="utf-8"))["core_seconds"])
+    try:
+        return duration(json.loads(path.read_text(encoding="utf-8"))["core_seconds"])
+    except _DAMAGED:
+        return ""
 
 
 def _list(out: Path, console: Console) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from importlib.util import find_spec
 
@@ -11,12 +13,15 @@ import pytest
 
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
+from sb3_greendc.core.files import RescuedError
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners import distilled, effort, forecasts
 from sb3_greendc.experiments.planners.common import STUDENT, estimates
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
+
+FIGURE = ("figure", "--parts", "missing.csv", "--divisible", "missing.csv", "--values")
 
 
 @pytest.fixture(autouse=True)
@@ -191,19 +196,53 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),
         (["effort", "--load", "-1"], "--load -1"),
-        (
-            ["figure", "--values", "missing.csv", "--parts", "missing.csv", "--divisible", "x.csv"],
-            "missing.csv",
-        ),
+        (["loads", "--loads", "20"], "--loads 20.0: must be from 0 to 10"),
+        (["loads", "--loads", "inf"], "--loads inf: must be from 0 to 10"),
+        (["loads", "--policies", "sjf:foo=1"], "foo"),
+        (["optimum", "--time-limit", "-1"], "--time-limit -1: must be a number of seconds above 0"),
+        (["optimum", "--time-limit", "nan"], "--time-limit nan: must be a number of seconds above 0"),
+        (["effort", "--figure", "x.txt"], "--figure x.txt: must end in .png, .pdf, .svg"),
+        (["large", "--out", "."], "--out .: is a folder; must be a file"),
+        (["large", "--out", "file/x.csv"], "--out file: cannot be written"),
+        ([*FIGURE, "missing.csv"], "missing.csv"),
+        ([*FIGURE, "other.csv"], "other.csv: no column 'load'; must be written by `planners loads`"),
+        ([*FIGURE, "file"], "file: No columns to parse from file"),
+        ([*FIGURE, "missing.csv", "--out", "x.csv"], "--out x.csv: must end in .png, .pdf, .svg"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, tmp_path, capsys):
+def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(SystemExit) as stopped:
-        planners.main([*arguments, "--out", str(tmp_path / "out.csv")])
+        planners.main([arguments[0], "--out", "out.png", *arguments[1:]])
     assert stopped.value.code == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_a_full_disk_does_not_lose_the_table(tmp_path, monkeypatch):
+    def full(path):
+        if path == tmp_path / "out.csv":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(path)
+
+    written = planners.atomic_write
+    monkeypatch.setattr(planners, "atomic_write", full)
+    monkeypatch.setattr(planners.optimum, "large", lambda *_: pd.DataFrame({"a": [1.0]}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RescuedError, match="the table is in "):
+        planners.main(["large", "--out", str(tmp_path / "out.csv")])
+    assert len(list(tmp_path.glob("greendc-rescued-*/out.csv"))) == 1
+
+
+def test_a_figure_that_fails_costs_no_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(planners.effort, "study", lambda *_: pd.DataFrame({"a": [1.0]}))
+    monkeypatch.setattr(planners.effort, "describe", lambda _: "")
+    with pytest.raises(KeyError):
+        planners.main(["effort", "--figure", str(tmp_path / "x.png"), "--out", str(tmp_path / "out.csv")])
+    assert pd.read_csv(tmp_path / "out.csv")["a"].tolist() == [1.0]
 
 
 def test_without_a_solver_it_says_what_to_install(tmp_path, monkeypatch, capsys):
