@@ -64,11 +64,6 @@ IN_ORDER = "over the papers' best, no overtaking, %"
 ROOM = "bound over the papers' best, %"
 """No policy's margin can be more than that."""
 
-OLDER = (
-    "This run is older than the rows for chance, for heuristics under the learners' mask and for the learner "
-    "as printed. The command has them now."
-)
-
 
 def publish(source: Path, target: Path) -> Path:
     """Copy results and write the pages; return the front page's path.
@@ -258,9 +253,7 @@ def _over(row: pd.Series | None) -> str:
 
 
 def _kinds(comparison: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of learners and those of controls; comparisons made before there were any have none."""
-    if "kind" not in comparison:
-        return comparison, comparison.iloc[:0]
+    """Return the rows of learners and those of controls."""
     control = comparison["kind"] == "control"
     return comparison[~control], comparison[control]
 
@@ -296,7 +289,6 @@ def _section(name: str, folder: Path, remark: str, shown: dict[str, str]) -> str
         known = table.drop(columns=[PRINTED, "verdict"], errors="ignore")
         first = shown.setdefault(markdown(known), name)
         lines += [markdown(table) if first == name else f"The margins are those of `{first}`.", ""]
-        lines += [OLDER, ""] if with_printed and "kind" not in comparison else []
     elif not len(levels):
         lines += [markdown(short(_table(folder, "results"))), ""]
     lines += [markdown(levels), ""] if len(levels) else []
