@@ -28,7 +28,7 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
         os._exit(_INTERRUPTED)
 
     for stream in (sys.stdout, sys.stderr):  # no result is lost to a terminal that lacks a sign of its table
-        if isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
     before = signal.signal(signal.SIGINT, leave)
     command = importlib.import_module(module or f"sb3_greendc.cli.{name}")

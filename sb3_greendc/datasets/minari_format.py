@@ -99,8 +99,9 @@ def from_minari(dataset: Any) -> OfflineDataset:
     sources = known.get("sources")
     if sources is not None and "source_id" in columns:  # a part of a data set may lack some of them
         used = np.unique(np.concatenate(columns["source_id"]))
-        columns["source_id"] = [np.searchsorted(used, ids) for ids in columns["source_id"]]
-        sources = [sources[i] for i in used]
+        if used[0] >= 0 and used[-1] < len(sources):  # else the data are not valid, which is said below
+            columns["source_id"] = [np.searchsorted(used, ids) for ids in columns["source_id"]]
+            sources = [sources[i] for i in used]
     labels = {
         name: np.concatenate(
             [_of_steps(info["labels"][name], n) for info, n in zip(infos, lengths, strict=True)]
