@@ -65,7 +65,7 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     settings = _settings(options)
     found, power, carbon, inspections = _read_all(options, folder)
     urgency = read_urgency(options, found)
-    laid, same_time = lay_on(carbon, power, options.carbon_clock or 0.0)
+    laid, same_time = lay_on(carbon, power, options.carbon_clock)
     jobs = _keep_jobs(options, found, urgency, folder)
     scenario = Scenario(
         "ResourcePool",
@@ -270,23 +270,23 @@ def _about_series(
 
 
 def lay_on(
-    carbon: traces.CarbonTrace, power: traces.PowerTrace, clock: float = 0.0
+    carbon: traces.CarbonTrace, power: traces.PowerTrace, clock: float | None = None
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
     """Return the carbon intensity of each step of a power trace, and whether it is of the same time.
 
     Where the series does not cover the trace, a step gets the value of the same month, day and hour; where
-    the series has none for up to a day (29 February), that of the hour before. Where both have a time zone,
-    the series is put on the clock of the trace's first step.
+    the series has none for up to a day (29 February), that of the hour before.
 
     :param carbon: the series
     :param power: the trace
-    :param clock: hours to add to the series' clock
+    :param clock: hours to add to the series' clock; ``None``: what the offsets from UTC of both say, if both
+        have one (of the trace, that of its first step), else 0
     :raises ValueError: if the series has nothing for longer parts of the trace's calendar
     """
     begin, offset = carbon.start, power.start.utcoffset()
-    if offset is not None and begin.tzinfo is not None:
+    if clock is None and offset is not None and begin.tzinfo is not None:
         begin = begin.astimezone(timezone(offset))
-    begin = begin.replace(tzinfo=None) + timedelta(hours=clock)
+    begin = begin.replace(tzinfo=None) + timedelta(hours=clock or 0.0)
     if carbon.step_hours != power.step_hours:
         carbon = carbon.resample(power.step_hours)
     step = pd.Timedelta(hours=power.step_hours)

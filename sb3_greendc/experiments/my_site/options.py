@@ -44,7 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--carbon-clock",
         type=float,
         metavar="HOURS",
-        help="hours to add to the carbon file's clock to get the power file's (-6: from UTC to Texas)",
+        help="hours to add to the carbon file's clock to get the power file's (-6: from UTC to Texas); "
+        "default: by the offsets from UTC in both, else 0",
     )
     urgency = parser.add_argument_group(
         "how urgent jobs are (default: drawn at random)",

@@ -55,6 +55,12 @@ def test_clocks_that_tell_their_offsets_are_brought_to_one():
         carbon(datetime(2021, 5, 31, tzinfo=utc), 40 * DAY), power(datetime(2021, 6, 1, tzinfo=east), DAY)
     )
     assert same and 4096.0 * laid[0] == 22
+    told = my_site.lay_on(  # the offsets may be wrong
+        carbon(datetime(2021, 5, 31, tzinfo=utc), 40 * DAY),
+        power(datetime(2021, 6, 1, tzinfo=east), DAY),
+        1.0,
+    )
+    assert 4096.0 * told[0][0] == 23
     year = carbon(datetime(2021, 1, 1, tzinfo=utc), 365 * DAY)
     laid, same = my_site.lay_on(year, power(datetime(2012, 3, 2, tzinfo=east), DAY))
     assert not same and 4096.0 * laid[0] == (31 + 28 + 1) * DAY - 2
