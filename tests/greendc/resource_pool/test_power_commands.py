@@ -236,8 +236,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "weight": ({"reward": {"brown": -1.0}}, "reward.brown=-1.0"),
     "battery": ({"site": {"grid": "open", "battery": {"min_charge": 0.6}}}, "battery.initial_charge"),
-    "short carbon": ({"carbon": CarbonTrace(np.ones(9), 1.0, START)}, "carbon='9 steps from 2021.*covers"),
-    "short price": ({"price": PriceTrace(np.ones(9), 1.0, START)}, "price='9 steps from 2021.*covers"),
+    "short carbon": (
+        {"carbon": CarbonTrace(np.ones(9), 1.0, START)},
+        "carbon='9 steps of 1 h from 2021.*covers",
+    ),
+    "short price": ({"price": PriceTrace(np.ones(9), 1.0, START)}, "price='9 steps of 1 h from 2021.*covers"),
     "year": ({"carbon": "PGE-2017"}, "carbon='PGE-2017': must be a year that the series holds"),
 }
 
