@@ -294,7 +294,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         panel.set_yticks(rows.index, [_labelled(row) for _, row in rows.iterrows()], fontsize="small")
         panel.grid(axis="y", visible=False)
         panel.axvline(0, color="#555555", lw=0.8)
-        panel.set_xlabel("value over the best of the papers', per cent")
+        panel.set_xlabel("over the best of the papers', %")
         panel.margins(x=0.12)
     return figure
 
