@@ -91,8 +91,8 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-forecast-of-tomorrow", "(self.times + seconds) % self", "(self.times - seconds) % self"),
         (
             "cluster-floor-not-kept",
-            "np.clip(served, np.floor(floor * processors)",
-            "np.clip(served, np.floor(0 * processors)",
+            "np.clip(served, np.floor(floor * processors + 1e-9)",
+            "np.clip(served, np.floor(0 * processors + 1e-9)",
         ),
         ("cluster-share-not-kept", "power * (share * processors", "power * (processors"),
     ),
