@@ -1,6 +1,7 @@
 """One thread for each test process: several, on two cores, would wait for each other most of the time.
 
-Maintainers' commands are imported from ``tools/``, what measures speed from ``benchmarks/``.
+Maintainers' commands are imported from ``tools/``, what measures speed from ``benchmarks/``, and what tests
+of several folders share from ``tests/``.
 """
 
 import os
@@ -11,7 +12,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT), str(ROOT / "tools")]
+sys.path += [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests")]
 
 DEFAULT_ROW = (
     *("tests/tools", "tests/benchmarks", "tests/sb3_greendc/experiments"),

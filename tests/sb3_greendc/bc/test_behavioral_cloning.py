@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-import errno
-import itertools
 import json
-import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch as th
+from cloning_cases import POOL, first_action_data
 from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
@@ -26,7 +23,6 @@ from sb3_greendc.bc.batches import Batches, split_episodes
 from sb3_greendc.bc.cloning import CloningInterrupted, _BestEpoch
 from sb3_greendc.bc.loss import MaskedLoss, most_likely_actions
 from sb3_greendc.bc.models import make_model
-from sb3_greendc.core.files import RescuedError
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets import OfflineDataset, to_trajectories
 from sb3_greendc.evaluation.agreement import agreement
@@ -35,8 +31,6 @@ from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.extractors import JobSetPolicy, MaskedActorCriticPolicy
 from sb3_greendc.runs.divergence import DivergedError
 from sb3_greendc.runs.models import load_model
-
-POOL = {"units": 4, "horizon": 12, "ready_pool_size": 4, "episode_steps": 40}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,28 +41,6 @@ def _imitation() -> None:
 @pytest.fixture(scope="module")
 def data() -> OfflineDataset:
     return collect(["hvf"], "ResourcePool-10", 6000, env_kwargs=POOL)
-
-
-def first_action_data(n_episodes: int = 12) -> OfflineDataset:
-    """Return masked data in which the first valid action is taken."""
-    rng = np.random.default_rng(0)
-    n = 10 * n_episodes
-    masks = (rng.random((n, 4)) < 0.5).astype(np.int8)
-    masks[:, 3] = 1
-    vector = np.concatenate([masks[:, :3], rng.random((n, 1))], axis=1).astype(np.float32)
-    obs = {"obs/vector": vector, "obs/action_mask": masks}
-    following = {key.replace("obs", "next_obs"): np.roll(value, -1, axis=0) for key, value in obs.items()}
-    ends = np.arange(n) % 10 == 9
-    return OfflineDataset.from_dict(
-        {
-            **obs,
-            **following,
-            "actions": masks.argmax(axis=1),
-            "rewards": np.zeros(n),
-            "terminated": ends,
-            "truncated": np.zeros(n, bool),
-        }
-    )
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "maskable_ppo"])
@@ -418,114 +390,3 @@ def test_missing_imitation_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         Cloning(first_action_data(), "mlp", batch_size=4)
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[bc\]'"):
         to_trajectories(first_action_data())
-
-
-def test_command(data: OfflineDataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sb3_greendc.cli.clone import main
-
-    data.save(tmp_path / "x.npz")
-    out = tmp_path / "clone"
-    arguments = ["--data", str(tmp_path / "x.npz"), "--out", str(out), "--epochs", "1", "--episodes", "2"]
-    assert main([*arguments, "--no-progress"]) == 0
-    said = capsys.readouterr().out
-    assert "maskable_ppo, epoch 1 of 1" in said and "agreement on 2 fresh episodes" in said
-    table = pd.read_csv(out / "agreement.csv")
-    assert set(table["policy"]) == {"clone", "hvf"} and set(table["heuristic"]) == {"hvf"}
-    written = {"model.zip", "run.json", "MANIFEST.json", "history.csv", "agreement.csv"}
-    assert {path.name for path in out.iterdir()} == written
-    record = json.loads((out / "run.json").read_text())
-    assert record["algorithm"] == "maskable_ppo" and record["env_id"] == "ResourcePool-10-v0"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"--data": "none.npz"}, "none.npz"),
-        ({"--batch-size": "100000"}, "batch_size=100000"),
-        ({"--policy-kwargs": "net_arch"}, "must be key=value"),
-        ({"--policy-kwargs": "net_arch=[-3]", "--batch-size": "16"}, "does not fit: "),
-        ({"--device": "cuda:99"}, "--device cuda:99: cannot be used on this machine"),
-        ({"--seed": "-1"}, "seed=-1: must be at least 0"),
-        ({"--learning-rate": "1e38", "--batch-size": "16"}, "training has diverged"),
-    ],
-)
-def test_bad_commands_are_one_line(
-    changes: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from sb3_greendc.cli.clone import main
-
-    first_action_data().save(tmp_path / "x.npz")
-    options = {"--data": str(tmp_path / "x.npz"), "--out": str(tmp_path / "run"), **changes}
-    try:
-        code = main([*itertools.chain(*options.items()), "--no-progress"])
-    except SystemExit as error:
-        code = error.code  # type: ignore[assignment]
-    err = capsys.readouterr().err
-    assert (
-        code == (1 if "diverged" in message else 2)
-        and err.startswith("clone: error: ")
-        and err.count("\n") == 1
-    )
-    assert message in err and not (tmp_path / "run").exists()
-
-
-def small_command(data: OfflineDataset, folder: Path) -> list[str]:
-    data.save(folder / "x.npz")
-    options = ["--epochs", "2", "--batch-size", "16", "--no-progress"]
-    return ["--data", str(folder / "x.npz"), "--out", str(folder / "run"), *options]
-
-
-def test_data_of_an_environment_that_is_not_known_here_are_cloned(tmp_path: Path) -> None:
-    from sb3_greendc.cli.clone import main
-
-    theirs = replace(first_action_data(), metadata={"env_id": "TheirOwn-v3"})
-    assert main(small_command(theirs, tmp_path)) == 0
-    assert load_model(tmp_path / "run").run["env_id"] == "TheirOwn-v3"
-
-
-def test_an_interrupted_command_keeps_the_best_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sb3_greendc.cli.clone import main
-
-    finish = _BestEpoch.finish_epoch
-
-    def interrupted(self: _BestEpoch, loss: float) -> None:
-        if self.history:
-            raise KeyboardInterrupt
-        finish(self, loss)
-
-    monkeypatch.setattr(_BestEpoch, "finish_epoch", interrupted)
-    assert main(small_command(first_action_data(), tmp_path)) == 130
-    assert load_model(tmp_path / "run").run["completed"] is False
-    assert len(pd.read_csv(tmp_path / "run" / "history.csv")) == 1
-
-
-def test_a_full_disk_does_not_lose_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sb3_greendc.bc import Clone
-    from sb3_greendc.cli.clone import main
-
-    save = Clone.save
-
-    def full(self: Clone, folder: Path, **record: Any) -> Path:
-        if folder == tmp_path / "run":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return save(self, folder, **record)
-
-    monkeypatch.setattr(Clone, "save", full)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(RescuedError, match="No space left on device; the model is in "):
-        main(small_command(first_action_data(), tmp_path))
-    [kept] = tmp_path.glob("greendc-rescued-*/run")
-    assert {path.name for path in kept.iterdir()} >= {"model.zip", "run.json", "history.csv"}
-
-
-def test_a_place_that_cannot_be_written_is_found_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from sb3_greendc.cli.clone import main
-
-    command = small_command(first_action_data(), tmp_path)
-    (tmp_path / "run").touch()
-    with pytest.raises(SystemExit):
-        main(command)
-    [line] = capsys.readouterr().err.splitlines()
-    assert "run: cannot be written" in line

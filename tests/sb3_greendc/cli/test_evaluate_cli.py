@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from command_cases import one_line_error
 from PIL import Image
 from stable_baselines3 import PPO
 
@@ -33,13 +34,7 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fails_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    err = capsys.readouterr().err
-    assert err.startswith("evaluate: error: ")
-    assert err.count("\n") == 1
-    return err
+    return one_line_error("evaluate", main, arguments, capsys)
 
 
 def test_table_csv_record_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

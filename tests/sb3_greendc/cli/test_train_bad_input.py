@@ -22,29 +22,21 @@ class TestBadInput:
         options |= {f"--{key}": value for key, value in changes.items()}
         return [text for pair in options.items() for text in pair]
 
-    def test_unknown_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line(self.arguments(tmp_path, algo="sca"), capsys)
-        assert "unknown algorithm 'sca'; did you mean 'sac'?" in error
-
-    def test_unknown_environment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line(self.arguments(tmp_path, env="VCC-2O19"), capsys)
-        assert "'VCC-2O19'; did you mean 'VCC-2019" in error
-
-    def test_unknown_hyperparameter(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", "gama=0.9"], capsys)
-        assert "gama=0.9: ppo has no such hyperparameter; did you mean 'gamma'?" in error
-
-    def test_unknown_keyword(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "size=3"], capsys)
-        assert "unknown option 'size'" in error
-
-    def test_wrong_value(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "split=tset"], capsys)
-        assert "split='tset': must be" in error
-
-    def test_not_an_assignment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        error = fails_in_one_line([*self.arguments(tmp_path), "--set", "split"], capsys)
-        assert "--set split: must be key=value" in error
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [
+            (["--algo", "sca"], "unknown algorithm 'sca'; did you mean 'sac'?"),
+            (["--env", "VCC-2O19"], "'VCC-2O19'; did you mean 'VCC-2019"),
+            (["--hparams", "gama=0.9"], "gama=0.9: ppo has no such hyperparameter; did you mean 'gamma'?"),
+            (["--set", "size=3"], "unknown option 'size'"),
+            (["--set", "split=tset"], "split='tset': must be"),
+            (["--set", "split"], "--set split: must be key=value"),
+        ],
+    )
+    def test_unknown_names_and_values(
+        self, option: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert message in fails_in_one_line([*self.arguments(tmp_path), *option], capsys)
 
     def test_algorithm_that_does_not_fit(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="dqn"), capsys)
@@ -150,7 +142,7 @@ class TestBadInput:
     ) -> None:
         """Stable-Baselines3 would train on the processor without a word."""
         if th.cuda.is_available():
-            pytest.skip("there is one")
+            pytest.skip("there is a GPU: test_gpu.py trains on it")
         error = fails_in_one_line(self.arguments(tmp_path, device="cuda"), capsys)
         assert "--device cuda: cannot be used on this machine: " in error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from command_cases import one_line_error
 
 from sb3_greendc.cli.train import main
 
@@ -10,10 +11,4 @@ SMALL = ["--hparams", "n_steps=16", "batch_size=32", "n_epochs=2", "--n-envs", "
 
 
 def fails_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    err = capsys.readouterr().err
-    assert err.startswith("train: error: ")
-    assert err.count("\n") == 1
-    return err
+    return one_line_error("train", main, arguments, capsys)

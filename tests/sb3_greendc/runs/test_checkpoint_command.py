@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_cases import one_line_error
 from gymnasium.envs.classic_control import CartPoleEnv
 from resume_cases import ON, VCC, Case, LossOfPowerError, content, cut_off, die_at, same, tensors_of
 
@@ -36,13 +37,7 @@ class TestCommand:
                 main([*RUN, "--out", str(out)])
 
     def error(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-        with pytest.raises(SystemExit) as error:
-            main(arguments)
-        assert error.value.code == 2
-        err = capsys.readouterr().err
-        assert err.startswith("train: error: ")
-        assert err.count("\n") == 1
-        return err
+        return one_line_error("train", main, arguments, capsys)
 
     def test_resume(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
