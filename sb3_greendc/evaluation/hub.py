@@ -18,7 +18,6 @@ import yaml
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
-import greendc
 from greendc.config import require
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
@@ -26,6 +25,7 @@ from sb3_greendc.core.safe_model import express
 from sb3_greendc.evaluation.masked_evaluation import evaluate_policy
 from sb3_greendc.runs.folder import MANIFEST
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, load_model, save_model
+from sb3_greendc.runs.training import versioned
 
 CARD = "README.md"
 RESULTS_FILE = "results.json"
@@ -88,7 +88,7 @@ def package_to_hub(
         folder = Path(name)
         run = {
             "algorithm": safe.algorithm,
-            "env_id": _resolved(env_id),
+            "env_id": versioned(env_id),
             "env_kwargs": dict(env_kwargs or {}),
             "name": model_name,
             "architecture": model_architecture,
@@ -151,13 +151,6 @@ def load_from_hub(repo_id: str, filename: str = MODEL_FILE) -> str:
     if not (folder / filename).is_file():
         raise ValueError(f"{repo_id}: has no file {filename}")
     return str(folder / filename)
-
-
-def _resolved(env_id: str) -> str:
-    try:
-        return greendc.resolve_env_id(env_id)
-    except ValueError:  # not registered here
-        return env_id
 
 
 def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) -> str:

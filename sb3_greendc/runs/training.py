@@ -231,7 +231,7 @@ def _prepare_offline(
         raise ValueError(f"--data: {algorithm} learns from an environment, not from data")
     dataset = OfflineDataset.load(data, mmap=mmap)
     recorded = dataset.metadata.get("env_id")
-    named = greendc.resolve_env_id(env_id) if env_id else _recorded_id(recorded)
+    named = greendc.resolve_env_id(env_id) if env_id else versioned(recorded or "")
     chosen = _choose(algorithm, named, hyperparameters, base)
     total = _timesteps(timesteps, chosen, named)
     policy = policy_for(chosen.policy, isinstance(dataset.observation_space, spaces.Dict))
@@ -243,12 +243,12 @@ def _prepare_offline(
     return Run(recorded, dataset.metadata.get("env_kwargs", {}), chosen, total, seed, model, source)
 
 
-def _recorded_id(recorded: str | None) -> str:
-    """Return the id with its version of what data were recorded in, as it is where it is not known here."""
+def versioned(env_id: str) -> str:
+    """Return an environment's id with its version; one that is not registered here as it is."""
     try:
-        return greendc.resolve_env_id(recorded) if recorded else ""
+        return greendc.resolve_env_id(env_id) if env_id else ""
     except ValueError:
-        return recorded or ""
+        return env_id
 
 
 def _choose(
