@@ -21,7 +21,8 @@ from sb3_greendc.experiments.comparison import (
 from sb3_greendc.experiments.controls import UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.episodes import PAPER
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import curves, outer_legend, panels
+from sb3_greendc.experiments.figures import curves, panels
+from sb3_greendc.experiments.line_names import name_lines
 from sb3_greendc.experiments.printed import COCORL_LIMITS, RARE, SC20, SMALL_DELAY, cocorl
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.sweep import METRICS
@@ -31,6 +32,7 @@ from sb3_greendc.experiments.training import Learner, Training
 SHOWN = "total_job_value_ratio"
 MASK, REWARD, TIME, NETWORK = "our mask", "shaped reward", "discount by time", "network that scores jobs"
 ARMS = (PRINTED, MASK, REWARD, TIME, NETWORK)
+STAY = "late jobs stay"
 SHARE_OF_CHANGED, SHARE_OF_QUICK = 10, 80
 """One change has a tenth of the learner's budget, and in the quick budget all have an eightieth."""
 JUDGED_AT = tuple(digit * 10**power for power in (3, 4, 5, 6) for digit in (1, 2, 5))
@@ -54,6 +56,8 @@ class Case:
     :param hyperparameters: what an arm changes in the learner's
     :param choice: what an arm changes in what it sees, chooses from and is paid for
     :param algorithms: arms that need another algorithm
+    :param whole: whether the learner as printed has its whole budget, and is changed, one thing at a time;
+        otherwise it stands alone, with a tenth
     """
 
     name: str
@@ -64,12 +68,15 @@ class Case:
     hyperparameters: Mapping[str, Mapping[str, Any]]
     choice: Mapping[str, Mapping[str, Any]]
     algorithms: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
 
     @property
     def learners(self) -> tuple[Learner, ...]:
         """The learner as printed, and once with each change."""
         printed, decisions = self.learner, self.learner.decisions
         quick = decisions // SHARE_OF_QUICK
+        if not self.whole:
+            return (replace(printed, decisions=decisions // SHARE_OF_CHANGED, quick_decisions=quick),)
         changed = [
             replace(
                 printed,
@@ -84,8 +91,17 @@ class Case:
         ]
         return (replace(printed, quick_decisions=quick), *changed)
 
+    @property
+    def with_late_jobs(self) -> Case:
+        """The case where jobs that can no longer be on time keep their place in the queue.
 
-CASES = (
+        That is the papers' text, which has no rule for them; the other cases send them behind all others.
+        """
+        at = self.scenario.with_kwargs(late_jobs="stay")
+        return replace(self, name=f"{self.name}, {STAY}", scenario=at, whole=False)
+
+
+_DEMOTED = (
     Case(
         "RARE, 10 units",
         10,
@@ -121,10 +137,16 @@ CASES = (
         {NETWORK: "pid_ppo"},
     ),
 )
+CASES = tuple(rule for case in _DEMOTED for rule in (case, case.with_late_jobs))
+"""Each paper's problem as everywhere in the results, and beside it with late jobs as in the paper's text."""
+
 NOTES = (
     "Of the numbers of decisions SC20's alone is printed (2.5 million). RARE and CoCoRL print none: 200,000 "
     "and 400,000 are ours.",
     "CoCoRL's learner has no LSTM with the network that scores jobs.",
+    "Late jobs stay: jobs that can no longer be on time keep their places in the queue, which is the papers' "
+    "text. The learners as printed have a tenth of their decisions there. In the other panels such jobs go "
+    "behind all others.",
 )
 
 
@@ -134,7 +156,7 @@ def items(budget: Budget) -> list[Item]:
     for case in _cases(budget):
         about = {"series": case.name, "x": case.x}
         found += labelled(budget.baselines(case.scenario), **about)
-        for arm, learner in zip(_arms(budget), case.learners, strict=True):
+        for arm, learner in zip(_arms(budget), case.learners, strict=case.whole):
             found += labelled(_trainings(budget, case, learner), **about, curve=arm)
     return found
 
@@ -198,7 +220,7 @@ def _figure(rows: pd.DataFrame, cases: Sequence[Case], arms: Sequence[str]) -> F
 
     Heuristics choose among all waiting jobs; the tables have the other forms and the other controls.
     """
-    figure, axes = panels([case.name for case in cases], columns=3)
+    figure, axes = panels([case.name for case in cases])
     for panel, case in zip(axes, cases, strict=True):
         here = rows[rows["series"] == case.name]
         still = here[here["train_seed"].isna()]
@@ -213,13 +235,13 @@ def _figure(rows: pd.DataFrame, cases: Sequence[Case], arms: Sequence[str]) -> F
             name: float(means[form]) for name, form in forms.items() if form is not None and form in means
         }
         trained = here[here["train_seed"].notna()]
-        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", legend=False, among=arms)
+        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", among=arms)
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda decisions, _: f"{decisions:,.0f}"))
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_ylabel("share of the arrived value")
-    outer_legend(figure, axes[0])
+    name_lines(figure)
     return figure
 
 

@@ -12,8 +12,9 @@ from sb3_greendc.experiments.comparison import VALUE, best_form, compare, final,
 from sb3_greendc.experiments.controls import UNIFORM_MASKED, UniformPlay
 from sb3_greendc.experiments.episodes import HEURISTICS, PAPER, Baselines
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.figures import curves, outer_legend, panels
+from sb3_greendc.experiments.figures import curves, panels
 from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO
+from sb3_greendc.experiments.line_names import name_lines
 from sb3_greendc.experiments.sweep import METRICS
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Training
@@ -53,13 +54,13 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     levels = {name: level(baselines, name) for name in LEVELS}
     figure, axes = panels(["over decisions", "over seconds of training"])
     for panel, over in zip(axes, ("trained_decisions", "trained_seconds"), strict=True):
-        curves(trained, SHOWN, over, panel, levels, legend=False)
+        curves(trained, SHOWN, over, panel, levels)
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_ylabel("share of the arrived value")
-    outer_legend(figure, axes[0])
+    name_lines(figure)
     tables = {
         "comparison": compare(rows, learners, VALUE),
         "results": summary(final(rows[rows["policy"] != BOUND]), METRICS),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from sb3_greendc.experiments.comparison import matrix, mean_interval
+from sb3_greendc.experiments.line_names import name_lines
 from sb3_greendc.experiments.tasks import ALL_WAITING, without_form
 
 COLORS = {
@@ -86,7 +87,7 @@ def grouped_bars(
     policies: Sequence[str],
     xlabel: str,
     ylabel: str,
-    called: Mapping[str, str] | None = None,
+    budgets: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw a panel for each series, in it a group of bars for each point, a bar for each policy.
 
@@ -95,7 +96,7 @@ def grouped_bars(
     :param policies: in the order of the bars
     :param xlabel: meaning of the points
     :param ylabel: meaning of the bars
-    :param called: what the legend calls policies, where that is not their name
+    :param budgets: what stands below the names of policies
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())
@@ -109,7 +110,8 @@ def grouped_bars(
             heights = of_policy["estimate"].to_numpy(dtype=float)
             spread = np.abs(of_policy[["low", "high"]].to_numpy(dtype=float).T - heights)
             places = np.arange(len(points)) + (k - (len(policies) - 1) / 2) * width
-            color, label = color_of(policy, policies), (called or {}).get(policy, policy)
+            color, below = color_of(policy, policies), (budgets or {}).get(policy)
+            label = f"{policy}\n({below})" if below else policy
             panel.bar(places, heights, width, yerr=spread, color=color, label=label, error_kw={"lw": 0.8})
         panel.set_xticks(range(len(points)), [_short(point) for point in points])
         panel.set_xlabel(xlabel)
@@ -124,16 +126,21 @@ def lines(
     policies: Sequence[str],
     xlabel: str,
     ylabel: str,
-    called: Mapping[str, str] | None = None,
+    budgets: Mapping[str, str] | None = None,
     differences: pd.DataFrame | None = None,
     differing: str = "value",
+    scale: str = "linear",
+    levels: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw a panel for each series, in it a line with its interval for each policy over the points.
 
     :param summary: as for :func:`grouped_bars`, whose other parameters these are, too
+    :param budgets: what stands once below the names of policies
     :param differences: rows of a comparison with one rival; they get a second panel, where lines that lie
         one on another in the first are apart
     :param differing: what the comparison is about
+    :param scale: of the first panels' vertical axis, ``"linear"`` or ``"log"``
+    :param levels: horizontal lines in the first panels, by name
     """
     of_metric = summary[summary["metric"] == metric]
     series = list(of_metric["series"].unique())
@@ -146,8 +153,10 @@ def lines(
         points = of_series["x"].nunique()
         for policy in policies:
             rows = of_series[of_series["policy"] == policy]
-            label = (called or {}).get(policy, policy)
-            _line(panel, rows, "estimate", color_of(policy, policies), label, len(rows) == points)
+            _line(panel, rows, "estimate", color_of(policy, policies), policy, len(rows) == points)
+        panel.set_yscale(scale)
+        for level, height in (levels or {}).items():
+            panel.axhline(height, color="black", lw=0.9, ls="--", label=level)
         panel.set_xlabel(xlabel)
         panel.set_ylabel(ylabel)
         if differences is not None:
@@ -163,7 +172,7 @@ def lines(
             rival = at["against"].iloc[0] if len(at) else ""
             over = f"{differing} over\n{rival},\nper cent (logarithmic beyond ±5)"
             below.set_ylabel(over if len(at) else "", fontsize="small")
-    outer_legend(figure, axes[0])
+    name_lines(figure, budgets)
     return figure
 
 
@@ -195,7 +204,6 @@ def curves(
     axes: Axes,
     levels: Mapping[str, float] | None = None,
     by: str = "policy",
-    legend: bool = True,
     among: Sequence[str] = (),
 ) -> None:
     """Draw learning curves: the mean over seeds and episodes at each checkpoint, with its interval.
@@ -206,7 +214,6 @@ def curves(
     :param axes: the panel
     :param levels: horizontal lines: policies that do not learn
     :param by: the column whose values are the curves
-    :param legend: whether the panel gets its own
     :param among: the curves of all panels, so that one has the same color in each; default: the panel's own
     """
     own = [str(name) for name in rows[by].unique()]
@@ -225,8 +232,6 @@ def curves(
         style = ":" if name.endswith(ALL_WAITING) else "--"
         axes.axhline(level, color=color, lw=1.2, ls=style, label=name)
     axes.set_xlabel(over.replace("trained_", ""))
-    if legend:
-        axes.legend(fontsize="x-small", frameon=False)
 
 
 def outer_legend(figure: Figure, axes: Axes) -> None:

@@ -167,13 +167,13 @@ def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = (
 
 
 def budgets(rows: pd.DataFrame, learners: Sequence[str]) -> dict[str, str]:
-    """Return what a legend calls each learner: its name, its decisions, its training seeds."""
+    """Return what a figure says of each learner: its decisions, its training seeds."""
     found = {}
     for name in learners:
         of_name = rows[rows["policy"] == name]
         seeds, most = of_name["train_seed"].nunique(), of_name["trained_decisions"].max()
         counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
-        found[name] = f"{name}\n({most / 1000:,.0f} k decisions, {counted})"
+        found[name] = f"{most / 1000:,.0f} k decisions, {counted}"
     return found
 
 

@@ -108,20 +108,9 @@ def draw(
     """
     shown = [*PAPERS, UNIFORM_MASKED, *learners]
     changes = comparison[comparison["against"] == next(iter(learners))] if len(learners) > 1 else None
-    called = budgets(rows, list(learners))
-    figure = lines(table, COST, shown, "offered load", UNIT, called, changes, "cost")
-    for panel in figure.axes[:: 1 if changes is None else 2]:
-        panel.set_yscale("log")
-        for limit in sorted(set(learners.values()) - {math.inf}):
-            panel.axhline(limit, color="black", lw=0.9, ls="--")
-            panel.annotate(
-                f"limit {limit:,.0f}",
-                (0.01, limit * 1.08),
-                xycoords=("axes fraction", "data"),
-                fontsize="x-small",
-                va="bottom",
-            )
-    return figure
+    had = budgets(rows, list(learners))
+    limits = {f"limit {limit:,.0f}": limit for limit in sorted(set(learners.values()) - {math.inf})}
+    return lines(table, COST, shown, "offered load", UNIT, had, changes, "cost", "log", limits)
 
 
 def cost_experiment(name: str, title: str, learners: Sequence[tuple[Learner, float]]) -> Experiment:

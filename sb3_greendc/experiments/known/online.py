@@ -30,6 +30,7 @@ from sb3_greendc.experiments.known.problems import (
     Problem,
 )
 from sb3_greendc.experiments.known.tasks import Played, constructor_defaults, tested_in
+from sb3_greendc.experiments.line_names import name_lines
 from sb3_greendc.experiments.tasks import Item, Task
 from sb3_greendc.experiments.training import Learner
 
@@ -98,18 +99,15 @@ def draw(trained: pd.DataFrame) -> Figure:
     names = [str(name) for name in trained["series"].unique()]
     figure, axes = panels(names)
     learners = [str(name) for name in trained["policy"].unique()]
-    shown = {}
     for panel, name in zip(axes, names, strict=True):
         mine = trained[trained["series"] == name]
-        curves(mine, "return", "trained_decisions", panel, legend=False, among=learners)
-        shown.update(dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True)))
+        curves(mine, "return", "trained_decisions", panel, among=learners)
         for one in next(problem.published for problem in PROBLEMS if problem.name == name):
             if "gap" not in one.learner:
                 panel.axhline(one.value, color="0.5", linestyle=":")
         panel.set_xlabel("steps")
         panel.set_ylabel("return")
-    handles, names = list(shown.values()), list(shown)
-    figure.legend(handles, names, loc="outside right upper", fontsize="small", frameon=False)
+    name_lines(figure)
     return figure
 
 

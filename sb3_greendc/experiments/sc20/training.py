@@ -13,7 +13,8 @@ from sb3_greendc.experiments.comparison import compare, final, summary
 from sb3_greendc.experiments.controls import controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Budget, Results, labelled
-from sb3_greendc.experiments.figures import curves, outer_legend, panels
+from sb3_greendc.experiments.figures import curves, panels
+from sb3_greendc.experiments.line_names import name_lines
 from sb3_greendc.experiments.printed import SC20
 from sb3_greendc.experiments.sweep import METRICS
 from sb3_greendc.experiments.tasks import Item, Scenario, Task
@@ -104,13 +105,13 @@ def curves_figure(results: Results, metric: str) -> Figure:
         of_name = rows[rows["series"] == names[k // len(parts)]]
         if k % len(parts) == 0:
             of_name = of_name[of_name["trained_decisions"] <= SHOWN_DECISIONS]
-        curves(of_name, metric, "trained_decisions", panel, by="curve", legend=False, among=known)
+        curves(of_name, metric, "trained_decisions", panel, by="curve", among=known)
         panel.set_ylabel(TITLES[metric])
         panel.locator_params(axis="x", nbins=5)
         panel.set_xlim(left=0)
     for k in range(0, len(axes), len(parts)):
         share_height(axes[k : k + len(parts)])
-    outer_legend(figure, axes[0])
+    name_lines(figure)
     return figure
 
 
