@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from benchmarks.devices import add_devices
+from benchmarks.scratch import add_scratch
 from benchmarks.training import add_train
 from sb3_greendc.cli.benchmark import add_envs, new_parser, run
 
@@ -16,6 +17,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_envs(parts)
     add_train(parts)
     add_devices(parts)
+    add_scratch(parts)
     return parser
 
 
