@@ -75,7 +75,7 @@ class Contender:
 
 
 def distillation(budget: int, seed: int) -> Rung:
-    """Record rollouts over few futures and distill them in few passes."""
+    """Record rollouts and distill them."""
     scenario = PROBLEM.with_kwargs(**student_view(PROBLEM))
     distill_rollouts((scenario,), 1000, futures=FUTURES, epochs=1, seed=seed)  # compiles
     started = time.process_time()
@@ -111,7 +111,7 @@ def sbx_ppo(budget: int, seed: int) -> Rung:
     return Rung(time.process_time() - started, Flattening(model), scenario)
 
 
-FUTURES, PASSES = 2, 5
+FUTURES, PASSES = 16, 10
 CONTENDERS = {
     "distillation": Contender((2_000, 4_000, 8_000, 16_000, 32_000, 64_000), distillation),
     "maskable_ppo": Contender((250_000, 500_000, 1_000_000, 2_000_000), maskable_ppo),

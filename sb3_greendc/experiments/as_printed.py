@@ -156,15 +156,9 @@ def items(budget: Budget) -> list[Item]:
     for case in _cases(budget):
         about = {"series": case.name, "x": case.x}
         found += labelled(budget.baselines(case.scenario), **about)
-        for arm, learner in zip(_arms(budget), case.learners, strict=case.whole):
+        for arm, learner in zip(ARMS, case.learners, strict=case.whole):
             found += labelled(_trainings(budget, case, learner), **about, curve=arm)
     return found
-
-
-def _arms(budget: Budget) -> tuple[str, ...]:
-    """Return what the legend calls the arms: those with less than the whole budget say so."""
-    share = budget.pick("", " (a tenth of the decisions)")
-    return (PRINTED, *(arm + share for arm in ARMS[1:]))
 
 
 def _cases(budget: Budget) -> list[Case]:
@@ -182,15 +176,22 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     """Return the margins at the end of training, all means there, the curves as numbers, and their figure."""
     rows = results.table()
     cases = _cases(budget)
-    learners = [learner.name for case in cases for learner in case.learners]
-    parts = [compare(rows[rows["series"] == case.name], learners, VALUE, case.papers) for case in cases]
+    parts = [
+        compare(
+            rows[rows["series"] == case.name],
+            [learner.name for learner in case.learners],
+            VALUE,
+            case.papers,
+        )
+        for case in cases
+    ]
     trained = rows[rows["train_seed"].notna()]
     tables = {
         "comparison": pd.concat(parts, ignore_index=True),
         "results": summary(final(rows), METRICS),
         "curves": _along(trained),
     }
-    figure = _figure(rows, cases, _arms(budget))
+    figure = _figure(rows, cases, budget.pick({}, dict.fromkeys(ARMS[1:], "a tenth of the decisions")))
     return Analysis(tables, {"figure": figure}, [*_budgets(trained, cases), *NOTES])
 
 
@@ -215,7 +216,7 @@ def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
     return found
 
 
-def _figure(rows: pd.DataFrame, cases: Sequence[Case], arms: Sequence[str]) -> Figure:
+def _figure(rows: pd.DataFrame, cases: Sequence[Case], budgets: Mapping[str, str]) -> Figure:
     """Draw the share of the value over decisions, beside chance and the papers' best heuristic.
 
     Heuristics choose among all waiting jobs; the tables have the other forms and the other controls.
@@ -235,13 +236,13 @@ def _figure(rows: pd.DataFrame, cases: Sequence[Case], arms: Sequence[str]) -> F
             name: float(means[form]) for name, form in forms.items() if form is not None and form in means
         }
         trained = here[here["train_seed"].notna()]
-        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", among=arms)
+        curves(trained, SHOWN, "trained_decisions", panel, levels, "curve", among=ARMS)
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda decisions, _: f"{decisions:,.0f}"))
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_ylabel("share of the arrived value")
-    name_lines(figure)
+    name_lines(figure, budgets)
     return figure
 
 
