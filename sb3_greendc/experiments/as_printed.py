@@ -205,7 +205,7 @@ def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
     """Say what each paper's learner had, of what is printed."""
     found = []
     for case in cases:
-        had = trained[trained["policy"] == case.learner.name]
+        had = trained[(trained["series"] == case.name) & (trained["policy"] == case.learner.name)]
         most, seeds = had["trained_decisions"].max(), had["train_seed"].nunique()
         seconds = had.groupby("train_seed")["trained_seconds"].max().mean()
         where = ", ".join(had["trained_on"].dropna().unique()) if "trained_on" in had else ""
