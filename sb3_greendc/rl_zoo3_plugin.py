@@ -10,17 +10,18 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
 from gymnasium import spaces
-from sb3_contrib import MaskablePPO
-from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 
 import greendc
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
+from sb3_greendc.evaluation.masked_evaluation import MaskedEvalCallback
+from sb3_greendc.evaluation.policy_sources import takes_masks
 from sb3_greendc.runs.hyperparameters import CALLBACKS, learns_from_data, load_hyperparameters, policy_for
 
 _SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
@@ -112,7 +113,7 @@ def _manager(parent: Any, algorithms: Mapping[str, Any]) -> Any:
 
         def create_callbacks(self) -> None:
             super().create_callbacks()
-            if issubclass(algorithms[self.algo], MaskablePPO):
+            if takes_masks(algorithms[self.algo]):
                 self.callbacks = [_masked(callback) for callback in self.callbacks]
 
     return GreendcManager
@@ -122,12 +123,16 @@ def _masked(callback: BaseCallback) -> BaseCallback:
     """Return a callback that evaluates with action masks in place of one that would leave them out."""
     if not isinstance(callback, EvalCallback):
         return callback
-    return MaskableEvalCallback(
+    return MaskedEvalCallback(
         callback.eval_env,
         callback_on_new_best=callback.callback_on_new_best,
+        callback_after_eval=callback.callback,
         n_eval_episodes=callback.n_eval_episodes,
         eval_freq=callback.eval_freq,
-        log_path=callback.best_model_save_path,
+        log_path=callback.log_path and str(Path(callback.log_path).parent),
         best_model_save_path=callback.best_model_save_path,
         deterministic=callback.deterministic,
+        render=callback.render,
+        verbose=callback.verbose,
+        warn=callback.warn,
     )

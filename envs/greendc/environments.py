@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from greendc.simulator import Observation, Simulator, row
 from greendc.unmasked import warn_of_missing_masks
+from greendc.window import close_window
 
 try:  # Gymnasium 1.1 and later state the autoreset mode; 0.29 always reset in the same step.
     from gymnasium.vector import AutoresetMode  # type: ignore[attr-defined,unused-ignore]
@@ -26,6 +27,9 @@ except ImportError:
 
 class SimulatorEnv(gym.Env[Any, Any]):
     """One environment: a simulator with a batch of one. Families subclass it and add ``render``."""
+
+    window: ClassVar[str | None] = None
+    """Title of the window of the mode ``"human"``, which all environments of a family share."""
 
     def __init__(self, simulator: Simulator, render_mode: str | None = None) -> None:
         modes = self.metadata.get("render_modes", [])
@@ -62,6 +66,11 @@ class SimulatorEnv(gym.Env[Any, Any]):
         if self.render_mode == "human":
             self.render()
         return row(observations, 0, copy=False), simulator.rewards.item(), False, truncated, info
+
+    def close(self) -> None:
+        """Close the window, if there is one; another environment that draws there opens it again."""
+        if self.render_mode == "human" and self.window is not None:
+            close_window(self.window)
 
 
 class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-ignore]

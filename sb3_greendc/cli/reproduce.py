@@ -36,7 +36,7 @@ from sb3_greendc.experiments.distilled import Evaluation
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment
 from sb3_greendc.experiments.pages import PRINTED, margins
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
-from sb3_greendc.experiments.runner import run_tasks, write_analysis
+from sb3_greendc.experiments.runner import LostTasksError, run_tasks, write_analysis
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import LOG_SERIES, Item, Task
 from sb3_greendc.experiments.training import Training
@@ -368,7 +368,7 @@ def _run(items: Sequence[Item], store: Store, options: argparse.Namespace, conso
     """Run the tasks; return an exit code if they did not all end well."""
     try:
         run_tasks(items, store, options.engine, options.workers, console)
-    except TaskError as error:
+    except (TaskError, LostTasksError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -23,7 +23,7 @@ from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.engine import ENGINES, map_tasks, require_engine
+from sb3_greendc.core.engine import ENGINES, TaskError, map_tasks, require_engine
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.jobs import ENDS_A_RUN, Ended, Job
 from sb3_greendc.runs.models import MODEL_FILE
@@ -179,6 +179,12 @@ def _train_seeds(options: argparse.Namespace) -> int:
             said = "done before" if ended.done_before else "saved"
             print(f"{said}: {jobs[index].out / MODEL_FILE}", flush=True)
 
+    def lose(index: int, error: TaskError, given_up: bool) -> None:
+        if given_up:
+            report(index, Ended(failure=error.reason))
+        else:
+            print(f"{jobs[index].out}: {error.reason}", flush=True)
+
     # Workers on other machines have folders of their own to be in.
     tasks = [replace(job, out=job.out.absolute()) for job in jobs]
     try:
@@ -190,6 +196,7 @@ def _train_seeds(options: argparse.Namespace) -> int:
             options.ray_address,
             report,
             again=Job.once_more,
+            on_lost=lose,
         )
     except KeyboardInterrupt:
         print("interrupted")

@@ -19,8 +19,9 @@ import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import ModuleType
@@ -42,6 +43,12 @@ ENGINES = ("serial", "process", "ray")
 MAX_LOST = 3
 """How often a task is run once more whose worker or machine was lost; a task that ends its worker (too little
 memory, say) is given up then."""
+
+DIED = "its process died, of too little memory perhaps: it is run once more, alone, when the others are done"
+"""Reason of a :class:`TaskError` for ``on_lost``, the first time."""
+
+DIED_AGAIN = "its process died twice, the second time alone: of too little memory, most likely"
+"""The second time."""
 
 _LONG_SECONDS = 1.0
 """Tasks that take longer are cleaned up after: a collection takes a tenth of it."""
@@ -74,11 +81,13 @@ def map_tasks(
     on_result: Callable[[int, Result], None] | None = None,
     threads: int = 1,
     again: Callable[[Task], Task] | None = None,
+    on_lost: Callable[[int, TaskError, bool], None] | None = None,
 ) -> list[Result]:
     """Call ``function`` on every task and return the results in the order of the tasks.
 
     The first task that fails ends the others, as Ctrl-C does; workers never outlive the call, nor a
-    caller that is killed.
+    caller that is killed. With ``on_lost``, a task whose process dies ends no other. ``"process"`` runs it
+    once more, alone, after all others: together they may have needed more memory than there is.
 
     :param function: picklable; what it returns must depend on the task alone
     :param tasks: picklable
@@ -91,7 +100,9 @@ def map_tasks(
     :param threads: torch threads of each task
     :param again: returns what a task is when it is run once more, as on Ray after its worker or machine was
         lost, up to :data:`MAX_LOST` times; default: the task itself
-    :raises TaskError: if a task raises or its process dies
+    :param on_lost: called in this process when the process of a task has died, with its index, the error, and
+        whether it is given up: then the list of results lacks it
+    :raises TaskError: if a task raises, or its process dies and there is no ``on_lost``
     :raises ValueError: for an unknown engine, or options that do not fit it
     :raises ImportError: if Ray is asked for and missing
     :raises ConnectionError: if there is no Ray cluster at the address
@@ -99,20 +110,21 @@ def map_tasks(
     _require_options(engine, jobs, ray_address)
     require(threads >= 1, "threads", threads, "1 or more")
     outcomes: Iterator[tuple[int, Result]]
+    again = again or (lambda task: task)
     match engine:
         case "serial":
             outcomes = _run_serial(function, tasks, threads)
         case "process":
-            outcomes = _run_processes(function, tasks, threads, jobs or processors())
+            outcomes = _run_processes(function, tasks, threads, jobs or processors(), again, on_lost)
         case _:
-            outcomes = _run_ray(function, tasks, threads, jobs, ray_address, again or (lambda task: task))
+            outcomes = _run_ray(function, tasks, threads, jobs, ray_address, again, on_lost)
     results: dict[int, Result] = {}
     with contextlib.closing(outcomes):  # type: ignore[type-var]  # generators; close() ends their workers
         for index, result in outcomes:
             results[index] = result
             if on_result is not None:
                 on_result(index, result)
-    return [results[index] for index in range(len(tasks))]
+    return [results[index] for index in range(len(tasks)) if index in results]
 
 
 def require_engine(engine: str, jobs: int | None = None, ray_address: str | None = None) -> None:
@@ -221,37 +233,122 @@ def _run_serial(
 
 
 def _run_processes(
-    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int, jobs: int
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    threads: int,
+    jobs: int,
+    again: Callable[[Task], Task],
+    on_lost: Callable[[int, TaskError, bool], None] | None,
 ) -> Iterator[tuple[int, Result]]:
-    """Run tasks in spawned processes, which start clean: forked ones would inherit torch's dead threads."""
-    if not tasks:
-        return
-    context = multiprocessing.get_context("spawn")
-    alive, our_end = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _start_worker, (alive,))
+    """Run tasks in processes; those that died are run after the others, one at a time."""
+    died: list[tuple[int, Task]] = []
+
+    def first(index: int, error: BaseException) -> None:
+        if on_lost is None:
+            raise TaskError(index, tasks[index], _reason(error)) from error
+        on_lost(index, TaskError(index, tasks[index], DIED), False)
+        died.append((index, again(tasks[index])))
+
+    def second(index: int, error: BaseException) -> None:
+        assert on_lost is not None
+        on_lost(index, TaskError(index, tasks[index], DIED_AGAIN), True)
+
+    workers = _Workers(function, threads)
     try:
-        pending = {
-            pool.submit(_attempt, function, task, threads, _Caller.here()): i for i, task in enumerate(tasks)
-        }
-        while pending:
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                index = pending.pop(future)
-                yield index, _outcome_of(future, index, tasks[index]).unpack(index, tasks[index])
+        yield from workers.run(enumerate(tasks), jobs, first)
+        yield from workers.run(died, 1, second)
     except BaseException:
-        our_end.close()  # workers leave what they are doing
+        workers.kill()
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
-        our_end.close()
-        alive.close()
+        workers.close()
 
 
-def _outcome_of(future: Future[_Outcome[Result]], index: int, task: object) -> _Outcome[Result]:
-    try:
-        return future.result()
-    except Exception as error:  # a dead worker, or something that cannot be pickled
-        raise TaskError(index, task, _reason(error)) from error
+class _Workers(Generic[Task, Result]):
+    """Spawned processes, which start clean: forked ones would inherit torch's dead threads.
+
+    Each is a pool of its own, since all processes of a pool are ended as soon as one of them dies.
+
+    :param function: what they call
+    :param threads: torch threads of each
+    """
+
+    def __init__(self, function: Callable[[Task], Result], threads: int) -> None:
+        self._function, self._threads = function, threads
+        self._context = multiprocessing.get_context("spawn")
+        self._alive, self._our_end = self._context.Pipe(duplex=False)
+        self._free: list[ProcessPoolExecutor] = []
+        self._busy: dict[Future[_Outcome[Result]], ProcessPoolExecutor] = {}
+
+    def run(
+        self, tasks: Iterable[tuple[int, Task]], jobs: int, on_death: Callable[[int, BaseException], None]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield index and result of tasks as they end.
+
+        :param tasks: with their indices
+        :param jobs: tasks at once at most
+        :param on_death: called with the index of a task whose process has died, and the error
+        :raises TaskError: if a task raises, or something cannot be pickled
+        """
+        waiting = list(tasks)[::-1]
+        running: dict[Future[_Outcome[Result]], tuple[int, Task]] = {}
+        while waiting or running:
+            ended: list[tuple[int, Task, Future[_Outcome[Result]]]] = []
+            if running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                ended = [(*running.pop(future), future) for future in done]
+            for _, _, future in ended:
+                self._release(future)
+            while waiting and len(running) < jobs:  # before the results: no process waits for what they take
+                index, task = waiting.pop()
+                running[self._submit(task)] = index, task
+            for index, task, future in sorted(ended, key=_failed):  # what is finished is kept first
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    on_death(index, error)
+                elif error is not None:  # what cannot be pickled
+                    raise TaskError(index, task, _reason(error)) from error
+                else:
+                    yield index, future.result().unpack(index, task)
+
+    def _submit(self, task: Task) -> Future[_Outcome[Result]]:
+        """Give a task to a process that has none, or to a new one."""
+        while True:
+            pool = self._free.pop() if self._free else self._start()
+            try:
+                future = pool.submit(_attempt, self._function, task, self._threads, _Caller.here())
+            except BrokenProcessPool:  # it died between two tasks
+                pool.shutdown()
+                continue
+            self._busy[future] = pool
+            return future
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, self._context, _start_worker, (self._alive,))
+
+    def _release(self, future: Future[_Outcome[Result]]) -> None:
+        """Take note of a task that has ended, with or without its process."""
+        pool = self._busy.pop(future)
+        if isinstance(future.exception(), BrokenProcessPool):
+            pool.shutdown()
+        else:
+            self._free.append(pool)
+
+    def kill(self) -> None:
+        """Let processes leave what they are doing."""
+        self._our_end.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in (*self._busy.values(), *self._free):
+            pool.shutdown(cancel_futures=True)
+        self._our_end.close()
+        self._alive.close()
+
+
+def _failed(ended: tuple[int, object, Future[_Outcome[Result]]]) -> bool:
+    _, _, future = ended
+    return future.exception() is not None or future.result().reason is not None
 
 
 def _start_worker(alive: Connection) -> None:
@@ -275,6 +372,7 @@ def _run_ray(
     jobs: int | None,
     ray_address: str | None,
     again: Callable[[Task], Task],
+    on_lost: Callable[[int, TaskError, bool], None] | None,
 ) -> Iterator[tuple[int, Result]]:
     ray = _import_ray()
     ours = not ray.is_initialized()
@@ -296,9 +394,14 @@ def _run_ray(
                     outcome: _Outcome[Result] = ray.get(reference)
                 except ray.exceptions.RayError as error:  # a lost worker or machine
                     lost[index] = lost.get(index, 0) + 1
-                    if lost[index] > MAX_LOST:
-                        raise TaskError(index, tasks[index], _reason(error)) from error
-                    waiting.append((index, again(tasks[index])))
+                    given_up = lost[index] > MAX_LOST
+                    told = TaskError(index, tasks[index], _reason(error))
+                    if on_lost is not None:
+                        on_lost(index, told, given_up)
+                    elif given_up:
+                        raise told from error
+                    if not given_up:
+                        waiting.append((index, again(tasks[index])))
                     continue
                 yield index, outcome.unpack(index, tasks[index])
     finally:

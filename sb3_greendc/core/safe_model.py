@@ -107,6 +107,8 @@ class SafeModel:
         given = {key: value for key, value in self.content["data"].items() if key not in custom}
         data = {**Decoder(self.tensors, device).decode(given), **custom}
         _check_attributes(cls, data)
+        renewed = getattr(cls, "renewed_attributes", dict)(data)  # of SafelySaved alone
+        data |= {key: value for key, value in renewed.items() if key not in custom}
         parameters = parameters_of(self)
         variables = Decoder(self.tensors, device).decode(self.content["variables"])
         if "policy_kwargs" in kwargs and kwargs["policy_kwargs"] != data["policy_kwargs"]:

@@ -13,7 +13,7 @@ import pathlib
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import torch as th
@@ -57,6 +57,14 @@ class SafelySaved(BaseAlgorithm):
                 return
         super().save(path, exclude, include)
 
+    @staticmethod
+    def renewed_attributes(saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those attributes of a file of an earlier version that this version keeps otherwise.
+
+        :param saved: the attributes of a file; of one in SB3's form, objects are strings
+        """
+        return {}
+
     @classmethod
     def load(
         cls: type[SelfSafelySaved],
@@ -88,6 +96,8 @@ class SafelySaved(BaseAlgorithm):
                 return saved.build(cls, env, device, custom_objects, force_reset, **kwargs)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+        renewed = cls.renewed_attributes(_read_data(path) or {})
+        kwargs = {key: renewed[key] for key in renewed if key not in (custom_objects or {})} | kwargs
         return super().load(path, env, device, custom_objects, print_system_info, force_reset, **kwargs)
 
     def set_parameters(

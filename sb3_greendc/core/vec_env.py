@@ -48,7 +48,9 @@ def make_vec_env(
 
     :param env_id: an environment id, with or without a version, or what makes an environment
     :param n_envs: number of environments in the batch
-    :param seed: environment ``i`` is the single environment seeded ``seed + i``
+    :param seed: environment ``i`` is the single environment seeded ``seed + i``. Without one, a
+        :class:`SimulatorVecEnv` differs each time, and SB3's batches draw theirs from NumPy's global
+        generator, so that they follow ``set_random_seed``
     :param start_index: number of the first monitor file, as in SB3; seeds do not depend on it
     :param monitor_dir: folder of SB3's ``*.monitor.csv``
     :param wrapper_class: put around each environment
@@ -240,7 +242,9 @@ class SimulatorVecEnv(VecEnv):
             self._lengths[i] = 0
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Close the window, if environment 0 is drawn in one."""
+        if self._view is not None:
+            self._view.close()
 
     def has_attr(self, attr_name: str) -> bool:
         """Tell whether the environments have the attribute; ``action_masks`` only where they mask actions."""

@@ -82,8 +82,7 @@ class CRRConfig:
         """
         by_default = {
             "value_mode": "mean" if isinstance(action_space, spaces.Box) else "exact",
-            "normalize_adv": options["weight_mode"] == "exp",
-            "actor_trains_encoder": options["weight_mode"] == "bc",
+            **_by_weights(options["weight_mode"]),
         }
         none = {name: value for name, value in by_default.items() if options[name] is None}
         config = cls(**{**options, **none})
@@ -94,6 +93,26 @@ class CRRConfig:
     def has_critic(self) -> bool:
         """Whether critics are learned: not by behavioral cloning."""
         return self.weight_mode != "bc"
+
+
+def renewed_attributes(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file of an earlier version, which kept options as they had been derived, says today.
+
+    Those that are as the others ask for them are to be derived again. Of an option that was given so, nothing
+    in the file says that it was. ``value_mode`` follows from the action space, and stays as it is.
+
+    :param saved: the attributes of a file
+    """
+    if not saved or "_scale_was_given" in saved:
+        return {}
+    by_weights = _by_weights(saved.get("weight_mode"))
+    derived = {name: None for name, value in by_weights.items() if saved.get(name) == value}
+    return {**derived, "_scale_was_given": not isinstance(saved.get("reward_scale"), str)}
+
+
+def _by_weights(weight_mode: object) -> dict[str, bool]:
+    """Return the options that follow from the weights, where they are not given."""
+    return {"normalize_adv": weight_mode == "exp", "actor_trains_encoder": weight_mode == "bc"}
 
 
 def check_value_mode(value_mode: str, action_space: spaces.Space[Any]) -> None:

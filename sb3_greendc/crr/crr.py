@@ -24,7 +24,7 @@ from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
-from sb3_greendc.crr.config import PRESETS, CRRConfig
+from sb3_greendc.crr.config import PRESETS, CRRConfig, renewed_attributes
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
 from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
@@ -461,6 +461,8 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         return online
 
     # ------------------------------------------------------------------ saving
+
+    renewed_attributes = staticmethod(renewed_attributes)
 
     @classmethod
     def load(

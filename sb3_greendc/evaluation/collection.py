@@ -185,7 +185,7 @@ class Collection:
             bar.update(recorder.after(observations, exact, starts, infos))
 
     def _make_env(self, n_envs: int) -> VecEnv:
-        return make_vec_env(self.env_id, n_envs, **(self.env_kwargs or {}))
+        return make_vec_env(self.env_id, n_envs, self.seed, **(self.env_kwargs or {}))
 
 
 def collect(

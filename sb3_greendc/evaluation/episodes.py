@@ -71,7 +71,7 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     :param on_step: called after each step with the number of steps so far
     """
     env_kwargs = {**batch.env_kwargs, **batch.source.choice}
-    env = batch.source.prepare_env(make_vec_env(batch.env_id, batch.n_episodes, **env_kwargs))
+    env = batch.source.prepare_env(make_vec_env(batch.env_id, batch.n_episodes, batch.seed, **env_kwargs))
     actions: Recording | None = [] if batch.record else None
     try:
         policy = batch.source.policy_for(env)

@@ -1,4 +1,4 @@
-"""SB3's ``evaluate_policy`` for models that may need action masks."""
+"""SB3's ``evaluate_policy`` and ``EvalCallback`` for models that may need action masks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.evaluation import evaluate_policy as without_masks
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
@@ -32,13 +33,31 @@ def evaluate_policy(
         episode
     """
     batch: VecEnv = env if isinstance(env, VecEnv) else DummyVecEnv([lambda: env])
-    if takes_masks(model) and is_masking_supported(batch):
-        model = _UnderMasks(model, batch)
-    return without_masks(model, batch, n_eval_episodes, **options)
+    return without_masks(_under_masks(model, batch), batch, n_eval_episodes, **options)
+
+
+class MaskedEvalCallback(EvalCallback):
+    """SB3's ``EvalCallback``, whose evaluations are those of :func:`evaluate_policy`.
+
+    sb3-contrib's ``MaskableEvalCallback`` gives masks, but never the state of a recurrent policy.
+    """
+
+    def _on_step(self) -> bool:
+        model = self.model
+        self.model = _under_masks(model, self.eval_env)
+        try:
+            return super()._on_step()
+        finally:
+            self.model = model
+
+
+def _under_masks(model: Any, env: VecEnv) -> Any:
+    """Return a model that is given the environment's masks, if it takes them and there are some."""
+    return _UnderMasks(model, env) if takes_masks(model) and is_masking_supported(env) else model
 
 
 class _UnderMasks:
-    """A model whose ``predict`` is given the masks of the environments at this moment.
+    """A model whose ``predict`` is given the masks of the environments at this moment; the rest is its own.
 
     :param model: takes ``action_masks`` in ``predict``
     :param env: has ``action_masks()``
@@ -54,3 +73,7 @@ class _UnderMasks:
             observation, action_masks=masks, **options
         )
         return actions
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the model has under this name."""
+        return getattr(self._model, name)

@@ -117,13 +117,13 @@ class Evaluation:
         self.n_episodes, self.seed, self.batch_size = n_episodes, seed, batch_size
         self.deterministic = deterministic
         self.sources = policy_sources(policies, self.env_id, trust, work_conserving)
-        with contextlib.closing(make_vec_env(self.env_id, 1, **self.env_kwargs)) as env:
+        with contextlib.closing(make_vec_env(self.env_id, 1, self.seed, **self.env_kwargs)) as env:
             self.metrics = _metrics_of(env)
         self._reads_others = [self._check(one) for one in self.sources]
 
     def _check(self, one: PolicySource) -> bool:
         """Raise ``ValueError`` unless a policy fits what it acts in; tell whether it shows its thoughts."""
-        env = make_vec_env(self.env_id, 1, **{**self.env_kwargs, **one.choice})
+        env = make_vec_env(self.env_id, 1, self.seed, **{**self.env_kwargs, **one.choice})
         with contextlib.closing(env):
             return isinstance(one.policy_for(one.prepare_env(env)), ReadsOthers)
 

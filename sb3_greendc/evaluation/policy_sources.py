@@ -397,7 +397,7 @@ def _obeys_given_masks(policy: Predictor) -> bool:
 def _trained_with_masks(run: Mapping[str, Any]) -> bool:
     """Tell whether the environment that a run's record names offers masks; without a record, no."""
     try:
-        env = make_vec_env(run["env_id"], 1, **run.get("env_kwargs", {}))
+        env = make_vec_env(run["env_id"], 1, 0, **run.get("env_kwargs", {}))
     except (KeyError, TypeError, ValueError):  # no record, or of an environment that is not known here
         return False
     try:

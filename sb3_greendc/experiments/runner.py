@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sb3_greendc.core.engine import map_tasks, processors
+from sb3_greendc.core.engine import TaskError, map_tasks, processors
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.progress import Pauses, duration
 from sb3_greendc.core.provenance import provenance
@@ -23,6 +23,16 @@ from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Res
 from sb3_greendc.experiments.pace import Pace
 from sb3_greendc.experiments.store import Store
 from sb3_greendc.experiments.tasks import Item, Outcome, Task, compute
+
+
+class LostTasksError(RuntimeError):
+    """The processes of some tasks died again and again; all that could be finished is in the store.
+
+    :param said: of each of them, and of each task that needs one, its title and what became of it
+    """
+
+    def __init__(self, said: Sequence[str]) -> None:
+        super().__init__("; ".join([*said, "all else is finished, and the same command tries these again"]))
 
 
 def estimate(tasks: Sequence[Task], workers: int) -> float:
@@ -37,6 +47,7 @@ def run_tasks(
     """Run the tasks that the store does not have.
 
     Every result is stored as it comes: after an interruption the same call goes on with what is missing.
+    A task whose process is killed, for lack of memory perhaps, ends no other, and is run once more, alone.
 
     :param items: of one or several experiments
     :param store: where results go
@@ -44,6 +55,7 @@ def run_tasks(
     :param workers: tasks at once at most; default: all processors
     :param console: for progress: a bar on a terminal, else lines
     :raises TaskError: if a task fails
+    :raises LostTasksError: at the end, if the process of a task died again
     """
     tasks = unique_tasks(items)
     pending = [task for task in tasks if not store.has(task)]
@@ -58,6 +70,7 @@ def run_tasks(
         if store.has(task):
             pace.know(task, float(store.record(task)["seconds"]))
     left = {id(task): task for task in pending}
+    lost: list[str] = []
     with _show(len(tasks), len(tasks) - len(pending), console) as show:
 
         def finish(wave: Sequence[Task], index: int, outcome: Outcome) -> None:
@@ -69,9 +82,32 @@ def run_tasks(
             rest = f", about {duration(seconds)} left" if seconds else ""
             show(f"{task.title} done{rest}")
 
+        def lose(wave: Sequence[Task], index: int, error: TaskError, given_up: bool) -> None:
+            task = wave[index]
+            if given_up:
+                give_up(task, error.reason)
+            else:
+                console.print(f"{task.title}: {error.reason}", markup=False, highlight=False, soft_wrap=True)
+
+        def give_up(task: Task, reason: str) -> None:
+            lost.append(f"{task.title}: {reason}")
+            del left[id(task)]
+
         for wave in in_waves(pending):
-            ready = [task.given(*map(store.files, task.needs)) for task in wave]
-            map_tasks(compute, ready, engine, workers, on_result=functools.partial(finish, wave))
+            ready = [task for task in wave if all(map(store.has, task.needs))]
+            for task in wave:
+                if task not in ready:
+                    give_up(task, "needs what was lost, and was not run")
+            map_tasks(
+                compute,
+                [task.given(*map(store.files, task.needs)) for task in ready],
+                engine,
+                workers,
+                on_result=functools.partial(finish, ready),
+                on_lost=functools.partial(lose, ready),
+            )
+    if lost:
+        raise LostTasksError(lost)
 
 
 @contextmanager

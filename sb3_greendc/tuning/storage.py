@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import sqlite3
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from sb3_greendc.tuning.journal_lock import JournalLock, require_journal
 from sb3_greendc.tuning.outages import patient
 
 JOURNAL = "journal:///"
+SQLITE = "sqlite:///"
 JOURNAL_FILE = "journal.log"
 FOLDER = Path("runs") / "tuning"
 """Where studies are, with a folder each, if nothing else is said."""
@@ -37,12 +40,14 @@ def open_storage(url: str, lease_seconds: float = leases.SECONDS, to_write: bool
     :param url: of the storage
     :param lease_seconds: see :mod:`~sb3_greendc.tuning.leases`; in a database at least 3, since SQLite's
         clock has whole seconds
-    :param to_write: else a journal file is only read: it may be where nothing can be written
+    :param to_write: else a file is only read: it may be where nothing can be written
 
     :raises ValueError: for a URL of no known kind, or a file that is no journal
     :raises ImportError: if the database's driver is missing
-    :raises ConnectionError: if the storage cannot be reached
+    :raises ConnectionError: if the storage cannot be reached, or is a SQLite file that cannot be written
     """
+    if to_write and url.startswith(SQLITE):
+        _require_writable(url)
     try:
         if url.startswith(JOURNAL):
             return _open_journal(Path(url.removeprefix(JOURNAL)), to_write)
@@ -63,7 +68,7 @@ def file_of(url: str) -> Path | None:
     """Return the file that a storage's URL names; ``None`` for servers, and for a database in memory."""
     if url.startswith(JOURNAL):
         return Path(url.removeprefix(JOURNAL))
-    if url.startswith("sqlite:///"):
+    if url.startswith(SQLITE):
         database = make_url(url).database
         return Path(database) if database and database != ":memory:" else None
     return None
@@ -74,7 +79,7 @@ def absolute(url: str) -> str:
     if url.startswith(JOURNAL):
         path = url.removeprefix(JOURNAL)
         return f"{JOURNAL}{Path(path).absolute()}" if path else url
-    if url.startswith("sqlite:///"):
+    if url.startswith(SQLITE):
         parsed = make_url(url)
         if parsed.database and parsed.database != ":memory:":
             return str(parsed.set(database=str(Path(parsed.database).absolute())))
@@ -108,6 +113,27 @@ def _open_proxy(address: str) -> BaseStorage:
         install = "pip install grpcio protobuf"
         raise ImportError(f"storage {without_secrets(GRPC + address)} needs gRPC: {install}") from error
     return proxy
+
+
+def _require_writable(url: str) -> None:
+    """Raise a ``ConnectionError`` if a SQLite file, or the folder that its journal belongs in, takes nothing.
+
+    SQLite opens such a file, and fails at the first write, as if for a moment. Nothing is changed here, and
+    a file that others have locked is theirs to write.
+    """
+    path = file_of(url)
+    if path is None or path.name.startswith("file:") or not path.parent.is_dir():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("CREATE TABLE greendc_can_write (anything)")
+            database.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise ConnectionError(f"storage {url}: cannot be written: {error}") from error
+    except sqlite3.DatabaseError:  # no database at all: told by what opens it
+        return
 
 
 def _database_url(url: str) -> URL:

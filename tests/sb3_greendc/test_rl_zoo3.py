@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import yaml as pyyaml
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 
 import greendc
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
-from sb3_greendc.rl_zoo3_plugin import block_for_rl_zoo3, register
+from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.evaluation.masked_evaluation import MaskedEvalCallback
+from sb3_greendc.rl_zoo3_plugin import _manager, block_for_rl_zoo3, register
 from sb3_greendc.runs.hyperparameters import learns_from_data, zoo_directories
 
 FILES = sorted(next(path for path in zoo_directories() if path.is_dir()).glob("*.yml"))
@@ -45,6 +49,43 @@ def test_block(algorithm: str, env_id: str) -> None:
     assert set(block) <= {*hyperparameters_of(algorithm), *rl_zoo3s}
     for key in ("learning_rate", "clip_range", "clip_range_vf", "delta_std"):
         assert isinstance(block.get(key, 0.0), str | float | int)
+
+
+class Manager:
+    """What our manager builds on, in place of rl-zoo3's: its only callback evaluates."""
+
+    env_name = SimpleNamespace(gym_id="ResourcePool-10-v0")
+    env_kwargs: ClassVar[dict[str, Any]] = {}
+    _eval_env_kwargs_args: ClassVar[dict[str, Any]] = {}
+    callbacks: ClassVar[list[BaseCallback]] = []
+
+    def __init__(self, algo: str, folder: Path) -> None:
+        self.algo, self.folder = algo, folder
+
+    def create_callbacks(self) -> None:
+        env = make_vec_env("ResourcePool-10", 1)
+        after = CheckpointCallback(1, str(self.folder))
+        evaluating = EvalCallback(env, after, after, 3, 8, str(self.folder), deterministic=False, verbose=0)
+        self.callbacks = [after, evaluating]
+
+
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if not learns_from_data(name)])
+def test_evaluations_give_masks_to_algorithms_that_take_them(algorithm: str, tmp_path: Path) -> None:
+    masked = algorithm in ("maskable_ppo", "pid_ppo", "recurrent_pid_ppo")
+    manager = _manager(Manager, {algorithm: algorithm_class(algorithm)})(algorithm, tmp_path)
+    manager.create_callbacks()
+    checkpoints, evaluating = manager.callbacks
+    assert type(checkpoints) is CheckpointCallback
+    assert type(evaluating) is (MaskedEvalCallback if masked else EvalCallback)
+    plain = Manager(algorithm, tmp_path)
+    plain.create_callbacks()
+    unlike = {"eval_env", "callback", "callback_on_new_best"}
+    ours, theirs = vars(evaluating), vars(plain.callbacks[1])
+    assert {key: ours[key] for key in ours.keys() - unlike} == {
+        key: theirs[key] for key in theirs.keys() - unlike
+    }
+    assert evaluating.callback is evaluating.callback_on_new_best is checkpoints
+    assert checkpoints.parent is evaluating
 
 
 def test_block_with_a_month_of_ones_own() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
 from greendc.resource_pool.config import ResourcePoolConfig
-from greendc.resource_pool.rendering import describe, draw_pool, show
+from greendc.resource_pool.rendering import WINDOW, describe, draw_pool, show
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.simulator import Observation
 from greendc.unmasked import warn_of_missing_masks
@@ -148,6 +148,7 @@ class ResourcePoolEnv(SimulatorEnv):
         or ``"ansi"``; for the Gantt chart of an episode see :mod:`greendc.resource_pool.rendering`
     """
 
+    window = WINDOW
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human", "ansi"], "render_fps": 4}  # type: ignore[misc]
     simulator: ResourcePoolSimulator
 

@@ -29,12 +29,13 @@ from greendc.resource_pool.record import EpisodeRecord, last_step
 from greendc.resource_pool.rendering_energy import draw_outlook
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, READY_JOB_COLUMNS, PoolView
+from greendc.window import show_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
+WINDOW = "greendc: resource pool"
 LUMINANCE = np.array([0.30, 0.59, 0.11])
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -340,14 +341,7 @@ def draw_pool(simulator: ResourcePoolSimulator, index: int) -> NDArray[np.uint8]
 
 def show(simulator: ResourcePoolSimulator, index: int) -> None:
     """Show the picture of a pool in a window, which later calls update."""
-    import matplotlib.pyplot as plt
-
-    window = plt.figure("greendc: resource pool", figsize=(10.0, 7.0))
-    window.clear()
-    axes = window.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.axis("off")
-    axes.imshow(draw_pool(simulator, index))
-    plt.pause(0.001)
+    show_picture(WINDOW, draw_pool(simulator, index))
 
 
 def describe(simulator: ResourcePoolSimulator, index: int) -> str:

@@ -12,7 +12,7 @@ from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
 from greendc.simulator import Observation
 from greendc.vcc.config import VCCConfig
-from greendc.vcc.rendering import draw_week, show, summarize
+from greendc.vcc.rendering import WINDOW, draw_week, show, summarize
 from greendc.vcc.simulator import VCCSimulator
 
 
@@ -118,6 +118,7 @@ class VCCEnv(SimulatorEnv):
     :param render_mode: ``"rgb_array"`` (the last week as a figure), ``"human"`` or ``"ansi"``
     """
 
+    window = WINDOW
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human", "ansi"], "render_fps": 4}  # type: ignore[misc]
     simulator: VCCSimulator
 

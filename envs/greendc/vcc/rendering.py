@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from greendc.records import Records
 from greendc.vcc import columns, layout
+from greendc.window import show_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from greendc.vcc.simulator import VCCSimulator
 
 WEEK = 168
+WINDOW = "greendc: virtual capacity curve"
 
 
 def week_figure(
@@ -114,14 +116,7 @@ def draw_week(simulator: VCCSimulator, index: int) -> NDArray[np.uint8]:
 
 def show(simulator: VCCSimulator, index: int) -> None:
     """Show the last week in a window, which later calls update."""
-    import matplotlib.pyplot as plt
-
-    window = plt.figure("greendc: virtual capacity curve", figsize=(9.0, 6.0))
-    window.clear()
-    axes = window.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.axis("off")
-    axes.imshow(draw_week(simulator, index))
-    plt.pause(0.001)
+    show_picture(WINDOW, draw_week(simulator, index))
 
 
 def summarize(simulator: VCCSimulator, index: int) -> str:

@@ -112,14 +112,19 @@ def test_text_shows_units_power_and_jobs() -> None:
     assert lines[3] == "  0: B 3 steps on 1+0, value 2.7, qos 0.90, due at 3"
 
 
-def test_human_mode_opens_one_window() -> None:
+def test_human_mode_opens_one_window_and_closes_it() -> None:
     import matplotlib.pyplot as plt
 
+    plt.figure("somebody's own")
     env = gym.make("ResourcePool-v0", render_mode="human", episode_steps=2)
+    before = plt.get_figlabels()
     env.reset(seed=0)
     env.step(11)
-    assert plt.get_figlabels() == ["greendc: resource pool"]
-    plt.close("all")
+    assert [label for label in plt.get_figlabels() if label not in before] == ["greendc: resource pool"]
+    assert plt.gcf().get_size_inches().tolist() == [10.0, 7.0]
+    env.close()
+    assert plt.get_figlabels() == before
+    plt.close("somebody's own")
 
 
 def test_the_record_has_every_job_where_the_table_says() -> None:

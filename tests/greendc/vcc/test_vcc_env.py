@@ -7,6 +7,7 @@ import pickle
 import warnings
 
 import gymnasium as gym
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -46,7 +47,9 @@ def test_gymnasium_checker_has_nothing_to_say(env_id):
         warnings.filterwarnings("ignore", message=".*version.*")
         env = gym.make(env_id, disable_env_checker=True).unwrapped
         warnings.filterwarnings("ignore", message=".*symmetric.*")
+        before = plt.get_figlabels()
         check_env(env)
+        assert plt.get_figlabels() == before  # the window of the mode "human" is closed
 
 
 def test_rendering_modes():

@@ -309,6 +309,46 @@ def test_a_seed_that_fails_does_not_end_the_others(
     assert [(out / f"seed_{seed}" / "model.zip").exists() for seed in range(5)] == [1, 0, 0, 1, 1]
 
 
+KILLER = """
+import multiprocessing, os, signal
+from pathlib import Path
+from stable_baselines3 import PPO
+
+if multiprocessing.parent_process() is not None:  # in workers alone
+    train = PPO.train
+
+    def die(self):
+        train(self)
+        mark = Path(f"killed-{self.seed}")
+        if self.seed == 2 or (self.seed == 1 and self._n_updates > 2 and not mark.exists()):
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    PPO.train = die
+"""
+
+
+def test_a_seed_whose_process_is_killed_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the kernel does when memory is short. It goes on at its last checkpoint, alone."""
+    monkeypatch.chdir(tmp_path)
+    Path("seed_killer.py").write_text(KILLER)
+    arguments = [*VCC_RUN, "--no-progress", "--checkpoint-every", "32"]
+    several = ["--engine", "process", "--jobs", "2", "--import", "seed_killer"]
+    assert main([*arguments, *several, "--out", "run", "--seeds", "2", "1", "0"]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("run/seed_1: its process died, of too little memory perhaps: it is run once") == 1
+    assert [line for line in said.out.splitlines() if line.startswith(("saved", "failed"))] == [
+        f"saved: {Path('run/seed_0/model.zip')}",
+        f"failed: {Path('run/seed_2')}",
+        f"saved: {Path('run/seed_1/model.zip')}",
+    ]
+    assert "train: error: seed 2: its process died twice, the second time alone" in said.err
+    main([*arguments, "--seed", "1", "--out", "alone"])
+    np.testing.assert_array_equal(weights_of(Path("run/seed_1")), weights_of(Path("alone")))
+
+
 def test_a_mistake_in_one_seed_is_told_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

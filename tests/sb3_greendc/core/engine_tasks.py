@@ -39,6 +39,33 @@ def die_at_first(marker: Path) -> int:
     return 7
 
 
+def live_or_die(mark: Path) -> str:
+    """Leave a line for each start; end the worker always, at first, or never, as the mark's name says.
+
+    Those that live, live until one has died, and are told apart from those that run later.
+    """
+    with mark.open("a") as file:
+        file.write("started\n")
+    dead, alive = mark.with_name("dead"), mark.with_name("alive")
+    if mark.name.startswith("always") or (mark.name.startswith("once") and mark.read_text().count("\n") == 1):
+        for _ in range(600):
+            if alive.exists():
+                break
+            time.sleep(0.1)
+        dead.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mark.name.startswith("never"):
+        alive.touch()
+        for _ in range(600):
+            if dead.exists():
+                break
+            time.sleep(0.1)
+        time.sleep(0.5)  # a worker that is ended with the dead one does not come so far
+        mark.with_name("lived").touch()
+        return mark.name
+    return f"{mark.name}, alone: {mark.with_name('lived').exists()}"
+
+
 def named(marker: Path) -> Path:
     """Return a marker of another name."""
     return marker.with_name("again")

@@ -19,7 +19,7 @@ import pytest
 import torch as th
 
 from sb3_greendc.core import engine
-from sb3_greendc.core.engine import TaskError, map_tasks
+from sb3_greendc.core.engine import DIED, DIED_AGAIN, TaskError, map_tasks
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 RAY = pytest.param("ray", marks=[pytest.mark.default_row, needs_ray])
@@ -63,6 +63,29 @@ def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
         map_tasks(engine_tasks.die, [0], "process")
 
 
+def test_a_task_that_ends_its_worker_ends_no_other_where_lost_ones_are_taken_note_of(tmp_path: Path) -> None:
+    """As the kernel does when memory is short: the task is run once more, alone."""
+    told: list[tuple[int, str, bool]] = []
+
+    def lose(index: int, error: TaskError, given_up: bool) -> None:
+        assert error.task == tasks[index]
+        told.append((index, error.reason, given_up))
+
+    tasks = [tmp_path / name for name in ("once", "never", "always", "never again")]
+    results = map_tasks(engine_tasks.live_or_die, tasks, "process", 2, on_lost=lose)
+    assert results == ["once, alone: True", "never", "never again"]
+    assert told == [(0, DIED, False), (2, DIED, False), (2, DIED_AGAIN, True)]
+    assert [len(task.read_text().splitlines()) for task in tasks] == [2, 1, 2, 1]
+
+
+def test_what_is_run_once_more_may_be_another_task(tmp_path: Path) -> None:
+    again = engine_tasks.named
+    [said] = map_tasks(
+        engine_tasks.die_unless_again, [tmp_path / "a"], "process", again=again, on_lost=lambda *_: None
+    )
+    assert said == "again"
+
+
 @pytest.fixture
 def ray_with_one_worker() -> Iterator[None]:
     """Start Ray once for several calls: each would take seconds to."""
@@ -83,6 +106,9 @@ def test_a_killed_ray_worker_is_replaced(ray_with_one_worker: None, tmp_path: Pa
     assert map_tasks(engine_tasks.die_unless_again, tasks[:1], "ray", jobs=1, again=again) == ["again"]
     with pytest.raises(TaskError, match="task 0"):
         map_tasks(engine_tasks.die, [0], "ray", jobs=1)
+    told: list[bool] = []
+    assert map_tasks(engine_tasks.die, [0], "ray", 1, on_lost=lambda *lost: told.append(lost[2])) == []
+    assert told == [False] * engine.MAX_LOST + [True]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from stable_baselines3.common import env_util
 from stable_baselines3.common.monitor import load_results
+from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import greendc
@@ -153,3 +156,30 @@ def test_other_packages_environments() -> None:
     env = make_vec_env("Pendulum-v1", 2, seed=0, env_kwargs={"g": 3.5})
     assert type(env) is DummyVecEnv
     assert env.get_attr("g") == [3.5, 3.5]
+
+
+@pytest.mark.parametrize("options", [{}, {"vec_env_cls": DummyVecEnv}], ids=["ours", "SB3's"])
+def test_a_batch_closes_its_window(options: dict[str, Any]) -> None:
+    mpl.use("Agg")
+    before = plt.get_figlabels()
+    env = make_vec_env(POOL, 2, 0, **SHORT, render_mode="human", **options)
+    env.reset()
+    env.env_method("render", indices=0)
+    assert set(plt.get_figlabels()) - set(before) == {"greendc: resource pool"}
+    env.close()
+    assert plt.get_figlabels() == before
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_other_packages_environments_follow_numpys_global_seed_as_sb3s_do(seed: int | None) -> None:
+    """Without a seed, SB3 draws one there: a script that calls ``set_random_seed`` repeats itself."""
+    seen = []
+    for make in (env_util.make_vec_env, make_vec_env, make_vec_env):
+        set_random_seed(7)
+        env = make("Pendulum-v1", 2, seed)
+        drawn = np.random.randint(2**31)  # noqa: NPY002
+        seen.append([drawn, *np.ravel(env.reset())])
+    np.testing.assert_array_equal(seen[0], seen[1])
+    np.testing.assert_array_equal(seen[0], seen[2])
+    set_random_seed(7)
+    assert (np.random.randint(2**31) == seen[0][0]) == (seed is not None)  # noqa: NPY002

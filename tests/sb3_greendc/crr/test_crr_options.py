@@ -11,6 +11,7 @@ from stable_baselines3.common.logger import configure
 from toy_data import parameters_of, same, toy_dataset, toy_model
 
 from sb3_greendc.crr import CRR
+from sb3_greendc.runs.models import load_model
 
 
 @pytest.fixture
@@ -60,6 +61,48 @@ def test_what_was_given_is_not_derived(tmp_path):
     toy_model(actor_trains_encoder=False).save(tmp_path / "model")
     with pytest.raises(ValueError, match="actor_trains_encoder=False"):
         load(tmp_path / "model", weight_mode="bc")
+
+
+def as_of_old(path, model, safely):
+    """Save a model as earlier versions did, which kept options as they had been derived."""
+    for name in ("value_mode", "normalize_adv", "actor_trains_encoder"):
+        setattr(model, name, getattr(model.config, name))
+    del model._scale_was_given
+    model.save(path, exclude=None if safely else [])
+
+
+@pytest.mark.parametrize("safely", [True, False], ids=["safe form", "SB3's form"])
+@pytest.mark.parametrize("action", ["discrete", "box"])
+@pytest.mark.parametrize("weight_mode", ["exp", "bc", "binary"])
+def test_files_of_earlier_versions_are_derived_anew(weight_mode, action, safely, tmp_path):
+    path = tmp_path / "model.zip"
+    before = "bc" if weight_mode == "binary" else "binary"
+    as_of_old(path, toy_model("box", action, weight_mode=before), safely)
+    data = toy_dataset("box", action)
+    loaded = CRR.load(path, device="cpu", dataset=data, weight_mode=weight_mode)
+    changed = load_model(f"crr:{path}", trust=True).model
+    changed.weight_mode = weight_mode
+    changed.set_dataset(data)
+    built = toy_model("box", action, weight_mode=weight_mode).learn(5)
+    for model in (loaded.learn(5), changed.learn(5)):
+        assert model.config == built.config
+        assert same(parameters_of(model), parameters_of(built))
+
+
+@pytest.mark.parametrize("safely", [True, False], ids=["safe form", "SB3's form"])
+def test_what_was_given_to_an_earlier_version_is_kept(safely, tmp_path):
+    path = tmp_path / "model.zip"
+    as_of_old(path, toy_model(normalize_adv=True, actor_trains_encoder=True, reward_scale=2.0), safely)
+    config = load(path, weight_mode="exp").config
+    assert (config.normalize_adv, config.actor_trains_encoder, config.reward_scale) == (True, True, 2.0)
+    config = load(path, normalize_adv=False, weight_mode="exp").config
+    assert config.normalize_adv is False
+    assert load(path).scale == 2.0
+    assert load(path, reward_scale="auto").scale == toy_model().scale != 2.0
+    as_of_old(path, toy_model(), safely)
+    found = load(path)
+    assert found.scale == toy_model().scale
+    assert load(path, custom_objects={"normalize_adv": True}).config.normalize_adv
 
 
 CHANGES = [{"gamma": 0.5}, {"batch_size": 24}, {"reward_scale": 3.0}, {"weight_mode": "exp"}]

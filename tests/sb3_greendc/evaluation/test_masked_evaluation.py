@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,12 +12,14 @@ import pytest
 from gymnasium import spaces
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env as make_sb3_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy as without_masks
 from stable_baselines3.common.monitor import Monitor
 
 from greendc.baselines import make_policy
 from sb3_greendc import RecurrentPIDLagrangianPPO, evaluate_policy, make_vec_env
+from sb3_greendc.evaluation.masked_evaluation import MaskedEvalCallback
 
 POOL: dict[str, Any] = {"episode_steps": 30}
 
@@ -120,28 +123,66 @@ class Remembers:
         return np.where(cues >= 0, cues, action_masks.argmax(axis=1)), (cues,)
 
 
-def test_a_recurrent_model_keeps_its_state_under_masks() -> None:
-    env = make_sb3_vec_env(CueEnv, 3, seed=0)
-    assert evaluate_policy(Remembers(), env, 20) == (6.0, 0.0)
+class Spied(RecurrentPIDLagrangianPPO):
+    """Notes the states that ``predict`` is given, and those that it returns."""
 
-    model = RecurrentPIDLagrangianPPO("MlpLstmPolicy", env, cost_limit=1.0, n_steps=8, seed=0, device="cpu")
-    given: list[Any] = []
-    returned: list[Any] = [None]
-    predict = model.predict
-
-    def spy(
+    def predict(
+        self,
         observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
         action_masks: Any = None,
-    ) -> Any:
-        actions, after = predict(observation, state, episode_start, deterministic, action_masks)
-        given.append(state)
-        returned.append(after)
+    ) -> tuple[Any, Any]:
+        actions, after = super().predict(observation, state, episode_start, deterministic, action_masks)
+        self.states = [*getattr(self, "states", []), (state, after)]
         return actions, after
 
-    model.predict = spy  # type: ignore[method-assign]
+    def carried(self) -> list[bool]:
+        """Return for each prediction whether it was given what the one before returned; forget them."""
+        given, returned = zip(*self.states, strict=True)
+        self.states = []
+        return [one is other for one, other in zip(given, (None, *returned[:-1]), strict=True)]
+
+
+def recurrent_model(env: Any) -> Spied:
+    return Spied("MlpLstmPolicy", env, cost_limit=1.0, n_steps=8, seed=0, device="cpu")
+
+
+def test_a_recurrent_model_keeps_its_state_under_masks() -> None:
+    env = make_sb3_vec_env(CueEnv, 3, seed=0)
+    assert evaluate_policy(Remembers(), env, 20) == (6.0, 0.0)
+    model = recurrent_model(env)
     evaluate_policy(model, env, 9)  # the environment fails on an invalid action
-    assert len(given) == 18 and all(one is other for one, other in zip(given, returned[:-1], strict=True))
-    assert given[1] is not None
+    assert model.carried() == [True] * 18
+    assert model.states == []
+
+
+def test_so_it_does_in_evaluations_during_training(tmp_path: Path) -> None:
+    model = recurrent_model(make_sb3_vec_env(CueEnv, 2, seed=0))
+    callback = MaskedEvalCallback(
+        make_sb3_vec_env(CueEnv, 3, seed=1),
+        n_eval_episodes=9,
+        eval_freq=8,
+        log_path=str(tmp_path),
+        verbose=0,
+    )
+    model.learn(16, callback)
+    assert model.carried() == [True] * 18
+    assert callback.model is model
+    assert np.load(tmp_path / "evaluations.npz")["ep_lengths"].tolist() == [[6] * 9]
+
+
+def test_evaluations_during_training_are_those_of_sb3_where_there_are_no_masks(tmp_path: Path) -> None:
+    means = []
+    for kind in (EvalCallback, MaskedEvalCallback):
+        env = make_vec_env("VCC-2019-v1", 2, seed=0, days=1)
+        model = PPO("MlpPolicy", env, n_steps=8, batch_size=16, seed=0, device="cpu")
+        best = tmp_path / kind.__name__
+        callback = kind(
+            make_vec_env("VCC-2019-v1", 2, seed=3, days=1), None, None, 2, 8, None, str(best), verbose=0
+        )
+        model.learn(16, callback)
+        means.append(callback.last_mean_reward)
+        assert (best / "best_model.zip").is_file()
+    assert means[0] == means[1] > -np.inf

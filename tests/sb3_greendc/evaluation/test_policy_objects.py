@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from stable_baselines3 import DQN
+from stable_baselines3 import DQN, PPO
 
 import greendc
 from greendc.baselines import make_policy
@@ -44,6 +44,18 @@ def test_an_explorer_draws_what_the_seed_says_and_leaves_numpy_alone() -> None:
         collect({"dqn": model}, "CartPole-v1", 60, n_envs=2, deterministic=False).actions for _ in range(2)
     ]
     np.testing.assert_array_equal(*recorded)
+
+
+def test_episodes_of_other_packages_environments_leave_numpys_generator_alone() -> None:
+    """SB3 draws the seed of a batch that was given none from it."""
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 1, seed=0), device="cpu")
+    np.random.seed(1)  # noqa: NPY002
+    expected = np.random.rand()  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    evaluate({"ppo": model}, "CartPole-v1", 2)
+    evaluate({"ppo": model}, "CartPole-v1", 2, deterministic=False)
+    collect({"ppo": model}, "CartPole-v1", 20)
+    assert np.random.rand() == expected  # noqa: NPY002
 
 
 @pytest.mark.parametrize("guarded", [False, True])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
+import sqlite3
 from importlib.util import find_spec
 from pathlib import Path
 
 import optuna
 import pytest
-from tuning_cases import journal
+from tuning_cases import journal, open_to_read_alone
 
 from sb3_greendc.tuning.storage import absolute, open_storage
 
@@ -67,6 +69,41 @@ def test_sqlite(tmp_path: Path) -> None:
     study = optuna.create_study(storage=open_storage(f"sqlite:///{tmp_path}/tuning.db"))
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
     assert (tmp_path / "tuning.db").is_file()
+
+
+def test_sqlite_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tuning.db"
+    optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
+    before = path.read_bytes()
+    open_to_read_alone(monkeypatch)
+    with pytest.raises(ConnectionError, match=r"tuning\.db: cannot be written: attempt to write a readonly"):
+        open_storage(f"sqlite:///{path}")
+    assert optuna.get_all_study_names(open_storage(f"sqlite:///{path}", to_write=False)) == ["s"]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("what", ["file", "folder", "folder without the file"])
+def test_sqlite_without_permission(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "studies" / "tuning.db"
+    path.parent.mkdir()
+    if what != "folder without the file":
+        optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
+    locked = path if what == "file" else path.parent
+    locked.chmod(0o400 if what == "file" else 0o500)
+    try:
+        with pytest.raises(ConnectionError, match=r"studies/tuning\.db: cannot be written: "):
+            open_storage(f"sqlite:///{path}")
+    finally:
+        locked.chmod(0o700)
+
+
+def test_sqlite_that_others_write_at_the_moment_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert optuna.get_all_study_names(open_storage(f"sqlite:///{path}")) == ["s"]
 
 
 @pytest.mark.default_row

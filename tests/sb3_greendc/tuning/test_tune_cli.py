@@ -15,10 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import torch as th
+from command_cases import one_line_error
 from optuna.trial import TrialState
-from tuning_cases import OPTIONS, counted, find, history, journal, results, search
+from tuning_cases import OPTIONS, counted, find, history, journal, open_to_read_alone, results, search
 
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
@@ -418,6 +420,17 @@ def test_bad_input_is_one_line(
     assert line.startswith("tune: error: ")
     assert re.search(message, line), line
     assert list(folder.iterdir()) == []
+
+
+def test_a_sqlite_file_that_cannot_be_written_is_one_line_before_any_trial(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{folder / 'studies.db'}"
+    optuna.create_study(storage=url, study_name="another")
+    open_to_read_alone(monkeypatch)
+    monkeypatch.setattr(tune, "run_search", lambda *_: pytest.fail("a trial was run"))
+    err = one_line_error("tune", main, [*OPTIONS, "--storage", url], capsys)
+    assert f"storage {url}: cannot be written: attempt to write a readonly database" in err
 
 
 def test_full_disk_ends_the_command_and_spoils_nothing(

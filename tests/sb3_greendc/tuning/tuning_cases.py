@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import optuna
+import pytest
 from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
 
@@ -17,6 +19,7 @@ from sb3_greendc.tuning import (
     leases,
     load,
     make_objective,
+    outages,
     run_search,
 )
 
@@ -86,3 +89,15 @@ def find(url: str) -> Search | None:
         return load("small", url)
     except (ValueError, optuna.exceptions.OptunaError):
         return None
+
+
+def open_to_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SQLite open files as it does those without write permission, which mean nothing to root."""
+    connect = sqlite3.connect
+
+    def read(path: Any, *args: Any, **options: Any) -> sqlite3.Connection:
+        return connect(f"file:{path}?mode=ro", *args, **{**options, "uri": True})
+
+    monkeypatch.setattr(sqlite3, "connect", read)
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", read)
+    monkeypatch.setattr(outages, "PATIENCE", 0.1)
