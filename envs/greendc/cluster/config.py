@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from greendc.cluster.clocks import read_start
 from greendc.cluster.jobs import ClusterJobs
 from greendc.cluster.power import CapacitySeries
 from greendc.config import is_number, require, require_kinds, require_one_of
@@ -28,6 +29,9 @@ class ClusterConfig:
         profile ``rlscheduler``: its own greedy form) or ``"conservative"``
     :param workload: ``"lublin"`` (generated), the path of a log (Standard Workload Format, or an
         export of ``sacct -P``), or :class:`~greendc.cluster.jobs.ClusterJobs`
+    :param log_start: what the clock shows at second 0 of the log, such as ``"2024-03-01T08:00:00-06:00"``,
+        with or without an offset from UTC (default: what the log says; where it says nothing, midnight of a
+        day that is not known)
     :param workload_seed: of generated jobs, and of QoS values
     :param workload_jobs: number of generated jobs
     :param overestimate: generated jobs request their run time times up to this
@@ -39,10 +43,11 @@ class ClusterConfig:
     :param last_job: first row that they may not use (default: all may be)
     :param visible_jobs: how many waiting jobs the agent sees and chooses from
     :param power: processors that have power: ``None`` (all), ``"green"`` (sun and wind, generated), or a
-        :class:`~greendc.cluster.power.CapacitySeries` on the log's clock
+        :class:`~greendc.cluster.power.CapacitySeries`
     :param power_floor: of ``"green"``: share of the processors that always have power
     :param power_share: of ``"green"``: mean of sun and wind over what the whole cluster needs
-    :param power_start: with power, what day of the series an episode begins with: ``"random"`` or ``"log"``
+    :param power_start: with power, what day of the series an episode begins with: ``"random"`` (the time of
+        day is the log's), or ``"log"``, the log's own date
     :param forecast: what is known of the capacity to come: ``"exact"``, ``"yesterday"`` (that of a day ago),
         or a :class:`~greendc.cluster.power.CapacitySeries`
     :param forecast_hours: how far plans look into it
@@ -63,6 +68,7 @@ class ClusterConfig:
     profile: str = "easy"
     backfill: str = "none"
     workload: str | Path | ClusterJobs = "lublin"
+    log_start: str | None = None
     workload_seed: int = 0
     workload_jobs: int = 10_000
     overestimate: float = 1.0
@@ -97,6 +103,8 @@ class ClusterConfig:
         require_one_of("admission", self.admission, ADMISSIONS)
         require_one_of("reward", self.reward, REWARDS)
         self._require_ranges()
+        if self.log_start is not None:
+            read_start("log_start", self.log_start)
         known = isinstance(self.workload, str | Path | ClusterJobs)
         allowed = "'lublin', the path of a log (SWF or sacct), or ClusterJobs"
         require(known, "workload", self.workload, allowed)

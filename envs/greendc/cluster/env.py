@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster.config import ClusterConfig
-from greendc.cluster.rendering import draw, show, summarize
+from greendc.cluster.rendering import WINDOW, draw, show, summarize
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
@@ -54,8 +54,8 @@ class ClusterEnv(SimulatorEnv):
 
     - ``jobs`` ``(K, 12)``: all waiting jobs in order of arrival, or, if there are more than K, the oldest
       K / 2 and of the others those that are first by ``wspt``; zero in an empty row.
-    - ``cluster`` ``(16,)``: use, queue, time of day, and how many processors will be free in
-      ``900 * 2 ** k`` seconds by the requests of what runs and the forecast.
+    - ``cluster`` ``(16,)``: use, queue, time of day by the log's clock, and how many processors will be free
+      in ``900 * 2 ** k`` seconds by the requests of what runs and the forecast.
     - ``capacity`` ``(14,)``: the forecast capacity at those times, and its least over 1, 4, 12 and 24 h.
     - ``action_mask``.
 
@@ -79,6 +79,8 @@ class ClusterEnv(SimulatorEnv):
     When it falls below what runs, ``on_drop`` says what happens: ``"admit_only"`` lets jobs run on and counts
     the excess, ``"kill_requeue"`` loses their work, ``"suspend"`` keeps it, ``"checkpoint"`` keeps it at a
     cost of ``checkpoint_seconds`` when they go on. The latest started give way first and wait in their place.
+    Power and carbon are read at the date and time of day of the log
+    (:class:`~greendc.cluster.clocks.Clocks`).
 
     ### The profile ``rlscheduler``
 
@@ -116,6 +118,7 @@ class ClusterEnv(SimulatorEnv):
         ``"human"`` or ``"ansi"``
     """
 
+    window = WINDOW
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human", "ansi"], "render_fps": 4}  # type: ignore[misc]
     simulator: ClusterSimulator
 

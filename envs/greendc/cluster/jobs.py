@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.cluster.clocks import check_start, log_start
 from greendc.cluster.layout import NEVER, NOBODY
 from greendc.config import require, require_one_of
 from greendc.records import Floats, Ints
@@ -40,6 +42,8 @@ class ClusterJobs:
     :param deadline: when it must be done to be on time, if jobs have deadlines
     :param value: what it is worth if it is on time, if jobs have values
     :param counts: what was dropped or changed on the way here, by kind
+    :param start: what the clock shows at second 0, with or without an offset from UTC; ``None`` where that is
+        not known
     :raises ValueError: naming the field, for arrays that break these rules
     """
 
@@ -54,6 +58,7 @@ class ClusterJobs:
     deadline: Ints | None = field(default=None, repr=False)
     value: Floats | None = field(default=None, repr=False)
     counts: Mapping[str, int] = field(default_factory=dict)
+    start: datetime | None = None
 
     def __post_init__(self) -> None:
         """Check the arrays and make them read-only copies."""
@@ -82,6 +87,7 @@ class ClusterJobs:
             require(not bad.size, "value", bad[:1].tolist(), "finite and 0 or more")
             worth.setflags(write=False)
             object.__setattr__(self, "value", worth)
+        check_start("start", self.start)
         late = np.flatnonzero(np.diff(self.submit) < 0)
         if late.size:
             found = f"{self.submit[late[0] + 1]} after {self.submit[late[0]]}"
@@ -102,14 +108,15 @@ class ClusterJobs:
         time. Times become whole seconds, run times and requests rounded up. ``"rlscheduler"`` reads as that
         scheduler's code does: processors are the greater of allocated and requested ones, a run time that is
         missing is ten seconds, one of zero leaves the job out, and jobs stand in order of their numbers,
-        which must be that of submission.
+        which must be that of submission. The clock is that of the header
+        (:func:`~greendc.cluster.clocks.log_start`).
 
         :param log: the log
         :param reading: one of :data:`READINGS`
         :param processors: of the cluster (default: the log's)
         :param most: keep so many of the first jobs
         :raises ValueError: for a log without any such job, one whose numbers are not in order of submission
-            (``"rlscheduler"``), or a wrong option
+            (``"rlscheduler"``), a start time in the header that cannot be read, or a wrong option
         """
         require_one_of("reading", reading, READINGS)
         require(most is None or most >= 1, "most", most, "1 or more jobs")
@@ -149,6 +156,7 @@ class ClusterJobs:
             user=np.where(columns["user"] >= 0, columns["user"], NOBODY)[rows].astype(np.int64),
             done=(submit + np.ceil(wait[rows] + run[rows])).astype(np.int64),
             counts=counts,
+            start=log_start(log),
         )
 
     def with_qos(self, min_qos: float, seed: int) -> ClusterJobs:

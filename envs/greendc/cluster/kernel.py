@@ -72,11 +72,11 @@ def site_of(i: int, world: World, state: State) -> Site:
 
 
 @compiled
-def begin(i: int, first: int, shift: int, world: World, state: State) -> None:
+def begin(i: int, first: int, shift: int, carbon_shift: int, world: World, state: State) -> None:
     """Empty environment ``i`` and let the job in row ``first`` of the log arrive."""
     site = site_of(i, world, state)
     cluster, settings = site.cluster, site.settings
-    cluster.first, cluster.shift = first, shift
+    cluster.first, cluster.shift, cluster.carbon_shift = first, shift, carbon_shift
     cluster.now = site.log[first].submit
     cluster.limit = cluster.now + settings.limit
     cluster.over = cluster.waiting = cluster.running = cluster.arrived = cluster.finished = 0

@@ -84,7 +84,7 @@ def observe_cluster(site: Site, size: int, row: NDArray[np.float32]) -> None:
     row[columns.QUEUE] = cluster.waiting / (cluster.waiting + settings.visible)
     row[columns.RUN] = cluster.running / (cluster.running + settings.visible)
     row[columns.ARRIVING] = 1.0 - cluster.arrived / settings.jobs
-    angle = 2.0 * math.pi / DAY * ((cluster.now + cluster.shift) % DAY)
+    angle = 2.0 * math.pi / DAY * ((cluster.now + settings.midnight) % DAY)
     row[columns.SIN_DAY], row[columns.COS_DAY] = math.sin(angle), math.cos(angle)
     k = 0
     for offset in range(OFFSETS):

@@ -58,7 +58,7 @@ def elapse(site: Site, time: int) -> None:
     cluster.powered += cluster.capacity * seconds
     cluster.excess += max(used - cluster.capacity, 0) * seconds
     if settings.carbon_period > 0:
-        period, shift = settings.carbon_period, cluster.shift
+        period, shift = settings.carbon_period, cluster.carbon_shift
         before = carbon_until(site.carbon_times, site.carbon, site.carbon_sums, period, cluster.now + shift)
         after = carbon_until(site.carbon_times, site.carbon, site.carbon_sums, period, time + shift)
         kilowatts = used * settings.busy_kw + idle * settings.idle_kw

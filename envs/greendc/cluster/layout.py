@@ -2,7 +2,7 @@
 
 n environments, J jobs an episode, K visible jobs. ``World``, ``State`` and ``Report`` hold the arrays of a
 whole batch, as Python does; ``Site`` is one environment, as the compiled code sees it. All times are whole
-seconds on the clock of the job log.
+seconds of the job log.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class Cluster:
     """When the episode is cut."""
     over: Int64
     shift: Int64
-    """What is added to the log's clock to read the power and carbon series."""
+    """What is added to the log's seconds to read the power and its forecast."""
+    carbon_shift: Int64
+    """The same for the carbon series."""
     capacity: Int64
     """Processors that have power."""
     next_change: Int64
@@ -184,6 +186,8 @@ class Settings:
     """Of an episode."""
     limit: Int64
     """Seconds from the first arrival to the cut."""
+    midnight: Int64
+    """What the clock shows at second 0 of the log, in seconds from midnight."""
     checkpoint: Int64
     """Seconds that a job needs to go on from its checkpoint."""
     horizon: Int64

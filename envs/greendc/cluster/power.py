@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.cluster.clocks import check_start, whole_days
 from greendc.cluster.layout import DAY
 from greendc.config import require
 from greendc.records import Floats, Ints
@@ -25,18 +27,22 @@ class CapacitySeries:
     :param times: ``(S,)`` seconds at which it changes, from 0 up to below the period, rising
     :param processors: ``(S,)`` from each of these times on, 0 or more
     :param period: seconds
+    :param start: what the clock shows at second 0, with or without an offset from UTC; ``None``: second 0 is
+        that of the log
     :raises ValueError: naming the field, for arrays that break these rules
     """
 
     times: Ints = field(repr=False)
     processors: Ints = field(repr=False)
     period: int
+    start: datetime | None = None
 
     def __post_init__(self) -> None:
         """Check the arrays, and leave out changes that change nothing."""
         period = self.period
         whole = isinstance(period, int | np.integer) and not isinstance(period, bool)
         require(whole and 1 <= period < 2**40, "period", period, "whole seconds, 1 or more")
+        check_start("start", self.start)
         times, processors = np.array(self.times), np.array(self.processors)
         for name, values in (("times", times), ("processors", processors)):
             require(values.dtype.kind in "iu", name, f"of dtype {values.dtype}", "whole numbers")
@@ -69,11 +75,25 @@ class CapacitySeries:
         times, processors = times[order], self.processors[order]
         if times[0] > 0:
             times, processors = np.r_[0, times], np.r_[processors[-1], processors]
-        return CapacitySeries(times, processors, self.period)
+        return replace(self, times=times, processors=processors)
+
+    def in_days(self, name: str = "power") -> CapacitySeries:
+        """Return the series as it lasts whole days (:func:`~greendc.cluster.clocks.whole_days`).
+
+        :param name: the field that it is of, for errors
+        """
+        times, processors, period = whole_days(name, self.times, self.processors, self.period)
+        return replace(self, times=times, processors=processors, period=period)
 
     @classmethod
     def from_kilowatts(
-        cls, kilowatts: NDArray[np.float64], step_hours: float, processors: int, kw_each: float, floor: float
+        cls,
+        kilowatts: NDArray[np.float64],
+        step_hours: float,
+        processors: int,
+        kw_each: float,
+        floor: float,
+        start: datetime | None = None,
     ) -> CapacitySeries:
         """Turn a power series into processors.
 
@@ -82,6 +102,7 @@ class CapacitySeries:
         :param processors: of the cluster, the most that can have power
         :param kw_each: of a busy processor
         :param floor: share of the processors that always have power, from the grid
+        :param start: what the clock shows when the first step begins, such as a trace's ``start``
         """
         require(0 <= floor <= 1, "power_floor", floor, "a share of the processors, from 0 to 1")
         require(kw_each > 0, "kw_each", kw_each, "above 0")
@@ -89,7 +110,7 @@ class CapacitySeries:
         # What is a whole number but for rounding stays it: 0.6 kW are three processors of 0.2 kW.
         served = np.floor(np.asarray(kilowatts, np.float64) / kw_each + 1e-9)
         served = np.clip(served, np.floor(floor * processors + 1e-9), processors).astype(np.int64)
-        return cls(steps[:-1], served, int(steps[-1]))
+        return cls(steps[:-1], served, int(steps[-1]), start)
 
 
 @lru_cache(maxsize=1)
@@ -106,14 +127,16 @@ def green_capacity(
     :param busy_kw: of a busy processor
     :param floor: share of the processors that always have power
     :param share: mean of sun and wind over the power of the whole cluster
-    :param trace: hourly power (default: a generated year)
+    :param trace: power, step by step, whose ``start`` is the capacity's (default: a generated year, which has
+        none)
     """
+    start = None if trace is None else trace.start
     trace = trace or _default_trace()
     power = trace.solar_kw + trace.wind_kw
     mean = float(power.mean())
     require(mean > 0, "power", f"of mean {mean}", "a trace with some power")
     scaled = power * (share * processors * busy_kw / mean)
-    return CapacitySeries.from_kilowatts(scaled, trace.step_hours, processors, busy_kw, floor)
+    return CapacitySeries.from_kilowatts(scaled, trace.step_hours, processors, busy_kw, floor, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +145,12 @@ class CarbonSeries:
 
     :param kg_per_kwh: ``(C,)``
     :param step_seconds: length of a step
+    :param start: what the clock shows when the first step begins; ``None`` of a constant
     """
 
     kg_per_kwh: Floats = field(repr=False)
     step_seconds: int = HOUR
+    start: datetime | None = None
 
     @classmethod
     def of(cls, carbon: float | MoerSeries | CarbonTrace) -> CarbonSeries:
@@ -134,8 +159,9 @@ class CarbonSeries:
         :raises ValueError: for a constant that is negative or not finite
         """
         if isinstance(carbon, MoerSeries):
-            return cls(np.array(carbon.moer))
+            start = carbon.start.astype("datetime64[s]").astype(datetime)
+            return cls(np.array(carbon.moer), HOUR, start.replace(tzinfo=timezone.utc))
         if isinstance(carbon, CarbonTrace):
-            return cls(np.array(carbon.kg_per_kwh), round(carbon.step_hours * HOUR))
+            return cls(np.array(carbon.kg_per_kwh), round(carbon.step_hours * HOUR), carbon.start)
         require(0 <= carbon < 1e3, "carbon", carbon, "0 or more kg CO2/kWh, or a series of such")
         return cls(np.array([float(carbon)]), DAY)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from greendc.cluster.layout import NEVER, WAITING
 from greendc.cluster.power import CapacitySeries
 from greendc.records import Floats, Ints, Records
+from greendc.window import show_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from greendc.cluster.simulator import ClusterSimulator
 
 HOUR = 3600.0
+WINDOW = "greendc: cluster"
 LANES = 400
 """Processors in a picture: of a larger cluster each lane stands for several."""
 
@@ -163,14 +165,7 @@ def draw(simulator: ClusterSimulator, index: int) -> NDArray[np.uint8]:
 
 def show(simulator: ClusterSimulator, index: int) -> None:
     """Show the last three days in a window, which later calls update."""
-    import matplotlib.pyplot as plt
-
-    window = plt.figure("greendc: cluster", figsize=(9.0, 6.0))
-    window.clear()
-    axes = window.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.axis("off")
-    axes.imshow(draw(simulator, index))
-    plt.pause(0.001)
+    show_picture(WINDOW, draw(simulator, index))
 
 
 def summarize(simulator: ClusterSimulator, index: int) -> str:

@@ -7,6 +7,7 @@ licence and are no part of this package.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,8 +60,9 @@ PRINTED_RL: Mapping[tuple[str, str], float] = {
 
 
 def read_trace(path: str | Path) -> ClusterJobs:
-    """Return the jobs of a trace as RLScheduler reads them."""
-    return ClusterJobs.from_log(read_swf(path), "rlscheduler", most=JOBS)
+    """Return the jobs of a trace as RLScheduler reads them, which does not look at their clock."""
+    jobs = ClusterJobs.from_log(read_swf(path), "rlscheduler", most=JOBS)
+    return dataclasses.replace(jobs, start=None)
 
 
 def window_starts(seed: int, count: int = 10, jobs: int = JOBS) -> NDArray[np.int64]:

@@ -32,7 +32,8 @@ WORKING_SPACE = ("points", "minima", "rank")
 class ClusterSimulator(Simulator):
     """``num_envs`` clusters of one :class:`~greendc.cluster.config.ClusterConfig`.
 
-    Beyond the contract, :meth:`play` plays an episode to its end by a rule, without observations, and
+    Beyond the contract, :meth:`play` plays an episode to its end by a rule, without observations,
+    ``clocks.describe()`` says what the log's clock is and how power and carbon were laid onto it, and
     ``state`` and ``world`` (:mod:`greendc.cluster.layout`) hold everything there is to know.
 
     :param config: the configuration
@@ -52,7 +53,7 @@ class ClusterSimulator(Simulator):
         self.num_envs = num_envs
         self._threads = Threads(threads, num_envs)
         self.jobs = load_jobs(config)
-        self.world, users = build_world(config, self.jobs)
+        self.world, users, self.clocks = build_world(config, self.jobs)
         self._build_spaces()
         self._build_state(users)
         self._bind()
@@ -119,7 +120,7 @@ class ClusterSimulator(Simulator):
 
     @cached_property
     def _begin(self) -> Callable[..., None]:
-        return entry_point(kernel.begin, 0, 0, 0, *self._arrays)
+        return entry_point(kernel.begin, 0, 0, 0, 0, *self._arrays)
 
     @cached_property
     def _play(self) -> Callable[..., None]:
@@ -169,7 +170,9 @@ class ClusterSimulator(Simulator):
         """
         index = self.in_range(index)
         options = dict(reset_options(options, "start"))
-        self._begin(index, self._pick_start(rng, options), self._pick_shift(rng), *self._arrays)
+        start = self._pick_start(rng, options)
+        shifts = self.clocks.shifts(int(self.jobs.submit[start]), rng)
+        self._begin(index, start, *shifts, *self._arrays)
         self.report.truncated[index] = False
         self._begun[index] = True
 
@@ -183,12 +186,6 @@ class ClusterSimulator(Simulator):
         allowed = f"a row of the log from {config.first_job} to {last}"
         require(whole and config.first_job <= start <= last, "reset option start", start, allowed)
         return int(start)
-
-    def _pick_shift(self, rng: np.random.Generator) -> int:
-        days = int(self.world.settings["power_period"][0]) // layout.DAY
-        if self.config.power is None or self.config.power_start == "log" or days < 2:
-            return 0
-        return int(rng.integers(days)) * layout.DAY
 
     def step(self, actions: NDArray[Any], out: Observation) -> None:
         """Take a decision in every environment, or in none if it raises.

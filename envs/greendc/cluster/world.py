@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from greendc.cluster import columns, layout
+from greendc.cluster.clocks import Clocks, fixed, read_start, seconds_on, whole_days
 from greendc.cluster.config import ADMISSIONS, BACKFILLS, ON_DROP, PROFILES, REWARDS, ClusterConfig
 from greendc.cluster.jobs import ClusterJobs, lublin_jobs, read_jobs
 from greendc.cluster.power import HOUR, CapacitySeries, CarbonSeries, green_capacity
@@ -32,6 +35,8 @@ def load_jobs(config: ClusterConfig) -> ClusterJobs:
         require(Path(workload).is_file(), "workload", str(workload), "'lublin', ClusterJobs, or a file")
         reading = "rlscheduler" if config.profile == "rlscheduler" else "strict"
         jobs = read_jobs(workload, reading, config.processors)
+    if config.log_start is not None:
+        jobs = dataclasses.replace(jobs, start=read_start("log_start", config.log_start))
     if config.min_qos is not None:
         jobs = jobs.with_qos(config.min_qos, config.workload_seed)
     if config.reward == "value":
@@ -62,6 +67,10 @@ def capacities(
     if not isinstance(power, CapacitySeries):
         busy_kw = config.busy_watts / 1000.0
         power = green_capacity(processors, busy_kw, config.power_floor, config.power_share)
+        if jobs.start is not None:  # generated power is of any year
+            power = dataclasses.replace(power, start=_new_year(jobs.start))
+    in_days = jobs.start is not None and power.start is not None
+    power = power.in_days() if in_days else power
     require(size <= power.greatest, "workload", name, f"at most {power.greatest}, the greatest capacity")
     most = f"at most the {processors} processors of the cluster"
     require(power.greatest <= processors, "power", f"up to {power.greatest}", most)
@@ -70,8 +79,25 @@ def capacities(
     if isinstance(config.forecast, CapacitySeries):
         found = f"a series of {config.forecast.period} s"
         require(config.forecast.period >= HOUR, "forecast", found, "one of an hour or more")
-        return power, config.forecast
+        _require_together(config.forecast, power)
+        return power, config.forecast.in_days("forecast") if in_days else config.forecast
     return power, power if config.forecast == "exact" else power.delayed(layout.DAY)
+
+
+def _new_year(time: datetime) -> datetime:
+    return fixed(time).replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _require_together(forecast: CapacitySeries, power: CapacitySeries) -> None:
+    """Refuse a forecast that says to begin at another time than the power."""
+    if forecast.start is None:
+        return
+    allowed = f"one that begins with power, at {power.start}"
+    found = f"a series from {forecast.start}"
+    require(power.start is not None, "forecast", found, allowed)
+    assert power.start is not None
+    begin = seconds_on("power", power.start, power.start, "power")
+    require(seconds_on("forecast", forecast.start, power.start, "power") == begin, "forecast", found, allowed)
 
 
 def log_table(config: ClusterConfig, jobs: ClusterJobs, processors: int, users: Ints) -> Records:
@@ -104,11 +130,23 @@ def user_codes(jobs: ClusterJobs) -> tuple[Ints, int]:
     return users, len(names)
 
 
-def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World, int]:
-    """Return what a batch runs on, and the number of users."""
+def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World, int, Clocks]:
+    """Return what a batch runs on, the number of users, and where episodes begin in the series."""
     processors = jobs.machine if config.processors is None else config.processors
     power, forecast = capacities(config, jobs, processors)
     carbon = CarbonSeries.of(config.carbon)
+    kg, step = carbon.kg_per_kwh, carbon.step_seconds
+    times, period = step * np.arange(len(kg), dtype=np.int64), step * len(kg)
+    if jobs.start is not None and carbon.start is not None:
+        times, kg, period = whole_days("carbon", times, kg, period)
+    last = len(jobs) if config.last_job is None else config.last_job
+    clocks = Clocks(
+        jobs.start,
+        (int(jobs.submit[config.first_job]), int(jobs.submit[last - 1])),
+        None if power is None else (power.start, power.period),
+        (carbon.start, period),
+        config.power_start == "random",
+    )
     users, n_users = user_codes(jobs)
     settings = np.zeros(1, layout.SETTINGS)
     names = {"profile": PROFILES, "backfill": BACKFILLS, "on_drop": ON_DROP, "admission": ADMISSIONS}
@@ -123,7 +161,7 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
     settings["visible"] = config.visible_jobs
     settings["busy_kw"], settings["idle_kw"] = config.busy_watts / 1000.0, config.idle_watts / 1000.0
     settings["mean_value"] = 1.0 if jobs.value is None else max(float(jobs.value.mean()), 1e-300)
-    settings["carbon_period"] = len(carbon.kg_per_kwh) * carbon.step_seconds
+    settings["carbon_period"], settings["midnight"] = period, clocks.midnight
     settings["greatest"] = processors
     in_horizon = 0
     if power is not None and forecast is not None:
@@ -131,7 +169,6 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         settings["greatest"] = max(power.greatest, forecast.greatest)
         reach = max(int(settings["horizon"][0]), layout.DAY)
         in_horizon = len(forecast.times) * (reach // forecast.period + 2)
-    steps = carbon.step_seconds * np.arange(len(carbon.kg_per_kwh), dtype=np.int64)
     world = layout.World(
         settings=settings,
         log=log_table(config, jobs, processors, users),
@@ -140,11 +177,11 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         power=NO_TIMES if power is None else power.processors.copy(),
         forecast_times=NO_TIMES if forecast is None else forecast.times.copy(),
         forecast=NO_TIMES if forecast is None else forecast.processors.copy(),
-        carbon_times=steps,
-        carbon=carbon.kg_per_kwh.astype(np.float64),
-        carbon_sums=np.r_[0.0, np.cumsum(carbon.kg_per_kwh * carbon.step_seconds)],
+        carbon_times=times,
+        carbon=kg.astype(np.float64),
+        carbon_sums=np.r_[0.0, np.cumsum(kg * np.diff(np.r_[times, period]))],
         points=np.zeros(3 * config.episode_jobs + in_horizon + 8, layout.POINT),
         minima=np.zeros(in_horizon + 2, layout.POINT),
         rank=np.zeros(config.episode_jobs, np.int32),
     )
-    return world, n_users
+    return world, n_users, clocks

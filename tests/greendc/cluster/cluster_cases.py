@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import datetime, timedelta, timezone
+
 import numpy as np
-from cluster_reference import Job, Reference, Series
+from cluster_reference import Job, Reference
+from series_reference import Series, place, wall
 
 from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator
 from greendc.traces.power import CarbonTrace
 
+DAY = 86_400
 SECONDS = (1, 5, 60, 600, 3600, 20_000)
 
 
@@ -62,13 +67,88 @@ def random_config(rng: np.random.Generator, jobs_from: int = 8, jobs_to: int = 4
         options["forecast_hours"] = int(rng.choice([1, 5, 48]))
         options["limit_days"] = float(rng.choice([4.0, 30.0]))
         options["power_start"] = str(rng.choice(["random", "log"]))
-    return ClusterConfig(**options)
+    return ClusterConfig(**(with_clocks(rng, options) if rng.random() < 0.5 else options))
 
 
 def random_carbon(rng: np.random.Generator) -> float | CarbonTrace:
     if rng.random() < 0.3:
         return float(rng.random())
     return CarbonTrace(rng.random(int(rng.integers(2, 30))), float(rng.choice([0.25, 1.0])))
+
+
+def with_clocks(rng: np.random.Generator, options: dict) -> dict:
+    """Give a log and its series clocks: by date, of another year, or for every day or week."""
+    jobs = options["workload"]
+    start = datetime(2019, 1, 1) + timedelta(seconds=int(rng.integers(6 * 365 * DAY)))
+    zone = None if rng.random() < 0.5 else timezone(timedelta(hours=int(rng.integers(-11, 12))))
+    utc = None if zone is None else timezone.utc
+    start = start.replace(tzinfo=zone)
+    submitted = [int(jobs.submit[k]) for k in (0, -1)]
+
+    def span(kinds: list[str], step: int) -> tuple[datetime, int]:
+        """Start and period of a series in steps of so many seconds."""
+        kind = str(rng.choice(np.array(kinds)))
+        begin = datetime(int(rng.integers(2015, 2024)), int(rng.integers(1, 13)), 1, int(rng.integers(24)))
+        if kind == "date":
+            before = timedelta(seconds=submitted[0] - int(rng.integers(2 * DAY)))
+            length = submitted[1] - submitted[0] + 2 * DAY + int(rng.integers(3 * DAY))
+            return start.astimezone(utc) + before if zone else start + before, -(-length // step) * step
+        days = {"day": 1, "week": 7, "year": int(rng.integers(365, 800))}[kind]
+        return begin.replace(tzinfo=utc), days * DAY
+
+    kinds, dated = ["date", "day", "week", "year"], False
+    if "power" in options and rng.random() < 0.7:
+        begin, period = span(kinds, 1)
+        count = int(rng.integers(1, 12))
+        times = np.unique(np.r_[0, rng.integers(1, period, count), rng.integers(1, DAY, 3)])
+        values = rng.integers(0, jobs.machine + 1, len(times))
+        values[rng.integers(len(times))] = jobs.machine
+        options["power"] = CapacitySeries(times, values, period, begin)
+        options["limit_days"] = 900.0
+        dated = options["power_start"] == "random" and period not in (DAY, 7 * DAY)
+        if isinstance(options["forecast"], CapacitySeries):
+            options["forecast"] = CapacitySeries(times, rng.permutation(values), period)
+    if not isinstance(options["carbon"], float):
+        drawn = "power" in options and options["power_start"] == "random"
+        begin, period = span(kinds[1:] if drawn or dated else kinds, 21_600)
+        options["carbon"] = CarbonTrace(rng.random(period // 21_600), 6.0, begin)
+    start_of = str(start) if rng.random() < 0.5 else None
+    if start_of is None:
+        options["workload"] = dataclasses.replace(jobs, start=start)
+    return {**options, "log_start": start_of}
+
+
+def clock_of(simulator: ClusterSimulator, first: int, shift: int) -> tuple[int, int, int]:
+    """Shifts of power and carbon, and the log's midnight; of a drawn day of power, ``shift`` tells."""
+    config, world, jobs = simulator.config, simulator.world, simulator.jobs
+    submit = int(jobs.submit[first])
+    start = jobs.start
+    power = config.power if isinstance(config.power, CapacitySeries) and config.power.start else None
+    if start is None:
+        return shift, shift, 0
+    when = wall(start, start) + timedelta(seconds=submit)
+    midnight = wall(start, start)
+    midnight = (midnight - datetime.combine(midnight.date(), datetime.min.time())).seconds
+    powered = int(world.settings["power_period"][0])
+    drawn = config.power is not None and config.power_start == "random" and powered >= 2 * DAY
+    carbon_when, expected = when, 0
+    if power is not None:
+        begin = wall(power.start, start)
+        if not drawn:
+            expected = place(begin, powered, when) - submit
+        else:
+            expected, read = shift, begin + timedelta(seconds=shift + submit)
+            assert read.time() == when.time() and 0 <= shift + submit < powered
+            days = timedelta(days=(shift + submit) // DAY)
+            carbon_when = when + days if powered == 7 * DAY else read
+    elif drawn:
+        assert shift % DAY == 0 and 0 <= shift < powered
+        expected, carbon_when = shift, when + timedelta(seconds=shift)
+    if isinstance(config.carbon, CarbonTrace):
+        begin = wall(config.carbon.start, start)
+        period = int(world.settings["carbon_period"][0])
+        return expected, place(begin, period, carbon_when) - submit, midnight
+    return expected, expected, midnight
 
 
 def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
@@ -115,6 +195,7 @@ def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
 
     power, forecast, carbon = map(series, ("power", "forecast", "carbon"))
     processors = int(world.settings["processors"][0])
+    shift, carbon_shift, midnight = clock_of(simulator, first, int(cluster["shift"]))
     reference = Reference(
         config=config,
         processors=processors,
@@ -123,7 +204,9 @@ def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
         forecast=forecast,
         carbon=carbon,
         greatest=max([processors] if power is None else [*power.values, *forecast.values]),
-        shift=int(cluster["shift"]),
+        shift=shift,
+        carbon_shift=carbon_shift,
+        midnight=midnight,
         users=users,
         mean_value=table.value.mean().item(),
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from series_reference import FOREVER, Series
+
 from greendc.cluster.config import ClusterConfig
 
-DAY, FOREVER = 86_400, 2**62
+DAY = 86_400
 
 
 @dataclass
@@ -34,35 +36,6 @@ class Job:
 
 
 @dataclass
-class Series:
-    """Stretches of constant value that repeat."""
-
-    times: list[int]
-    values: list[float]
-    period: int
-
-    def at(self, time):
-        phase = time % self.period
-        return [v for t, v in zip(self.times, self.values, strict=True) if t <= phase][-1]
-
-    def next_change(self, time):
-        if len(self.times) == 1:
-            return FOREVER
-        phase = time % self.period
-        return time - phase + min([t for t in self.times if t > phase], default=self.period)
-
-    def integral(self, time):
-        """From 0 to ``time``."""
-        ends = [*self.times[1:], self.period]
-        sums = [0.0]
-        for t, end, value in zip(self.times, ends, self.values, strict=True):
-            sums.append(sums[-1] + value * (end - t))
-        phase = time % self.period
-        k = max(i for i, t in enumerate(self.times) if t <= phase)
-        return (time // self.period) * sums[-1] + (sums[k] + self.values[k] * (phase - self.times[k]))
-
-
-@dataclass
 class Reference:
     config: ClusterConfig
     processors: int
@@ -72,6 +45,8 @@ class Reference:
     carbon: Series
     greatest: int
     shift: int
+    carbon_shift: int
+    midnight: int
     users: dict[int, list[int]]
     """Run times of each user's jobs that are done."""
     mean_value: float
@@ -190,7 +165,7 @@ class Reference:
         self.busy += used * seconds
         self.powered += self.capacity * seconds
         self.excess += max(used - self.capacity, 0) * seconds
-        before, after = (self.carbon.integral(t + self.shift) for t in (self.now, time))
+        before, after = (self.carbon.integral(t + self.carbon_shift) for t in (self.now, time))
         busy_kw, idle_kw = self.config.busy_watts / 1000.0, self.config.idle_watts / 1000.0
         kilowatts = used * busy_kw + max(self.capacity - used, 0) * idle_kw
         self.carbon_kg += kilowatts * (after - before) / 3600.0
@@ -450,7 +425,7 @@ class Reference:
         if not self.frozen:
             mask.append(int(not self.over and self.next_event() < FOREVER))
         waiting = len(self.queue)
-        angle = 2.0 * math.pi / DAY * ((self.now + self.shift) % DAY)
+        angle = 2.0 * math.pi / DAY * ((self.now + self.midnight) % DAY)
         offsets = [900 * 2**i for i in range(10)]
         times = sorted(self.plan_times())
         last = [max(t for t in times if t <= self.now + offset) for offset in offsets]

@@ -6,6 +6,7 @@ import pickle
 import warnings
 
 import gymnasium as gym
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -117,6 +118,15 @@ def test_rendering_modes():
     assert "hour 0.00: 0 of 256 processors in use, 1 jobs waiting" in text.render()
     with pytest.raises(ValueError, match="render_mode='video'"):
         ClusterEnv(render_mode="video")
+
+
+def test_the_window_is_closed_with_the_environment() -> None:
+    before = plt.get_figlabels()
+    env = gym.make("Cluster-Lublin-v0", render_mode="human")
+    env.reset(seed=0)
+    assert "greendc: cluster" in plt.get_figlabels()
+    env.close()
+    assert plt.get_figlabels() == before
 
 
 def test_a_gantt_chart_has_a_block_for_every_stretch_and_never_more_than_the_machine():

@@ -198,6 +198,7 @@ def begin_plan(site: Site, plan: Site, f: int, horizon: int, light: Ints32) -> N
     plan.settings.jobs = waiting + horizon
     mine.first = f * (waiting + horizon + running)
     mine.now, mine.limit, mine.over, mine.shift = real.now, real.limit, 0, real.shift
+    mine.carbon_shift = real.carbon_shift
     mine.capacity, mine.used, mine.next_change = real.capacity, real.used, NEVER
     if plan.settings.power_period > 0:
         read_power(plan)
