@@ -19,8 +19,10 @@ DEFAULT_ROW = (
     *("tests/greendc/energy", "tests/greendc/live", "tests/greendc/traces"),
     *(f"tests/greendc/baselines/test_{name}" for name in ("divisible", "exact", "foresight", "heuristics_")),
     *(f"tests/greendc/baselines/test_{name}.py" for name in ("pool_bounds", "rolling_plan", "rollout")),
-    *(f"tests/greendc/baselines/test_{name}" for name in ("vcc_bound", "vcc_planning", "work_conserving")),
-    *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties")),
+    *(f"tests/greendc/baselines/test_{name}" for name in ("vcc_bound", "vcc_planning", "vcc_rules")),
+    *("tests/greendc/baselines/test_work_conserving", "tests/greendc/vcc/test_vcc_kernel.py"),
+    *("tests/greendc/test_compile", "tests/sb3_greendc/core/test_engine.py"),
+    *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties", "snapshots")),
     *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("journal_lock", "leases", "outages")),
 )
 """What touches neither Gymnasium nor Stable-Baselines3, or is for maintainers alone."""

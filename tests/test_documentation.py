@@ -14,6 +14,7 @@ from types import ModuleType
 
 import gymnasium as gym
 import pytest
+from programs import run_python
 
 from sb3_greendc.cli.main import COMMANDS
 from sb3_greendc.core import commands as started
@@ -31,21 +32,29 @@ _SCRIPT = re.compile(
     r"(?: (?P<arguments>.*))?$"
 )
 
-# Training that a reader would wait for is cut short here; nothing else of a block is changed.
-_LEARN = re.compile(r"learn\(((?:\w+, )?)([\d_]+)")
-MOST_STEPS = 512
+# Training, collecting and judging that a reader would wait for are cut short; nothing else is changed.
+MOST = {
+    r"(\blearn\((?:\w+, )?)([\d_]+)": 512,
+    r"(\bfinetune\(\w+, )([\d_]+)": 512,
+    r'(\bcollect\(\[[^]]*\], "[\w-]+", )([\d_]+)': 1_000,
+    r"(\bn_episodes=)([\d_]+)": 1,
+}
 ONE_EPOCH = """
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+import warnings
 
-_learn = OnPolicyAlgorithm.learn
+warnings.simplefilter("ignore")
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+_setup_learn = BaseAlgorithm._setup_learn
 
 
 def _learn_less(self, *arguments, **keywords):
     self.n_epochs = 1
-    return _learn(self, *arguments, **keywords)
+    return _setup_learn(self, *arguments, **keywords)
 
 
-OnPolicyAlgorithm.learn = _learn_less
+BaseAlgorithm._setup_learn = _learn_less
 """
 """Run before the code of a page: the first rollout of PPO's defaults in 32 environments is 65,536 steps."""
 
@@ -57,8 +66,11 @@ def blocks(page: Path, *languages: str) -> list[str]:
     ]
 
 
-def _shortened(call: re.Match[str]) -> str:
-    return f"learn({call[1]}{min(int(call[2]), MOST_STEPS)}"
+def shortened(code: str) -> str:
+    """Return code that trains, collects and judges less."""
+    for pattern, most in MOST.items():
+        code = re.sub(pattern, lambda call, most=most: f"{call[1]}{min(int(call[2]), most)}", code)
+    return code
 
 
 def commands() -> list[tuple[str, str, str]]:
@@ -78,15 +90,8 @@ def commands() -> list[tuple[str, str, str]]:
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
 )
 def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
-    code = "\n".join(blocks(page, "python"))
-    code = _LEARN.sub(_shortened, code)
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", ONE_EPOCH + code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    code = ONE_EPOCH + shortened("\n".join(blocks(page, "python")))
+    run = run_python("-c", code, cwd=tmp_path, timeout=300)
     assert run.returncode == 0, run.stderr
 
 

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from stable_baselines3.common.base_class import BaseAlgorithm
 
 pytestmark = pytest.mark.default_row
 
@@ -138,6 +140,19 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.fixture
+def one_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PPO's kin learn once from each rollout: with defaults it has 2,048 steps."""
+    setup_learn = BaseAlgorithm._setup_learn
+
+    def learn_less(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        self.n_epochs = 1
+        return setup_learn(self, *arguments, **keywords)
+
+    monkeypatch.setattr(BaseAlgorithm, "_setup_learn", learn_less)
+
+
+@pytest.mark.usefixtures("one_epoch")
 @pytest.mark.parametrize("name", CASES)
 def test_example(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

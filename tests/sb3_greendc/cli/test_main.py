@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from programs import run_python
 
 from sb3_greendc.cli import main as program
 from sb3_greendc.cli.main import COMMANDS, main
@@ -105,8 +106,8 @@ greendc.register_variant("TinyPool-v0", "ResourcePool-10", units=4, episode_step
 def test_ids_of_ones_own_are_imported_here_and_in_workers(engine: str, tmp_path: Path) -> None:
     (tmp_path / "my_module.py").write_text(_MINE, encoding="utf-8")
     options = ["--env", "TinyPool", "--policies", "hvf", "--episodes", "2", "--import", "my_module"]
-    command = [sys.executable, ROOT / "scripts" / "evaluate.py", *options, "--engine", engine, "--jobs", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    options += ["--engine", engine, "--jobs", "1"]
+    done = run_python(ROOT / "scripts" / "evaluate.py", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "TinyPool-v0" in done.stdout
 
@@ -117,8 +118,8 @@ def test_a_module_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
         ("my_missing_module", "No module named"),
         ("my_broken_module", "LookupError: no such"),
     ):
-        command = [sys.executable, ROOT / "scripts" / "train.py", "--import", name, "--algo", "ppo"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        options = ["--import", name, "--algo", "ppo"]
+        done = run_python(ROOT / "scripts" / "train.py", *options, cwd=tmp_path)
         assert done.returncode == 2
         assert f"error: --import {name}: " in done.stderr
         assert says in done.stderr

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch as th
+from programs import run_python
 from train_cases import SMALL, fails_in_one_line
 
 from sb3_greendc.cli import train as train_cli
@@ -205,7 +205,7 @@ class TestBadInput:
 def test_script_without_traceback(tmp_path: Path) -> None:
     script = Path(__file__).resolve().parents[3] / "scripts" / "train.py"
     arguments = ["--algo", "ppo", "--env", "CartPole-v2000", "--out", str(tmp_path)]
-    result = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    result = run_python(script, *arguments)
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1].startswith("train: error: unknown environment 'CartPole-v2000'")
     assert "Traceback" not in result.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 import torch as th
 from algorithm_cases import ACTIONS, OBSERVATIONS
+from programs import run_python
 from toy_data import (
     observations_of,
     parameters_of,
@@ -53,9 +52,8 @@ def test_predicts_in_a_fresh_process(tmp_path):
         "model = CRR.load('model.zip')\n"
         "print(int(model.predict(dict(np.load('observation.npz')), deterministic=True)[0]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert int(done.stdout) == int(model.predict(observation, deterministic=True)[0])
     assert sb3_greendc.CRR is CRR
 

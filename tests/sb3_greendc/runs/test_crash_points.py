@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import run_python
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 
 
 @pytest.mark.parametrize("scenario", ["new", "overwrite"])
 def test_every_crash_point(scenario: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("crash_points.py")), scenario, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run_python(Path(__file__).with_name("crash_points.py"), scenario, tmp_path)
     assert done.returncode == 0, done.stderr
     *results, end = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
     assert end == {"points": len(results), "same": True}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch as th
+from programs import run_python
 from resume_cases import (
     CASES,
     EVERY,
@@ -155,7 +154,7 @@ job.carry_out()
 def child(name: str, out: Path, at: int = 0, resume: bool = False, torn: bool = False) -> Any:
     values = {"name": name, "out": str(out), "at": at, "resume": resume, "torn": torn}
     code = CHILD.format(tests=str(Path(__file__).parent), **values)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return run_python("-c", code)
 
 
 @pytest.mark.parametrize(("name", "torn"), [("sac-vcc", False), ("maskable_ppo-pool", True)])
