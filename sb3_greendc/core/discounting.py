@@ -31,7 +31,7 @@ class DiscountByTime(BaseCallback):
     The advantages and returns of each rollout are computed again when it ends, from what the algorithm's own
     buffer holds. The value with which the algorithm extends an episode that a time limit cut is discounted
     by one step, whatever the last decision took. DiscreteSAC's replay buffers keep the time of each decision,
-    and discount targets by it.
+    and discount targets by it. It counts for the call of ``learn`` that it is passed to, saved models too.
 
     Hyperparameter files say ``callback: DiscountByTime``; in code it is passed to ``learn``.
     """

@@ -13,14 +13,11 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import (
-    GymEnv,
-    Schedule,
-)
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from stable_baselines3.common.utils import check_for_correct_spaces, safe_mean
 
-from sb3_greendc.core.presets import apply_preset
-from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
+from sb3_greendc.core.presets import WithPresets, apply_preset
+from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
@@ -37,7 +34,7 @@ from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 SelfCRR = TypeVar("SelfCRR", bound="CRR")
 
 
-class CRR(SafelySaved, FinetunedAlgorithm):
+class CRR(WithPresets, FinetunedAlgorithm):
     """Critic-regularized regression: learning from data alone, better than what made them.
 
     Offline: it imitates the actions of a data set, but only those (``"binary"``), or the more those
@@ -482,9 +479,9 @@ class CRR(SafelySaved, FinetunedAlgorithm):
         :param env: environment with the model's spaces, for :meth:`finetune`
         :param args: as for SB3's ``load``
         :param dataset: what :meth:`set_dataset` takes
-        :param kwargs: as for SB3's ``load``
-        :raises ValueError: if the file was saved by another algorithm, or ``env`` or ``dataset`` has other
-            spaces
+        :param kwargs: as for SB3's ``load``; options that are to change, ``preset`` among them
+        :raises ValueError: if the file was saved by another algorithm, ``env`` or ``dataset`` has other
+            spaces, or ``preset`` asks for another number of critics
         """
         check_saved_algorithm(path, "CRR")
         model = super().load(path, env, *args, **kwargs)

@@ -23,6 +23,8 @@ class BuffersByOptions(OffPolicyAlgorithm):
     replay_buffer: ReplayBuffer | None
     n_steps: int
     entropy_penalty: float
+    _loaded_buffer: tuple[ReplayBuffer, str] | None = None
+    """The replay buffer that was loaded last, and its file."""
 
     def _buffer_arguments(self, cls: type[ReplayBuffer]) -> dict[str, Any]:
         """Return the keyword arguments of a replay buffer of this model."""
@@ -37,14 +39,47 @@ class BuffersByOptions(OffPolicyAlgorithm):
 
         :param path: the file, a pickle: load only what you made yourself
         :param truncate_last_traj: as for SB3's ``load_replay_buffer``
-        :raises ValueError: if the buffer has no n-step returns or no entropies, and the options ask for them
+        :raises ValueError: if the buffer is of other spaces, or has no n-step returns or no entropies, and
+            the options ask for them
         """
         kept = self.replay_buffer
         super().load_replay_buffer(path, truncate_last_traj)
         loaded, self.replay_buffer = self.replay_buffer, kept
         assert loaded is not None
+        named = f"replay buffer {path}" if isinstance(path, str | pathlib.Path) else "replay buffer"
+        for name in ("observation_space", "action_space"):
+            theirs, ours = getattr(loaded, name), getattr(self, name)
+            if theirs != ours:
+                raise ValueError(f"{named}: its {name} is {theirs}, the model's is {ours}")
         adapt_buffer(loaded, self._buffer_arguments(type(loaded)), self.entropy_penalty)
-        self.replay_buffer = loaded
+        self.replay_buffer, self._loaded_buffer = loaded, (loaded, named)
+
+    def _adapt_buffer(self) -> None:
+        """Let the replay buffer give the returns that the options ask for now."""
+        if self.replay_buffer is not None:
+            arguments = self._buffer_arguments(type(self.replay_buffer))
+            adapt_buffer(self.replay_buffer, arguments, self.entropy_penalty)
+
+    def _begin_with_buffer(self) -> None:
+        """Prepare the replay buffer for a call of ``learn``: by decisions, until a callback says otherwise.
+
+        :raises ValueError: if it is of another number of environments than there are
+        """
+        buffer = self.replay_buffer
+        if buffer is None:
+            return
+        if self.env is not None and buffer.n_envs != self.env.num_envs:
+            loaded = self._loaded_buffer
+            named = loaded[1] if loaded is not None and loaded[0] is buffer else "replay buffer"
+            raise ValueError(
+                f"{named}: of {buffer.n_envs} environments, the model's has {self.env.num_envs}: "
+                "go on with as many, or with an empty buffer"
+            )
+        if isinstance(buffer, OURS) and not self.replay_buffer_kwargs.get("by_time", False):
+            buffer.discount_by_decisions()
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_loaded_buffer"]
 
 
 def buffer_arguments(
@@ -87,7 +122,7 @@ def _check_not_of_old(given: Mapping[str, Any], options: Mapping[str, Any]) -> N
 
 
 def adapt_buffer(buffer: ReplayBuffer, arguments: Mapping[str, Any], entropy_penalty: float) -> None:
-    """Make a buffer that was loaded give the returns that it would give if it had been made anew.
+    """Make a buffer give the returns that it would give if it had been made anew.
 
     :param buffer: is changed
     :param arguments: of a new one, from :func:`buffer_arguments`
@@ -99,7 +134,8 @@ def adapt_buffer(buffer: ReplayBuffer, arguments: Mapping[str, Any], entropy_pen
     if isinstance(buffer, OURS):
         if entropy_penalty == 0:
             buffer.entropies = None
-        elif buffer.entropies is None:
-            raise ValueError(
-                f"entropy_penalty={entropy_penalty}: the replay buffer was saved without entropies"
-            )
+        else:
+            try:
+                buffer.store_entropies()
+            except ValueError as error:
+                raise ValueError(f"entropy_penalty={entropy_penalty}: {error}") from None

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_greendc.core.discounting import steps_of
+from sb3_greendc.core.discounting import NoTimeError, steps_of
 
 POLICY_ENTROPY = "policy_entropy"
 """Key of ``info`` under which the entropy of the collecting policy reaches a buffer that stores it."""
@@ -50,8 +50,9 @@ class _NStepSampling(ReplayBuffer):
     """What the two buffers share."""
 
     time_steps: NDArray[np.float32] | None = None
-    """``(T, n_envs)``, how many time steps each decision took; ``None`` where decisions are discounted alike,
-    as in buffers that were saved by earlier versions."""
+    """``(T, n_envs)``, how many time steps each decision took; ``None`` where that is not known."""
+    by_time: bool = False
+    """Whether samples are discounted by these; ``False``: by decisions."""
 
     def __init__(
         self,
@@ -69,9 +70,9 @@ class _NStepSampling(ReplayBuffer):
             raise ValueError("optimize_memory_usage=True: not supported with n-step returns and truncation")
         self.n_steps = n_steps
         self.gamma = gamma
-        self.entropies = (
-            np.zeros((self.buffer_size, self.n_envs), dtype=np.float32) if store_entropy else None
-        )
+        self.entropies: NDArray[np.float32] | None = None
+        if store_entropy:
+            self.store_entropies()
         if by_time:
             self.discount_by_time()
 
@@ -87,6 +88,21 @@ class _NStepSampling(ReplayBuffer):
                     "begin with an empty one"
                 )
             self.time_steps = np.zeros((self.buffer_size, self.n_envs), dtype=np.float32)
+        self.by_time = True
+
+    def discount_by_decisions(self) -> None:
+        """Discount each step by γ, however long it took; times that are known go on being kept."""
+        self.by_time = False
+
+    def store_entropies(self) -> None:
+        """Keep entropies from now on.
+
+        :raises ValueError: if there are transitions of which they are not known
+        """
+        if self.entropies is None:
+            if self.size() > 0:
+                raise ValueError("the replay buffer holds transitions without entropies: begin with another")
+            self.entropies = np.zeros((self.buffer_size, self.n_envs), dtype=np.float32)
 
     def add(
         self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
@@ -95,8 +111,18 @@ class _NStepSampling(ReplayBuffer):
         if self.entropies is not None:
             self.entropies[self.pos] = [info[POLICY_ENTROPY] for info in infos]
         if self.time_steps is not None:
-            self.time_steps[self.pos] = steps_of(infos)
+            self._keep_time(infos)
         super().add(obs, next_obs, action, reward, done, infos)
+
+    def _keep_time(self, infos: list[dict[str, Any]]) -> None:
+        """Keep how long the last decisions took, or nothing where that is not said and not needed."""
+        assert self.time_steps is not None
+        try:
+            self.time_steps[self.pos] = steps_of(infos)
+        except NoTimeError:
+            if self.by_time:
+                raise
+            self.time_steps = None
 
     def end_trajectories(self) -> None:
         """Mark the newest transitions as truncated, since what is added next does not follow from them."""
@@ -145,8 +171,9 @@ class _NStepSampling(ReplayBuffer):
 
     def _discounts(self, inds: NDArray[Any], env_inds: NDArray[Any]) -> NDArray[np.float32]:
         """Return the discount of what follows on some stored steps."""
-        if self.time_steps is None:
+        if not self.by_time:
             return np.full(len(inds), self.gamma, dtype=np.float32)
+        assert self.time_steps is not None
         found: NDArray[np.float32] = np.float32(self.gamma) ** self.time_steps[inds, env_inds]
         return found
 
@@ -216,7 +243,7 @@ def natural_scale(buffer: ReplayBuffer, gamma: float, env: VecNormalize | None =
     oldest = buffer.pos if buffer.full else 0
     order = (oldest + np.arange(size)) % buffer.buffer_size
     rewards = buffer._normalize_reward(buffer.rewards[order], env).astype(np.float64)
-    steps = getattr(buffer, "time_steps", None)
+    steps = buffer.time_steps if isinstance(buffer, _NStepSampling) and buffer.by_time else None
     goes_on = gamma ** (1.0 if steps is None else steps[order]) * (1.0 - buffer.dones[order])
     returns = rewards.copy()
     for i in range(size - 2, -1, -1):

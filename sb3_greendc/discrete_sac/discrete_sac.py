@@ -13,21 +13,20 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
-from greendc.config import require_kinds
-from sb3_greendc.core.lean_adam import LeanAdam, clear_gradients, step_together
+from sb3_greendc.core.lean_adam import clear_gradients, step_together
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
-from sb3_greendc.core.presets import apply_preset
-from sb3_greendc.core.saved_algorithm import SafelySaved, check_saved_algorithm
+from sb3_greendc.core.presets import WithPresets, apply_preset
+from sb3_greendc.core.saved_algorithm import check_saved_algorithm
 from sb3_greendc.discrete_sac import losses
-from sb3_greendc.discrete_sac.buffer_options import BuffersByOptions
 from sb3_greendc.discrete_sac.buffers import (
     DictNStepReplayBuffer,
     FlatNStepReplayBuffer,
     NStepSamples,
     natural_scale,
 )
+from sb3_greendc.discrete_sac.changing_options import FollowsOptions
 from sb3_greendc.discrete_sac.masked_collection import MaskedCollection
-from sb3_greendc.discrete_sac.options import PRESETS, check_options, initial_temperature, learns_temperature
+from sb3_greendc.discrete_sac.options import PRESETS, initial_temperature
 from sb3_greendc.discrete_sac.policies import (
     CnnPolicy,
     DiscreteSACPolicy,
@@ -61,7 +60,7 @@ class Losses(NamedTuple):
     target: th.Tensor
 
 
-class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
+class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
     """Soft actor-critic for discrete actions, with action masks and ``Dict`` observations.
 
     Off-policy and stochastic: it reuses every transition many times and keeps exploring as far as its
@@ -218,32 +217,8 @@ class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
         if _init_setup_model:
             self._setup_model()
 
-    @property
-    def learns_temperature(self) -> bool:
-        """Whether α is learned (``ent_coef="auto..."``) rather than fixed."""
-        return learns_temperature(self.ent_coef)
-
     def _setup_model(self) -> None:
-        check_options(
-            ent_coef=self.ent_coef,
-            target_entropy_ratio=self.target_entropy_ratio,
-            target_entropy_ratio_final=self.target_entropy_ratio_final,
-            combine=self.combine,
-            warmup=self.warmup,
-            critic_loss=self.critic_loss,
-            q_clip=self.q_clip,
-            tau=self.tau,
-            gamma=self.gamma,
-            n_steps=self.n_steps,
-            batch_size=self.batch_size,
-            target_update_interval=self.target_update_interval,
-            reward_scale=self.reward_scale,
-            actor_starts=self.actor_starts,
-            entropy_penalty=self.entropy_penalty,
-            optimize_memory_usage=self.optimize_memory_usage,
-        )
-        switches = ("soft_critic", "actor_trains_encoder")
-        require_kinds(dict.fromkeys(switches, "bool"), {name: getattr(self, name) for name in switches})
+        self._check_options()
         check_spaces(self.observation_space, self.action_space)
         if self.replay_buffer_class is None:
             is_dict = isinstance(self.observation_space, spaces.Dict)
@@ -255,14 +230,9 @@ class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
         self.replay_buffer_kwargs, self.n_steps = self._buffer_arguments(self.replay_buffer_class), 1
         super()._setup_model()
         self.replay_buffer_kwargs, self.n_steps = given, n_steps
-        if self.learns_temperature:
-            initial = th.tensor(initial_temperature(self.ent_coef), device=self.device)
-            self.log_ent_coef = initial.log().requires_grad_(True)
-            self.ent_coef_optimizer = LeanAdam([self.log_ent_coef], lr=self.lr_schedule(1), fused=True)
-        if not isinstance(self.reward_scale, str):
-            self.scale = self.reward_scale
-        elif not self.learns_temperature:
-            self.scale = 1.0
+        self.log_ent_coef = None
+        self._follow_temperature()
+        self._follow_scale()
 
     # ------------------------------------------------------------------ learning
 
@@ -274,6 +244,7 @@ class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
         encoder, as they should). The encoder's pass over the batch is shared too. One kernel steps all
         optimizers.
         """
+        self._follow_options()
         policy = self.policy
         policy.set_training_mode(True)
         optimizers = [policy.actor_optimizer, policy.critic_optimizer]
@@ -473,9 +444,10 @@ class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
     def load(
         cls: type[SelfDiscreteSAC], path: str | pathlib.Path | io.BufferedIOBase, *args: Any, **kwargs: Any
     ) -> SelfDiscreteSAC:
-        """Load a model from a zip file; see SB3 for the arguments.
+        """Load a model from a zip file; see SB3 for the arguments. Options may change, by name or ``preset``.
 
-        :raises ValueError: if the file was saved by another algorithm, or ``env`` has other spaces
+        :raises ValueError: if the file was saved by another algorithm, ``env`` has other spaces, or
+            ``preset`` asks for another number of critics
         """
         check_saved_algorithm(path, "DiscreteSAC")
         return super().load(path, *args, **kwargs)
@@ -484,6 +456,7 @@ class DiscreteSAC(SafelySaved, BuffersByOptions, MaskedCollection):
         return [*super()._excluded_save_params(), "_resting"]
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        self._follow_temperature()  # the parameters are those of the options that are saved
         state_dicts = ["policy", "policy.actor_optimizer", "policy.critic_optimizer"]
         if self.ent_coef_optimizer is None:
             return state_dicts, []

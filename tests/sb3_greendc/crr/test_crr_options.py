@@ -105,6 +105,24 @@ def test_what_was_given_to_an_earlier_version_is_kept(safely, tmp_path):
     assert load(path, custom_objects={"normalize_adv": True}).config.normalize_adv
 
 
+@pytest.mark.parametrize("safely", [True, False], ids=["safe form", "SB3's form"])
+def test_load_takes_a_preset(safely, tmp_path):
+    """As if the model had been built with it, where the networks are the same."""
+    toy_model(n_critics=1).save(tmp_path / "model", exclude=None if safely else [])
+    model, built = load(tmp_path / "model", preset="rare"), toy_model(preset="rare")
+    assert (model.preset, model.config, model.scale) == ("rare", built.config, 1.0)
+    assert same(parameters_of(model.learn(5)), parameters_of(built.learn(5)))
+    assert load(tmp_path / "model", preset="rare", beta=0.1).config.beta == 0.1
+    assert load(tmp_path / "model", preset=None).config == toy_model(n_critics=1).config
+    with pytest.raises(ValueError, match="did you mean 'rare'"):
+        load(tmp_path / "model", preset="rar")
+    with pytest.raises(ValueError, match=r"tau=0\.1 contradicts preset='rare', which sets 1\.0"):
+        load(tmp_path / "model", preset="rare", tau=0.1)
+    toy_model().save(tmp_path / "model", exclude=None if safely else [])
+    with pytest.raises(ValueError, match=r"model: preset='rare' sets n_critics=1: the saved model has 2"):
+        load(tmp_path / "model", preset="rare")
+
+
 CHANGES = [{"gamma": 0.5}, {"batch_size": 24}, {"reward_scale": 3.0}, {"weight_mode": "exp"}]
 
 
