@@ -59,11 +59,16 @@ class EpisodeCosts:
         self.finished: list[float] = []
 
     def restart(self, n_envs: int) -> None:
-        """Forget the unfinished episodes: every environment was reset.
+        """Forget all episodes: every environment was reset, or others have taken their place.
 
         :param n_envs: number of environments
         """
         self.running = np.zeros(n_envs)
+        self.forget_finished()
+
+    def forget_finished(self) -> None:
+        """Forget the finished episodes; unfinished ones go on."""
+        self.finished = []
 
     def add(self, costs: npt.NDArray[np.float64], dones: npt.NDArray[np.bool_]) -> None:
         """Count one step of each environment.
@@ -84,5 +89,5 @@ class EpisodeCosts:
         if len(self.finished) < max(min_episodes, 1):
             return None
         mean = float(np.mean(self.finished))
-        self.finished = []
+        self.forget_finished()
         return mean

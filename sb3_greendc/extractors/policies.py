@@ -9,7 +9,7 @@ policy                     for                               mask
 =========================  ================================  ==============================
 MaskedActorCriticPolicy    PPO, A2C, behavioral cloning      from the observation
 JobSetPolicy               the same, with a job set          from the observation
-MaskableJobSetPolicy       MaskablePPO                       from the algorithm
+MaskableJobSetPolicy       MaskablePPO                       given, or from the observation
 JobSetDQNPolicy            DQN                               none: DQN knows no masks
 =========================  ================================  ==============================
 """
@@ -30,7 +30,7 @@ from torch import nn
 
 from sb3_greendc.core.lean_adam import LeanAdam
 from sb3_greendc.core.lean_policy import LeanPolicy
-from sb3_greendc.core.masking import action_mask_of, mask_logits
+from sb3_greendc.core.masking import action_mask_of, effective_mask, mask_logits
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.distributions import LeanCategorical, LeanMaskableCategorical
 from sb3_greendc.extractors.frozen import FreezableExtractor
@@ -262,6 +262,10 @@ class JobSetPolicy(FreezableExtractor, MaskedActorCriticPolicy, JobSetInputs):
 class MaskableJobSetPolicy(FreezableExtractor, MaskableActorCriticPolicy, JobSetInputs):
     """sb3-contrib's maskable policy with a :class:`JobSetExtractor` and its heads, for MaskablePPO.
 
+    ``predict`` and :meth:`get_distribution` obey the observation's mask where no other is given; pass ones
+    for none. :meth:`forward` and :meth:`evaluate_actions`, which train, obey given masks alone, so that
+    ``learn(use_masking=False)`` is what it says.
+
     :param observation_space: of the resource-pool family
     :param action_space: one action a ready job, then ``suspend`` and ``no_op``
     :param lr_schedule: learning rate as a function of the remaining progress
@@ -301,7 +305,7 @@ class MaskableJobSetPolicy(FreezableExtractor, MaskableActorCriticPolicy, JobSet
 
         :param obs: observations as tensors
         :param deterministic: the most likely actions instead of draws
-        :param action_masks: ``(B, A)``, true where valid
+        :param action_masks: ``(B, A)``, true where valid; default: every action is
         """
         distribution, values = self._outputs(obs, action_masks)
         actions = distribution.get_actions(deterministic=deterministic)
@@ -314,7 +318,7 @@ class MaskableJobSetPolicy(FreezableExtractor, MaskableActorCriticPolicy, JobSet
 
         :param obs: observations as tensors
         :param actions: actions taken
-        :param action_masks: ``(B, A)``, true where valid
+        :param action_masks: ``(B, A)``, true where valid; default: every action is
         """
         distribution, values = self._outputs(obs, action_masks)
         return values, distribution.log_prob(actions), distribution.entropy()
@@ -323,10 +327,13 @@ class MaskableJobSetPolicy(FreezableExtractor, MaskableActorCriticPolicy, JobSet
         """Return the distribution of actions.
 
         :param obs: observations as tensors
-        :param action_masks: ``(B, A)``, true where valid
+        :param action_masks: ``(B, A)``, true where valid; default: the observation's, if it has any
         """
         features = JobSetInputs.extract_features(self, obs, self.pi_features_extractor)
-        return self._distribution(features, self._tensor_of(action_masks))
+        mask = self._tensor_of(action_masks)
+        if mask is None and (seen := action_mask_of(obs)) is not None:
+            mask = effective_mask(seen)
+        return self._distribution(features, mask)
 
     def _outputs(self, obs: PyTorchObs, action_masks: Any) -> tuple[LeanMaskableCategorical, th.Tensor]:
         """Return the distribution of actions, and the values, with one pass through a shared extractor."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch as th
 from gymnasium import spaces
-from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -26,7 +26,7 @@ from greendc.config import require
 from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK, check_normalization
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
-from sb3_greendc.pid_ppo.policies import CostCriticMixin, n_maskable_actions
+from sb3_greendc.pid_ppo.policies import CostCriticMixin, MaskSource, allow_nothing, n_maskable_actions
 from sb3_greendc.pid_ppo.settings import (
     CONTROLLER_SETTINGS,
     Controlled,
@@ -56,6 +56,7 @@ class PIDLagrangian(Controlled):
     """
 
     rollout_buffer: CostRolloutBuffer
+    _warned_of_empty_masks = False
     # Set by PPO and RecurrentPPO, which type some of them differently.
     batch_size: Any
     n_epochs: int
@@ -184,10 +185,16 @@ class PIDLagrangian(Controlled):
         """Take the costs of a step; the rollout loop calls this just before it stores the transition."""
         super()._update_info_buffer(infos, dones)
         assert dones is not None
+        self.rollout_buffer.add_costs(self._count_costs(infos, dones), infos, dones)
+
+    def _count_costs(
+        self, infos: list[dict[str, Any]], dones: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """Add the costs of a step to those of the episodes, and return them."""
         reported = self._has_limit or any(COST in info for info in infos)
         costs = costs_of(infos) if reported else np.zeros(len(infos))
         self.episode_costs.add(costs, dones)
-        self.rollout_buffer.add_costs(costs, infos, dones)
+        return costs
 
     @contextmanager
     def _masks_of(self, env: VecEnv) -> Generator[None, None, None]:
@@ -199,14 +206,9 @@ class PIDLagrangian(Controlled):
             yield
             return
 
-        def masks_of_now() -> th.Tensor:
-            masks = get_action_masks(env)
-            self.rollout_buffer.add_action_masks(masks)
-            return th.as_tensor(masks, device=self.device)
-
         self.masked_by_env = True
         policy = cast("CostCriticMixin", self.policy)
-        policy.mask_source = masks_of_now
+        policy.mask_source = MaskSource(env, self.rollout_buffer)
         try:
             yield
         finally:
@@ -226,10 +228,30 @@ class PIDLagrangian(Controlled):
         n_before = len(self.episode_costs.finished)
         with self._masks_of(env):
             if not super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps):
+                # The parent has left before it would have handed over the costs of the last step.
+                self._count_costs(callback.locals["infos"], callback.locals["dones"])
                 return False
+        self._check_masks()
         self._evaluate_costs()
         self._report_episodes(self.episode_costs.finished[n_before:])
         return True
+
+    def _check_masks(self) -> None:
+        """Warn, once, of masks in the rollout that allow no action. It holds no observation after an end."""
+        masks, seen = self.rollout_buffer.action_masks, self.rollout_buffer.observations
+        if masks is None and isinstance(seen, dict):
+            masks = seen.get(ACTION_MASK)
+        if masks is None or self._warned_of_empty_masks:
+            return
+        empty = allow_nothing(masks, self.action_space)
+        if empty.any():
+            self._warned_of_empty_masks = True
+            warnings.warn(
+                f"The action mask allows no action in {empty.sum()} of the rollout's {empty.size} "
+                "decisions, and counts as no mask there: actions are drawn from all",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _cost_value_function(self) -> CostValueFunction:
         """Return the cost critic as a function of observations and their places in the rollout."""
@@ -296,6 +318,8 @@ class PIDLagrangian(Controlled):
         """Show the finished episodes to the controller, and combine the advantages with its multiplier."""
         if self._has_limit:
             self.controller.update(self.episode_costs.take_mean(self.min_episodes))
+        else:
+            self.episode_costs.forget_finished()
         self.logger.record("train/lagrange_multiplier", self.lagrange_multiplier)
         for name, term in zip("pid", self.controller.terms, strict=True):
             self.logger.record(f"train/pid_{name}", term)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch as th
 from gymnasium import spaces
+from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.policies import (
     ActorCriticCnnPolicy,
@@ -20,9 +21,11 @@ from stable_baselines3.common.policies import (
 )
 from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, mask_logits
+from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
 from sb3_greendc.pid_ppo.return_scale import ReturnScale
 
 
@@ -38,6 +41,38 @@ def n_maskable_actions(action_space: spaces.Space[Any]) -> int | None:
     return None
 
 
+def allow_nothing(masks: npt.NDArray[Any], action_space: spaces.Space[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which masks allow no action, or no action of a component of ``MultiDiscrete``.
+
+    :param masks: ``(..., A)``, non-zero where valid
+    :param action_space: one that can be masked
+    """
+    sizes = action_space.nvec if isinstance(action_space, spaces.MultiDiscrete) else masks.shape[-1:]
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    empty: npt.NDArray[np.bool_] = (np.add.reduceat(masks != 0, starts, axis=-1) == 0).any(axis=-1)
+    return empty
+
+
+class MaskSource:
+    """The masks of environments, step by step, for the time of one rollout.
+
+    :param env: the training environments
+    :param buffer: takes the masks, too
+    """
+
+    of_one_rollout = True
+    """Checkpoints leave such objects out, see :class:`~sb3_greendc.runs.object_graphs.GraphEncoder`."""
+
+    def __init__(self, env: VecEnv, buffer: CostRolloutBuffer) -> None:
+        self._env, self._buffer = env, buffer
+
+    def __call__(self) -> th.Tensor:
+        """Return the masks of this step, ``(n_envs, A)``, on the buffer's device."""
+        masks = get_action_masks(self._env)
+        self._buffer.add_action_masks(masks)
+        return th.as_tensor(masks, device=self._buffer.device)
+
+
 class MaskedActorMixin(ActorCriticPolicy):
     """Draw actions under masks: given ones, or those in the observation's ``action_mask``.
 
@@ -51,7 +86,7 @@ class MaskedActorMixin(ActorCriticPolicy):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._mask: th.Tensor | None = None
-        self.mask_source: Callable[[], th.Tensor] | None = None
+        self.mask_source: MaskSource | None = None
         """Asked for masks by each forward pass while a rollout is collected, see ``PIDLagrangian``."""
         super().__init__(*args, **kwargs)
         if isinstance(self.observation_space, spaces.Dict) and ACTION_MASK in self.observation_space.spaces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, overload
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from greendc.config import require, require_one_of
+from sb3_greendc.core.costs import EpisodeCosts
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.controller import PRESETS, PIDController
@@ -44,6 +46,7 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
 
     cost_limit = CostLimit()
     controller: PIDController
+    episode_costs: EpisodeCosts
     controller_settings: dict[str, Any]
     min_episodes: int
     adv_norm: str
@@ -61,6 +64,8 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
         """
         controller = self.new_controller(cost_limit, settings)
         controller.continue_from(self.controller)
+        if math.isinf(self.controller.cost_limit):  # costs of that time are not what the limit judges
+            self.episode_costs.forget_finished()
         self.controller, self.controller_settings = controller, settings
         vars(self)["cost_limit"] = cost_limit
 

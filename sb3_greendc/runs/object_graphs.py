@@ -147,7 +147,7 @@ class GraphEncoder:
             self.classes[class_key(cls)] = cls
             names = zip(cls._fields, value, strict=True)
             return ["record", class_key(cls), [self.encode(item, f"{place}.{key}") for key, item in names]]
-        if isinstance(value, th.distributions.Distribution):
+        if isinstance(value, th.distributions.Distribution) or getattr(type(value), "of_one_rollout", False):
             return ["left out"]  # algorithms make one for each use
         number = self._numbers[id(value)] = len(self._alive)
         self._alive.append(value)

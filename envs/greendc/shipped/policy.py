@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,15 +116,29 @@ class ShippedPolicy:
 
         With continuous actions: the mean action, not clipped.
 
-        :raises ValueError: if the observation is of another environment, or of other settings
+        :raises ValueError: if the observation is of another environment, or of other settings, if its numbers
+            are not finite, or if its mask allows no action
         """
         try:
             outputs = self._network(observation)
         except (KeyError, IndexError, ValueError) as error:
             raise ValueError(self._what_differs(observation)) from error
-        if isinstance(observation, Mapping):
+        # A number that is not finite reaches the logits of a job set. A perceptron's layers may hide it.
+        is_mapping = isinstance(observation, Mapping)
+        if not _all_finite(outputs) or not (is_mapping or _all_finite(observation)):
+            raise ValueError(self._what_is_not_finite(observation))
+        if is_mapping:
+            if not np.count_nonzero(observation["action_mask"]):
+                raise ValueError("action_mask allows no action: one entry or more must be 1")
             outputs = np.where(observation["action_mask"], outputs, np.float32(-np.inf))
         return outputs
+
+    def _what_is_not_finite(self, observation: Any) -> str:
+        parts = observation if isinstance(observation, Mapping) else {"observation": observation}
+        wrong = [key for key, part in parts.items() if not np.isfinite(part).all()]
+        if not wrong:
+            return "the observation's numbers are too large for the policy"
+        return f"{', '.join(wrong)}: must hold finite numbers alone"
 
     def _what_differs(self, observation: Any) -> str:
         wanted = self.observation_space
@@ -213,6 +228,11 @@ def load_policy(name: str, seed: int | None = None) -> ShippedPolicy:
         return ShippedPolicy(
             release, env_id, env_kwargs, env.observation_space, env.action_space, tensors, seed
         )
+
+
+def _all_finite(array: Any) -> bool:
+    # The sum of squares first, which takes a tenth of the time; it may overflow.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def _read(path: Path, sha256: str) -> dict[str, Floats]:

@@ -87,6 +87,43 @@ def test_an_invalid_action_is_never_taken():
         assert policy.predict(masked)[0] == policy.predict(masked, deterministic=False)[0] == allowed
 
 
+@pytest.mark.parametrize("key", ["jobs", "resources", "context"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_numbers_of_an_observation_that_are_not_finite_are_refused_and_named(key, number):
+    policy = greendc.load_policy("ResourcePool-10")
+    observation = {name: value.copy() for name, value in _with_jobs(policy).items()}
+    observation[key] = observation[key].astype(np.float32)
+    assert policy.predict(observation)[0] in policy.action_space
+    observation[key].flat[-1] = number
+    for deterministic in (False, True):
+        with pytest.raises(ValueError, match=f"^{key}: must hold finite numbers alone"):
+            policy.predict(observation, deterministic=deterministic)
+    batch = {name: np.stack([value, value]) for name, value in observation.items()}
+    with pytest.raises(ValueError, match=f"^{key}: must hold"):
+        policy.predict(batch)
+
+
+@pytest.mark.parametrize("name", ["VCC-2021", "DiscreteVCC-2021"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_of_a_vector_that_are_not_finite_are_refused(name, number):
+    policy = greendc.load_policy(name)
+    observation = policy.make_env().reset(seed=0)[0].copy()
+    observation[3] = number
+    with pytest.raises(ValueError, match=r"^observation: must hold finite numbers alone"):
+        policy.predict(observation)
+    observation[3] = 1e30  # its square is too large for float32
+    assert policy.predict(observation)[0] in policy.action_space
+
+
+def test_a_mask_that_allows_nothing_is_refused():
+    policy = greendc.load_policy("ResourcePool-10")
+    observation, _ = policy.make_env().reset(seed=0)
+    none = {**observation, "action_mask": np.zeros_like(observation["action_mask"])}
+    with pytest.raises(ValueError, match=r"^action_mask allows no action"):
+        policy.predict(none)
+
+
 def test_drawn_actions_follow_the_logits():
     policy = greendc.load_policy("DiscreteVCC-2021", seed=0)
     observation, _ = policy.make_env().reset(seed=0)

@@ -173,7 +173,7 @@ def test_every_algorithm_trains_it_and_carries_it_to_larger_pools(name, tmp_path
     np.testing.assert_array_equal(translated, action)
 
 
-@pytest.mark.parametrize("name", ["ppo", "a2c", "discrete_sac"])
+@pytest.mark.parametrize("name", ["ppo", "a2c", "discrete_sac", "maskable_ppo"])
 def test_masks_from_the_observation_are_obeyed(name):
     model = make(name)
     observations = pool_batch(model.observation_space, batch=200)
@@ -194,3 +194,29 @@ def test_first_policy_is_nearly_uniform_over_valid_actions():
     th.testing.assert_close(log_prob, probabilities[:, 6].log())
     assert values.shape == (4, 1)
     assert th.allclose(entropy, valid.sum(dim=1).float().log(), atol=0.02)
+
+
+def test_masks_that_are_given_take_the_place_of_the_observations():
+    model = make("maskable_ppo")
+    observations = pool_batch(model.observation_space, batch=200)
+    masks = 1 - observations["action_mask"]
+    masks[:, 0] = 1
+    actions, _ = model.predict(observations, action_masks=masks)
+    assert masks[np.arange(200), actions].all()
+    tensors, _ = model.policy.obs_to_tensor(observations)
+    free = model.policy.get_distribution(tensors, np.ones_like(masks)).distribution.probs
+    assert (free > 0.05).all()
+    observations["action_mask"][:] = 0  # counts as no mask, as in the other policies
+    tensors, _ = model.policy.obs_to_tensor(observations)
+    th.testing.assert_close(model.policy.get_distribution(tensors).distribution.probs, free)
+
+
+def test_training_without_masks_is_left_without_them():
+    """The mask of the observation would make other probabilities of the rollout than of the update."""
+    steps = {"n_steps": 64, "batch_size": 64, "n_epochs": 1}
+    model = MaskablePPO(MaskableJobSetPolicy, PoolEnv(), seed=0, device="cpu", **steps)
+    model.learn(64, use_masking=False)
+    assert model.logger.name_to_value["train/approx_kl"] == pytest.approx(0.0, abs=1e-6)
+    buffer = model.rollout_buffer
+    actions = buffer.actions.reshape(-1).astype(int)
+    assert not buffer.observations["action_mask"].reshape(64, -1)[np.arange(64), actions].all()

@@ -98,6 +98,38 @@ def test_min_episodes_waits() -> None:
     assert len(model.episode_costs.finished) == 1
 
 
+class NoActionAtTheFirstStep(ScriptedEnv):
+    """The mask of an episode's first step allows none, or none of the second component."""
+
+    def _observe(self) -> Any:
+        observation = super()._observe()
+        if self.t == 0:
+            self.mask[-self.sizes[-1] :] = False
+            if self.masks == "observation":
+                observation["action_mask"] = self.mask.astype(np.int8)
+        return observation
+
+    def step(self, action: Any) -> Any:
+        self.mask = self.mask | (self.t == 0)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("masks", ["method", "observation"])
+@pytest.mark.parametrize("action", ["discrete", "multidiscrete"])
+def test_masks_that_allow_nothing_are_told_once(form: str, masks: str, action: str) -> None:
+    model = build(
+        form, make_vec_env(NoActionAtTheFirstStep, 2, env_kwargs={"masks": masks, "action": action})
+    )
+    with pytest.warns(UserWarning, match="allows no action in 4 of the rollout's 16 decisions") as caught:
+        model.learn(2 * 16)
+    assert len([one for one in caught if "allows no action" in str(one.message)]) == 1
+    usual = build(form, make_vec_env(ScriptedEnv, 2, env_kwargs={"masks": masks, "action": action}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        usual.learn(16)  # a mask of any component has a valid action
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("masks", [None, "observation"])
 @pytest.mark.parametrize("truncate", [False, True])

@@ -88,9 +88,11 @@ def test_with_a_limit_a_missing_cost_is_an_error() -> None:
 
 
 def test_without_limit_a_cost_that_is_reported_is_still_counted() -> None:
-    model = build("feed-forward", make_vec_env(CueCMDP, 1, seed=0), cost_limit=math.inf)
-    model.learn(32)
-    assert max(model.episode_costs.finished) > 0.0
+    model, recorder = build("feed-forward", make_vec_env(CueCMDP, 1, seed=0), cost_limit=math.inf), Recorder()
+    model.set_logger(Logger(None, [recorder]))
+    model.learn(64)
+    assert [row["rollout/ep_cost_n"] for row in recorder.rows] == [4, 4]
+    assert all(row["rollout/ep_cost_mean"] > 0.0 for row in recorder.rows)
 
 
 @pytest.mark.parametrize("limit", [1.0, math.inf])

@@ -38,6 +38,7 @@ def test_actions_and_logits_are_those_of_torch(name: str) -> None:
     for _ in range(150):
         masks = {"action_masks": observation["action_mask"].astype(bool)} if "Pool" in name else {}
         expected, _ = model.predict(observation, deterministic=True, **masks)
+        assert np.array_equal(model.predict(observation, deterministic=True)[0], expected)
         action, _ = policy.predict(observation)
         assert np.allclose(action, expected, atol=TOLERANCE)
         with th.no_grad():
