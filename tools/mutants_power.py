@@ -106,6 +106,13 @@ POWER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
+        "envs/greendc/live/power_plan.py",
+        ("tests/greendc/live/test_power_plan.py",),
+        ("live-power-lasts", "return bool(self.least[last] >= job.processors)", "return True"),
+        ("live-starts-take-no-power", "self.free[self.times < job.limit_seconds] -= job.processors", "pass"),
+        ("live-nothing-starts-later", ">= job.limit_seconds).any())", ">= job.limit_seconds).all())"),
+    ),
+    *mutations(
         "envs/greendc/live/pool_scheduler.py",
         _POOL_ADVICE,
         ("live-pool-is-another-one", "self._kept[0] == config:", "self._kept[0].units > 0:"),

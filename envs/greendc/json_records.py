@@ -180,12 +180,14 @@ def from_text(record: Callable[..., T], text: str | bytes) -> T:
 
 
 def parse(text: str | bytes) -> Any:
-    """Return what a JSON text holds.
+    """Return what a JSON text holds, with or without a byte order mark.
 
     :raises SnapshotError: names the line that is no JSON, or the key that stands twice in an object
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(
+            text.removeprefix("\ufeff") if isinstance(text, str) else text, object_pairs_hook=_unique
+        )
     except json.JSONDecodeError as error:
         raise SnapshotError(f"line {error.lineno}: no JSON ({error.msg})") from None
     except UnicodeDecodeError:

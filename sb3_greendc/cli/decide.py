@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ _RECORDS: dict[str, Any] = {
     "pool_decision": PoolDecision,
 }
 _OF_DECIDE = ("env", "work_conserving")
+_BROKEN_PIPE = 141
+"""What shells say of a command that a pipe ended."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -92,12 +95,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with one_line_errors(parser.prog):
         if options.schema:
-            print(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
-            return 0
+            return _show(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
         settings = scheduler_settings(options)
         settings |= {name: value for name in _OF_DECIDE if (value := getattr(options, name)) is not None}
-        print(load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json())
-    return 0
+        found = load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json()
+    return _show(found)
 
 
 def load_scheduler(options: argparse.Namespace, settings: dict[str, Any]) -> Scheduler:
@@ -115,11 +117,22 @@ def scheduler_settings(options: argparse.Namespace) -> dict[str, Any]:
     return settings
 
 
-def _text(source: str) -> str:
-    if source == "-":
-        return sys.stdin.read()
+def _show(text: str) -> int:
+    """Print a result and return the exit code; quietly where nobody reads it to its end, as in ``| head``."""
     try:
-        return Path(source).read_text(encoding="utf-8")
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what is left at the end
+        return _BROKEN_PIPE
+    return 0
+
+
+def _text(source: str) -> str | bytes:
+    if source == "-":
+        text: str | bytes = getattr(sys.stdin, "buffer", sys.stdin).read()
+        return text
+    try:
+        return Path(source).read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         raise ValueError(f"{source}: there is no such file") from None
 

@@ -79,8 +79,11 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
         except SlurmError as error:
             raise ValueError(error) from None
         decision = scheduler.decide(queue.snapshot)
+        notes = scheduler.notes(queue.snapshot, decision)
     lines = commands(queue, decision, options.priorities)
     _show(queue)
+    for note in notes:
+        print(f"note: {note}")
     for passed in decision.passed_over:
         print(f"job {passed.id} waits: {passed.reason}")
     if queue.excess:

@@ -15,6 +15,7 @@ from greendc.json_records import SnapshotError
 from greendc.live.cluster_policies import Choose, cluster_policy
 from greendc.live.decision import Decision, PassedOver
 from greendc.live.guards import require_fresh
+from greendc.live.power_plan import PowerPlan
 from greendc.live.restore import Restored, View, restore
 from greendc.live.snapshot import Snapshot, WaitingJob
 
@@ -108,7 +109,7 @@ class ClusterScheduler:
         fitting = [job for job in snapshot.waiting if job.processors <= snapshot.processors]
         decided = _Outcome([], None)
         if fitting and snapshot.used < snapshot.capacity:
-            decided = self._play(self._restored(snapshot, fitting, now))
+            decided = self._decided(snapshot, fitting, now)
         started = set(decided.start)
         left = [job for job in snapshot.waiting if job.id not in started]
         reason = self._reasons(snapshot, decided)
@@ -121,6 +122,40 @@ class ClusterScheduler:
             excess=max(snapshot.used - snapshot.capacity, 0),
             policy=self.policy,
         )
+
+    def notes(self, snapshot: Snapshot, decision: Decision) -> tuple[str, ...]:
+        """Return which jobs start though the forecast does not say whether they keep their power."""
+        if self.admission != "forecast" or not snapshot.forecast_seconds:
+            return ()
+        started = set(decision.start)
+        return tuple(
+            f"job {job.id} may run beyond the end of the forecast: what power it has then is not known"
+            for job in snapshot.waiting
+            if job.id in started and job.limit_seconds > snapshot.forecast_seconds
+        )
+
+    def _decided(self, snapshot: Snapshot, fitting: list[WaitingJob], now: datetime | None) -> _Outcome:
+        """Return what starts; by forecast without jobs that would lose their power.
+
+        The simulator starts jobs that no time within the horizon has room for. They are left out of its
+        queue, so that others may have their room.
+        """
+        if self.admission != "forecast":
+            return self._play(self._restored(snapshot, fitting, now))
+        seconds, jobs = self.horizon_hours * 3600, {job.id: job for job in fitting}
+        plan, lost, started = PowerPlan(snapshot, seconds), set[str](), set[str]()
+        while True:
+            # Also those that would start next, beside what has started: each attempt takes its time.
+            tried = lost | started
+            lost |= {job.id for job in fitting if job.id not in tried and plan.would_lose(job)}
+            left = [job for job in fitting if job.id not in lost]
+            decided = self._play(self._restored(snapshot, left, now)) if left else _Outcome([], None)
+            plan = PowerPlan(snapshot, seconds)
+            more = plan.losing(jobs[name] for name in decided.start)
+            if not more:
+                return decided._replace(lost=frozenset(lost), plan=plan)
+            lost |= more
+            started = set(decided.start) - more
 
     def _restored(self, snapshot: Snapshot, fitting: list[WaitingJob], now: datetime | None) -> Restored:
         """Return a simulator that stands where the cluster stands, as the policy knows clusters."""
@@ -182,9 +217,14 @@ class ClusterScheduler:
                 return f"needs {need} processors, the cluster has {snapshot.processors}"
             if need > most:
                 return f"needs {need} processors, at most {most} have power within {self.horizon_hours} h"
+            if job.id in decided.lost and job.limit_seconds <= seconds:
+                return f"has power until its limit at no time within {self.horizon_hours} h"
+            if job.id in decided.lost:
+                return "power is forecast to fall before its time limit"
             if need > free:
                 return f"needs {need} processors, {free} are free"
-            if held == job.id or (held is None and self.admission == "forecast"):
+            plan = decided.plan
+            if held == job.id or (held is None and plan is not None and not plan.keeps(job)):
                 return "power is forecast to fall before its time limit"
             if held is not None:
                 return f"might delay job {held}, which is next"
@@ -199,6 +239,10 @@ class _Outcome(NamedTuple):
     start: list[str]
     held: str | None
     """The job that is next and cannot start."""
+    lost: frozenset[str] = frozenset()
+    """Jobs that would start and lose their power before their limits."""
+    plan: PowerPlan | None = None
+    """What is free when these jobs have started; ``None``: admission does not look at it."""
 
 
 def _valid_seconds(snapshot: Snapshot, started: set[str]) -> int | None:

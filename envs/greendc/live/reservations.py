@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from greendc.live.snapshot import CapacityChange, RunningJob
@@ -45,20 +44,18 @@ class Reservation(NamedTuple):
         return cls(name, start if layer.first > 0 else None, end, -(-layer.cpus // threads))
 
     def command(self, partition: str) -> list[str]:
-        """Return the command that makes it; Slurm chooses cores that no job needs by its limit."""
+        """Return the command that makes it; Slurm chooses cores that no job needs by its limit.
+
+        Times are seconds since 1970: the local time is told twice in the hour in which clocks go back.
+        """
         return [
             *("scontrol", "create", "reservation", f"ReservationName={self.name}"),
-            f"StartTime={'now' if self.start is None else _local(self.start)}",
-            f"EndTime={_local(self.end)}",
+            f"StartTime={'now' if self.start is None else f'uts{self.start}'}",
+            f"EndTime=uts{self.end}",
             f"CoreCnt={self.cores}",
             f"PartitionName={partition}",
             "Users=root",
         ]
-
-
-def _local(clock: int) -> str:
-    """Return a time as Slurm reads it, which is the local one."""
-    return datetime.fromtimestamp(clock).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def our_reservations(text: str, partition: str) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class Scheduler:
             return cls(str(path_or_name), **settings)
         path = Path(path_or_name)
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise ValueError(f"{path}: there is no such file") from None
         except ValueError as error:
@@ -105,6 +105,14 @@ class Scheduler:
             return cls(**{**data, **settings})
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
+
+    def notes(self, snapshot: Snapshot, decision: Decision) -> tuple[str, ...]:
+        """Return what the forecast of a cluster does not say of the jobs that start.
+
+        :param decision: what :meth:`decide` returned for this snapshot
+        """
+        scheduler = self._schedulers[Snapshot]
+        return scheduler.notes(snapshot, decision) if isinstance(scheduler, ClusterScheduler) else ()
 
     @overload
     def decide(self, snapshot: Snapshot, now: datetime | None = None) -> Decision: ...

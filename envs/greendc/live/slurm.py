@@ -6,6 +6,7 @@ administrator holds, are left to Slurm, and listed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -41,6 +42,7 @@ HELD = "JobHeldUser"
 READY = {"None", "Priority", "Resources"}
 """Why jobs wait that Slurm may start at any moment."""
 MOST_PRIORITY = 2**32 - 3
+NO_TIME = {"Unknown", "None"}
 SACCT = ("JobIDRaw", "User", "NCPUS", "TimelimitRaw", "ElapsedRaw", "Submit", "End", "Partition")
 
 
@@ -193,7 +195,7 @@ def commands(queue: Queue, decision: Decision, priorities: bool = False) -> list
 def read_history(partition: str, days: int, run: Run, now: datetime) -> list[FinishedJob]:
     """Return the jobs of a partition that ended in the last days, from Slurm's accounting.
 
-    :raises SlurmError: if accounting is off, or prints other columns
+    :raises SlurmError: if accounting is off, or prints other columns, or times in another format
     """
     since = f"now-{days}days"
     command = ["sacct", "-a", "-X", "-n", "-P", "-S", since, "-r", partition, "-o", ",".join(SACCT)]
@@ -203,7 +205,7 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
         if len(line.split("|")) != len(SACCT):
             raise SlurmError(f"sacct, line {place}: {line.count('|') + 1} columns instead of {len(SACCT)}")
         ran, limit, size = cells["ElapsedRaw"], cells["TimelimitRaw"], cells["NCPUS"]
-        submit, end = _moment(cells["Submit"], now), _moment(cells["End"], now)
+        submit, end = (_moment(f"sacct, line {place}: {name}", cells[name]) for name in ("Submit", "End"))
         # A job that runs has no end yet; one without a limit tells nothing of what limits mean.
         if (
             submit is None
@@ -216,7 +218,7 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
         finished.append(
             FinishedJob(
                 processors=int(size),
-                limit_seconds=60 * int(limit),
+                limit_seconds=min(60 * int(limit), MOST_SECONDS),
                 run_seconds=int(ran),
                 submitted_seconds_ago=int((now - submit).total_seconds()),
                 ended_seconds_ago=int((now - end).total_seconds()),
@@ -226,12 +228,16 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
     return finished
 
 
-def _moment(text: str, now: datetime) -> datetime | None:
-    """Return a time as sacct prints it, which is the local one."""
-    try:
-        return datetime.fromisoformat(text).astimezone(now.tzinfo)
-    except ValueError:
+def _moment(where: str, text: str) -> datetime | None:
+    """Return a time as sacct prints it, which is the local one; ``None`` where there is none yet."""
+    if text in NO_TIME:
         return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").astimezone()
+    except ValueError:
+        raise SlurmError(
+            f"{where}={text!r}: must be a time such as 2026-03-01T12:00:00, or Unknown"
+        ) from None
 
 
 def _the_partition(asked: str | None, nodes: Sequence[Row]) -> str:
@@ -251,9 +257,7 @@ def _jobs(
     for job in jobs:
         if partition not in str(job.get("partition")).split(","):
             continue
-        name, words = str(count(job, "job_id")), states(job)
-        minutes = number(job, "time_limit")
-        limit = 60 * minutes if minutes else 0
+        name, words, limit = str(count(job, "job_id")), states(job), _limit(job)
         user = job.get("user_name") or None
         if words & RUNNING:
             elapsed = max(clock - (number(job, "start_time") or clock), 0)
@@ -270,6 +274,11 @@ def _jobs(
     return running, waiting, left
 
 
+def _limit(job: Row) -> int:
+    """Return the time limit in seconds, at most the longest that snapshots hold; 0 if there is none."""
+    return min(60 * (number(job, "time_limit") or 0), MOST_SECONDS)
+
+
 def _is_ready(job: Row, partition: str) -> bool:
     """Return whether Slurm may start a pending job at any moment."""
     mine = "PENDING" in states(job) and str(job.get("partition")) == partition
@@ -280,10 +289,9 @@ def _about_to_start(ready: Sequence[Row], room: int) -> list[tuple[RunningJob, i
     """Return the ready jobs, by priority, as many as have room, and their priorities."""
     starting = []
     for job in sorted(ready, key=lambda job: -(number(job, "priority") or 0)):
-        cpus, minutes = count(job, "cpus"), number(job, "time_limit")
+        cpus = count(job, "cpus")
         if cpus <= room:
-            limit = 60 * minutes if minutes else MOST_SECONDS
-            user = job.get("user_name") or None
+            limit, user = _limit(job) or MOST_SECONDS, job.get("user_name") or None
             running = RunningJob(str(count(job, "job_id")), cpus, limit, 0, user)
             starting.append((running, number(job, "priority") or 1))
             room -= cpus
@@ -301,8 +309,12 @@ def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:
     reason = str(job.get("state_reason"))
     if reason == "JobHeldAdmin":
         return "held by an administrator"
-    if reason != HELD and not (hold and reason in READY):
+    if reason in READY and not hold:
         return "not held: Slurm starts it"
+    if reason != HELD and reason not in READY:
+        return f"held by Slurm ({reason})" if re.search("hold|held", reason, re.I) else f"not held ({reason})"
+    if number(job, "het_job_id"):
+        return "is part of a heterogeneous job"
     if job.get("dependency"):
         return "depends on another job"
     if job.get("array_task_string"):

@@ -8,9 +8,13 @@ the state of a node is a list, and numbers that can be unset are objects with ``
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from greendc.live.reservations import PREFIX
 
 Row = Mapping[str, Any]
 """A node or a job."""
@@ -18,6 +22,8 @@ Run = Callable[[Sequence[str]], str]
 """Runs a command and returns what it prints; raises :class:`SlurmError`."""
 
 TIMEOUT_SECONDS = 60
+OURS = rf"{PREFIX}-.+-\d+-\d+-\d+"
+"""Names of reservations that we have made: partition, start, end and CPUs."""
 RUNNING = {"RUNNING", "CONFIGURING", "COMPLETING"}
 UNUSABLE = {
     *("DOWN", "ERROR", "FUTURE", "INVALID", "UNKNOWN"),
@@ -25,6 +31,8 @@ UNUSABLE = {
     "REBOOT_ISSUED",
 }
 """States of nodes on which Slurm starts no jobs, and flags."""
+RESERVED = "RESERVED"
+"""Flag of nodes that are reserved whole, which ours are not: Slurm sets none where cores are reserved."""
 WAKING = {"POWERED_DOWN", "POWERING_UP"}
 """Flags of nodes that Slurm wakes for a job, which need not respond."""
 
@@ -34,12 +42,15 @@ class SlurmError(RuntimeError):
 
 
 def run_command(command: Sequence[str]) -> str:
-    """Run a command of Slurm.
+    """Run a command of Slurm. It prints times as Slurm does where no format is set.
 
     :raises SlurmError: if it is not installed, fails or does not end within a minute
     """
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, env=environment
+        )
     except FileNotFoundError:
         raise SlurmError(f"{command[0]}: no such command: is Slurm installed here?") from None
     except subprocess.TimeoutExpired:
@@ -129,4 +140,5 @@ def is_usable(node: Row) -> bool:
     """Return whether Slurm may start jobs on a node, where it has powered it down after it has woken it."""
     words = states(node)
     silent = "NOT_RESPONDING" in words and not words & WAKING
-    return not silent and not words & UNUSABLE
+    others = RESERVED in words and not re.fullmatch(OURS, str(node.get("reservation")))
+    return not silent and not others and not words & UNUSABLE

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -56,6 +59,33 @@ def test_the_schemas_are_printed(capsys):
     assert schemas["decision"]["required"][0] == "start"
     assert schemas["pool_snapshot"]["required"] == ["jobs", "power"]
     assert set(schemas["pool_decision"]["properties"]) >= {"start", "places", "suspend", "passed_over"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_texts_that_begin_with_a_byte_order_mark_are_read(encoding, capsys, tmp_path, monkeypatch):
+    text = SNAPSHOT.to_json()
+    expected = Scheduler("sjf").decide(SNAPSHOT).to_json()
+    path, settings = tmp_path / "snapshot.json", tmp_path / "settings.json"
+    path.write_text(text, encoding=encoding)
+    settings.write_text('{"policy": "sjf"}', encoding="utf-8-sig")
+    assert main([str(path), "--policy", str(settings)]) == 0
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert main(["--policy", "sjf"]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeff" + text))
+    assert main(["--policy", "sjf"]) == 0
+    assert capsys.readouterr().out == 3 * f"{expected}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--schema"], ["--policy", "sjf"]])
+def test_a_reader_that_goes_away_ends_it_quietly(arguments, tmp_path):
+    path = tmp_path / "snapshot.json"
+    path.write_text(SNAPSHOT.to_json())
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "sb3_greendc", "decide", str(path), *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.parametrize(

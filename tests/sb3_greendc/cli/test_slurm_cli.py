@@ -99,6 +99,16 @@ def test_only_what_runs_without_power_is_an_alarm(capsys, tmp_path):
     assert "1 processors run jobs and have no power: running jobs must give way" in capsys.readouterr().out
 
 
+def test_a_job_beyond_the_forecast_is_noted_and_one_that_would_lose_its_power_waits(capsys, tmp_path):
+    forecast = power_table(tmp_path / "power.csv", (-1, 4), (0.1, 2), (12.5, 2))
+    jobs = [{**held(1, 2), "time_limit": 2000}, held(2, 4)]
+    assert main(["--policy", "fcfs", "--admission", "forecast", "--forecast", forecast], Slurm(jobs)) == 0
+    printed = capsys.readouterr().out
+    assert "note: job 1 may run beyond the end of the forecast: what power it has then is not" in printed
+    assert "job 2 waits: has power until its limit at no time within 24 h" in printed
+    assert "  scontrol release 1\n" in printed
+
+
 def test_a_forecast_that_is_over_is_one_line_that_names_the_file(capsys, tmp_path):
     forecast = power_table(tmp_path / "power.csv", (-9, 4), (-6, 2))
     with pytest.raises(SystemExit) as stop:

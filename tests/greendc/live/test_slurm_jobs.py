@@ -1,0 +1,133 @@
+"""Slurm as a client: which jobs and nodes are taken into account, and what is said of the others."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from datetime import timedelta
+
+import pytest
+from slurm_cases import CLOCK, NODES, NOW, RUNNING, answers, job, node, power_table
+
+from greendc.live import RunningJob, Scheduler
+from greendc.live.reservations import Layer, Reservation, power_layers
+from greendc.live.slurm import commands, read_queue
+from greendc.live.slurm_answers import SlurmError, run_command
+from greendc.live.snapshot import MOST_SECONDS
+
+CENTURIES = 99_999 * 1440
+"""Minutes of ``--time=99999-00:00:00``."""
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "about to start"])
+def test_a_limit_of_centuries_is_the_longest_that_there_is(state):
+    if state == "about to start":
+        one = job(3, reason="Priority", cpus=1, time_limit=CENTURIES)
+    else:
+        one = job(3, state, cpus=1, time_limit=CENTURIES)
+    queue = read_queue(run=answers([RUNNING, one, job(4)], NODES)[0], now=NOW)
+    found = [*queue.snapshot.running, *queue.snapshot.waiting]
+    assert {job.id: job.limit_seconds for job in found}["3"] == MOST_SECONDS
+    start = Scheduler("fcfs").decide(queue.snapshot, NOW).start
+    assert start == (("3", "4") if state == "PENDING" else ("4",))
+
+
+@pytest.mark.parametrize("version", ["22.05", "23.11"])
+def test_components_of_a_heterogeneous_job_are_left_to_slurm(version):
+    jobs = [job(2, cpus=1, het_job_id=2), job(3, cpus=9, het_job_id=2), job(4, het_job_id=0)]
+    queue = read_queue(run=answers([RUNNING, *jobs], NODES, version=version)[0], now=NOW)
+    assert queue.left == dict.fromkeys(["2", "3"], "is part of a heterogeneous job")
+    lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW))
+    assert lines == [["scontrol", "release", "4"]]
+
+
+def test_the_reasons_of_slurm_are_told():
+    reasons = {
+        "JobHoldMaxRequeue": "held by Slurm (JobHoldMaxRequeue)",
+        "launch_failed_requeued_held": "held by Slurm (launch_failed_requeued_held)",
+        "Dependency": "not held (Dependency)",
+        "QOSMaxCpuPerUserLimit": "not held (QOSMaxCpuPerUserLimit)",
+        "Priority": "not held: Slurm starts it",
+    }
+    jobs = [job(k, reason=reason) for k, reason in enumerate(reasons, start=2)]
+    queue = read_queue(run=answers([RUNNING, *jobs], NODES)[0], now=NOW)
+    assert list(queue.left.values()) == list(reasons.values())
+    queue = read_queue(run=answers([RUNNING, *jobs], NODES)[0], now=NOW, hold=True)
+    assert list(queue.left.values()) == list(reasons.values())[:-1]
+
+
+@pytest.mark.parametrize(
+    ("reservation", "capacity"), [("greendc-all-17-18-4", 6), ("course", 2), ("greendc-all", 2), (None, 2)]
+)
+def test_nodes_that_others_have_reserved_are_not_free(reservation, capacity):
+    fields = {} if reservation is None else {"reservation": reservation}
+    nodes = [{**node("a", 4, flags=["RESERVED"]), **fields}, node("b", 2)]
+    for version in ("22.05", "23.11"):
+        snapshot = read_queue(run=answers([], nodes, version=version)[0], now=NOW).snapshot
+        assert (snapshot.processors, snapshot.capacity) == (6, capacity)
+
+
+def test_reservations_name_instants_also_in_the_hour_that_comes_twice(monkeypatch):
+    """Clocks in Berlin go back from 3 to 2 on 25 October 2026, at 1 UTC."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        begin = 1_792_888_200  # 0:30 UTC, which is 2:30; an hour later it is 2:30 again
+        assert time.localtime(begin)[:6] == time.localtime(begin + 3600)[:6]
+        line = Reservation.of("all", begin - 60, Layer(60, 3660, 2), 1).command("all")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert f"StartTime=uts{begin}" in line and f"EndTime=uts{begin + 3600}" in line
+
+
+def sacct_line(submit: str, end: str, limit: int = 60) -> str:
+    return f"7|ada|4|{limit}|3600|{submit}|{end}|all"
+
+
+def local(ago: float) -> str:
+    return (NOW - timedelta(hours=ago)).astimezone().strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@pytest.mark.parametrize("end", [str(CLOCK), "25.11. 13:00", "Ystday 20:13", "2026-11-25", ""])
+def test_times_of_accounting_in_another_format_are_refused(end):
+    run = answers([RUNNING], NODES, sacct_line(local(3), local(1)) + "\n" + sacct_line(local(3), end))[0]
+    with pytest.raises(SlurmError) as error:
+        read_queue(history_days=5, run=run, now=NOW)
+    assert str(error.value) == (
+        f"sacct, line 2: End={end!r}: must be a time such as 2026-03-01T12:00:00, or Unknown"
+    )
+
+
+def test_jobs_of_accounting_without_an_end_and_with_long_limits_are_read():
+    lines = [
+        sacct_line(local(3), "Unknown"),
+        sacct_line("None", local(1)),
+        sacct_line(local(3), local(1), CENTURIES),
+    ]
+    snapshot = read_queue(
+        history_days=5, run=answers([RUNNING], NODES, "\n".join(lines))[0], now=NOW
+    ).snapshot
+    assert [past.limit_seconds for past in snapshot.finished] == [MOST_SECONDS]
+
+
+def test_commands_print_times_as_where_no_format_is_set(tmp_path, monkeypatch):
+    sacct = tmp_path / "sacct"
+    sacct.write_text('#!/bin/sh\necho "$SLURM_TIME_FORMAT"\n')
+    sacct.chmod(sacct.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
+    assert run_command(["sacct"]) == "standard\n"
+    assert os.environ["SLURM_TIME_FORMAT"] == "%s"
+
+
+def test_a_partition_with_a_job_that_never_ends_can_be_reserved(tmp_path):
+    """Two of four CPUs have no power for an hour; a job without an end keeps one of them."""
+    path = power_table(tmp_path / "power.csv", (-60, 4), (1800, 2), (200_000, 4))
+    jobs = [job(1, "RUNNING", "None", 1, time_limit=CENTURIES)]
+    nodes = [node(f"n{k}", used=int(k < 1)) for k in range(4)]
+    queue = read_queue(forecast=path, run=answers(jobs, nodes)[0], now=NOW, reserve=True)
+    (line,) = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW))
+    assert "CoreCnt=2" in line
+    assert power_layers([], 100, 4, [RunningJob("a", 1, MOST_SECONDS, 0)]) == []
