@@ -68,6 +68,8 @@ _SACCT_NOT_OVER = {
 def sacct(files: Files) -> Values:
     """Return times, processors and status of the jobs that ran, and the size of the machine."""
     lines = lines_of(files["jobs.txt"], lenient=True)
+    while len(lines) > 1 and not lines[0].strip():
+        del lines[0]
     header = [name.strip().lower() for name in lines[0].split("|")]
     named = [name for name in header if name]
     require(len(set(named)) == len(named), "columns")

@@ -349,7 +349,7 @@ def _validate(options: argparse.Namespace, folder: Path, command: str, console: 
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
             require_room(options.out)
             found = my_site.read_jobs(options)
-            validation = my_site.validate(found)
+            validation = my_site.validate(found, told_size=options.processors is not None)
     except DefectsError as error:
         print(f"{my_site.NAME}: error: defects in the input\n{error}", file=sys.stderr)
         raise BadInput from error

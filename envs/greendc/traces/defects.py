@@ -7,8 +7,20 @@ from dataclasses import dataclass
 
 from greendc.traces.trace_files import TraceError
 
+LONGEST_HOURS = 24.0
+"""Of a series that may be made up in a row, by straight lines."""
+_MOST_SHARE, _ALWAYS = 0.1, 5
+
 MOST_SHOWN = 20
 """Defects of one file that an error lists; the rest is counted."""
+
+
+def most_made_up(rows: int) -> float:
+    """Return how many of a file's rows may be left out or made up: a tenth, and always five.
+
+    :param rows: of the file
+    """
+    return max(_ALWAYS, _MOST_SHARE * rows)
 
 
 @dataclass(frozen=True)

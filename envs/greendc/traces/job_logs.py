@@ -8,7 +8,7 @@ from pathlib import Path
 
 from greendc.traces.defects import Defect, Inspection
 from greendc.traces.limits import LIMITS
-from greendc.traces.sacct import is_sacct, parse_sacct, read_sacct
+from greendc.traces.sacct import is_sacct, nearly_sacct, parse_sacct, read_sacct
 from greendc.traces.swf import SWF_FIELDS, JobLog, parse_swf, read_swf
 from greendc.traces.table_reader import NUMBER, clean_text
 from greendc.traces.trace_files import TraceError, read_file
@@ -44,7 +44,10 @@ def inspect_log(path: str | Path) -> InspectedLog:
     if is_sacct(data):
         export, inspection = parse_sacct(data, name)
         return InspectedLog(export.log, inspection, "sacct", export.columns)
-    inspection = inspect_swf(data, name)
+    try:
+        inspection = inspect_swf(data, name)
+    except TraceError as error:
+        raise _with_hint(error, data) from None
     return InspectedLog(parse_swf(inspection.mended, name), inspection, "SWF")
 
 
@@ -54,7 +57,13 @@ def read_log(path: str | Path) -> JobLog:
     :param path: the file, plain or ``.gz``
     :raises TraceError: as :func:`~greendc.traces.swf.read_swf` and :func:`~greendc.traces.sacct.read_sacct`
     """
-    return read_sacct(path) if is_sacct(read_file(path)) else read_swf(path)
+    data = read_file(path)
+    if is_sacct(data):
+        return read_sacct(path)
+    try:
+        return read_swf(path)
+    except TraceError as error:
+        raise _with_hint(error, data) from None
 
 
 def inspect_swf(data: bytes, name: str) -> Inspection:
@@ -64,11 +73,12 @@ def inspect_swf(data: bytes, name: str) -> Inspection:
 
     :param data: the content of the file
     :param name: what messages call it
+    :raises TraceError: if none of its lines can be read, for the first of them
     """
     try:
         parse_swf(data, name)
-    except TraceError:
-        pass
+    except TraceError as error:
+        first_error = error
     else:
         return Inspection(name, (), data)
     defects: list[Defect] = []
@@ -78,8 +88,11 @@ def inspect_swf(data: bytes, name: str) -> Inspection:
         last = data.count(b"\n") + 1
         what = f"the last line has no end, and may be cut: {rest[:40].decode('utf-8', 'replace')!r}"
         defects.append(Defect(last, what, "left out", kind="lines_left_out"))
+    if not data.strip():
+        raise first_error
     lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
     kept: list[str] = []
+    jobs = 0
     seen: dict[float, int] = {}
     for number, line in enumerate(lines, start=1):
         words = line.split(";", 1)[0].split()
@@ -108,9 +121,18 @@ def inspect_swf(data: bytes, name: str) -> Inspection:
                 continue
             seen[job] = number
         kept.append(" ".join(words))
+        jobs += 1
+    if not jobs:
+        raise first_error
     return Inspection(
         name, tuple(sorted(defects, key=lambda one: one.line)), ("\n".join(kept) + "\n").encode()
     )
+
+
+def _with_hint(error: TraceError, data: bytes) -> TraceError:
+    """Return the error of a text read as SWF, with what else it looks like."""
+    hint = nearly_sacct(data)
+    return TraceError(f"{error}: {hint}") if hint else error
 
 
 def _wrong_fields(words: Sequence[str]) -> str:

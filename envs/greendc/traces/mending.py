@@ -1,9 +1,9 @@
 """Inspects time series in CSV before the strict readers do: every defect at once, and a mended text.
 
 The readers refuse a file at its first defect. This module lists them all, and makes the text that a careful
-person would make of the file: semicolons become commas, decimal commas points, rows are put in order of time,
-an empty stamp between two known ones is filled in, words between numbers are interpolated, and lines that are
-no rows are left out. It never touches a file that has no defect.
+person would make of the file: semicolons become commas, decimal commas points, what stands between thousands
+goes, rows are put in order of time, an empty stamp between two known ones is filled in, words between numbers
+are interpolated, and lines that are no rows are left out. It never touches a file that has no defect.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from greendc.traces.defects import Defect, Inspection
+from greendc.traces.defects import LONGEST_HOURS, Defect, Inspection, most_made_up
+from greendc.traces.separators import decimal_sign, read_signs, write_plainly
 from greendc.traces.table_reader import MISSING, NUMBER
 
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+\s*")
 _DOTTED_DATE = re.compile(r"\s*(\d\d?)\.(\d\d?)\.(\d{4})(?:[ T]+(\d\d?:\d\d(?::\d\d)?))?\s*")
 _SHOWN = 40
-_MOST_SHARE, _ALWAYS = 0.1, 5  # of the rows that may be left out or made up, and how many always may
+_HOUR = 3_600_000_000  # microseconds
 
 
 def inspect_series(
@@ -73,14 +73,15 @@ class _Series:
         ]
         if not self.rows or not clock or not columns:
             return  # the reader says what is missing
-        self._mend_decimals()
+        columns = [k for k in columns if k != clock[0]]
+        unclear = self._mend_decimals(clock[0], columns)
         stamps = self._mend_stamps(clock[0])
         order = self._mend_order(stamps)
         for k in columns:
-            if k != clock[0]:
+            if k not in unclear:
                 self._mend_values(k, stamps[order], empty)
         damaged = self.left_out + self.made_up
-        if damaged > max(_ALWAYS, _MOST_SHARE * (len(self.rows) + self.left_out)):
+        if damaged > most_made_up(len(self.rows) + self.left_out):
             what = f"{damaged:,} rows would be left out or made up, more than a tenth of the file"
             self.defects.append(Defect(1, what))
 
@@ -128,20 +129,59 @@ class _Series:
             self.defects.append(Defect(number, what, "left out", kind="lines_left_out"))
             self.left_out += 1
 
-    def _mend_decimals(self) -> None:
-        """Turn decimal commas into points; between commas there are none."""
-        if self.separator == ",":
-            return
-        found = 0
-        first = 0
-        for number, row in zip(self.numbers, self.rows, strict=True):
-            for k, cell in enumerate(row):
-                if _DECIMAL_COMMA.fullmatch(cell):
-                    row[k] = cell.replace(".", "").replace(",", ".")
-                    first = first or number
-                    found += 1
-        if found:
-            self.defects.append(Defect(first, "a decimal comma", "a point", found, "decimal_commas"))
+    def _mend_decimals(self, clock: int, wanted: Sequence[int]) -> set[int]:
+        """Turn decimal commas into points, and leave out what stands between thousands.
+
+        :param clock: the column of times, which is left as it is
+        :param wanted: the columns that will be read
+        :return: those of them in which a comma or a point may be one or the other; each is a defect
+        """
+        if self.separator == "," and not any(
+            "," in cell or cell.count(".") > 1 for row in self.rows for cell in row
+        ):
+            return set()
+        places = [k for k in range(len(self.header)) if k != clock]
+        signs = {k: read_signs(row[k] for row in self.rows) for k in places}
+        found: dict[str, list[int]] = {"decimal_commas": [], "thousands_separators": []}
+        unclear: set[int] = set()
+        for k in places:
+            own = signs[k]
+            sign = decimal_sign(own, [signs[one] for one in places if one != k])
+            if not sign and self.separator == "," and set(own.decimal) | set(own.either) <= {"."}:
+                continue  # between commas a point is before decimals
+            if own.either and not sign:
+                if k in wanted:
+                    unclear.add(k)
+                    self._refuse_sign(k, *next(iter(own.either.items())))
+                continue
+            for number, row in zip(self.numbers, self.rows, strict=True):
+                cell, plain = row[k].strip(), write_plainly(row[k].strip(), sign)
+                if plain != cell:
+                    decimals = "." in plain and cell.rfind(",") > cell.rfind(".")
+                    found["decimal_commas" if decimals else "thousands_separators"].append(number)
+                    row[k] = plain
+        for (kind, numbers), what, mend in zip(
+            found.items(),
+            ("a decimal comma", "a separator of thousands"),
+            ("a point", "left out"),
+            strict=True,
+        ):
+            if numbers:
+                self.defects.append(Defect(min(numbers), what, mend, len(numbers), kind))
+        return unclear
+
+    def _refuse_sign(self, column: int, sign: str, example: str) -> None:
+        number = next(
+            number
+            for number, row in zip(self.numbers, self.rows, strict=True)
+            if row[column].strip() == example
+        )
+        may_be = f"{example.replace(sign, '.')} or {example.replace(sign, '')}"
+        what = (
+            f"{self.header[column]}={example!r}: {may_be}? no other cell tells; "
+            "write numbers with a decimal point and nothing between thousands"
+        )
+        self.defects.append(Defect(number, what))
 
     def _mend_stamps(self, clock: int) -> NDArray[np.int64]:
         """Return microseconds since 1970 of the rows that are left, in their order."""
@@ -225,10 +265,34 @@ class _Series:
         numeric = [k for k, row in enumerate(self.rows) if NUMBER.fullmatch(row[column])]
         if not bad or not numeric:
             return
+        if self._refuse_long(name, stamps, np.array(bad), np.array(numeric)):
+            return
         values = np.array([float(self.rows[k][column]) for k in numeric])
         for k, value in zip(bad, np.interp(stamps[bad], stamps[numeric], values), strict=True):
             self.rows[k][column] = f"{value:.6g}"
         self.made_up += len(bad)
+
+    def _refuse_long(
+        self, name: str, stamps: NDArray[np.int64], bad: NDArray[np.int64], numeric: NDArray[np.int64]
+    ) -> bool:
+        """Tell whether more than a day in a row would be interpolated, after noting where.
+
+        :param name: of the column
+        :param stamps: of the rows
+        :param bad: rows that would be
+        :param numeric: rows with a number
+        """
+        step = np.median(np.diff(stamps))
+        after = np.searchsorted(numeric, bad)
+        begins = np.where(after > 0, stamps[numeric[after - 1]], stamps[0] - step)
+        ends = np.append(stamps[numeric], stamps[-1] + step)[after]
+        hours = (ends - begins - step) / _HOUR
+        if not (hours > LONGEST_HOURS).any():
+            return False
+        first = int(np.argmax(hours > LONGEST_HOURS))
+        what = f"{name}: no numbers for {hours[first]:g} h; more than a day in a row is not made up"
+        self.defects.append(Defect(self.numbers[bad[first]], what))
+        return True
 
     def _keep(self, places: NDArray[np.int64]) -> None:
         self.rows = [self.rows[k] for k in places]

@@ -60,6 +60,8 @@ class PowerTrace:
     :param start: when the first step begins, by the clock of the site. Hours of the day are counted from it:
         those of a clock that is put forward in summer are the first step's all year
     :param counts: what was filled or closed up when the trace was read, by kind
+    :param closed_up: where days are missing and the steps after them moved up: hours after the start, as the
+        steps now are, and hours left out there
     :raises ValueError: for a value that is no number or beyond :data:`~greendc.traces.limits.LIMITS`, arrays
         of different or no length, or a step that is not positive; names the field and the step
     """
@@ -69,6 +71,7 @@ class PowerTrace:
     step_hours: float = 1.0
     start: datetime = _DEFAULT_START
     counts: Mapping[str, int] = field(default_factory=dict)
+    closed_up: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_series(self, ("solar_kw", "wind_kw"), "power", self.step_hours)
@@ -148,7 +151,7 @@ def read_power(
     :param unit: ``"W"``, ``"kW"``, ``"MW"`` or ``"GW"`` for columns whose name does not tell; one that
         contradicts a name is refused, and so is a name in kWh where steps are not of an hour
     :param gaps: as in :func:`~greendc.traces.time_series.read_columns`: ``"error"``, ``"interpolate"``,
-        ``"join"``, ``"mend"``; ``counts`` of the trace tells what was done
+        ``"join"``, ``"mend"``, ``"bridge"``; ``counts`` of the trace tells what was done
     :raises TraceError: for a missing or ambiguous column, one of weather, an unknown unit, empty cells,
         text, power that is negative or above the world's, rows cut short, and times that are missing, do not
         rise or are irregular; names the file and line
@@ -169,7 +172,9 @@ def read_power(
     _refuse_energies(table, factors, series.step_hours)
     zeros = np.zeros(len(next(iter(series.columns.values()))))
     kw = {kind: series.columns[column] if column else zeros for kind, column in chosen.items()}
-    return PowerTrace(kw["solar"], kw["wind"], series.step_hours, series.start, series.counts)
+    return PowerTrace(
+        kw["solar"], kw["wind"], series.step_hours, series.start, series.counts, series.closed_up
+    )
 
 
 def read_carbon(
@@ -362,12 +367,18 @@ def check_series(trace: object, fields: tuple[str, ...], quantity: str, step_hou
             raise ValueError(f"{name}.{key}[{step}]={values[step]}: must be {limit}")
 
 
-def resample(values: NDArray[np.float64], old: float, new: float) -> NDArray[np.float64]:
-    """Return the means of a piecewise constant series over steps of another length."""
+def resample(values: NDArray[np.float64], old: float, new: float, after: float = 0.0) -> NDArray[np.float64]:
+    """Return the means of a piecewise constant series over steps of another length.
+
+    :param values: of the series
+    :param old: length of its steps in hours
+    :param new: length of the steps that are wanted
+    :param after: hours into the series at which the first of them begins
+    """
     require(0.0 < new < np.inf, "step_hours", new, "finite and above 0")
-    steps = int(len(values) * old / new + 1e-9)
+    steps = int((len(values) * old - after) / new + 1e-9)
     require(steps >= 1, "step_hours", new, f"at most the trace's length, {len(values) * old:g} h")
     integral = np.concatenate([[0.0], np.cumsum(values)]) * old
-    edges = np.interp(np.arange(steps + 1) * new, np.arange(len(values) + 1) * old, integral)
+    edges = np.interp(after + np.arange(steps + 1) * new, np.arange(len(values) + 1) * old, integral)
     means: NDArray[np.float64] = np.maximum(np.diff(edges) / new, 0.0)
     return means

@@ -43,6 +43,7 @@ _UNDER_WAY = frozenset(
 )
 _SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
 _SHOWN = 40
+_FEWEST = 3  # bars in a line of an export
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,28 @@ class SacctExport:
 
 
 def is_sacct(data: bytes) -> bool:
-    """Tell whether a text begins like an export: a first line with bars and a job's number in it."""
-    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].lower()
+    """Tell whether a text begins like an export: a first line with bars and a job's number in it.
+
+    Blank lines before it are passed over.
+    """
+    first = data.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].lower()
     return b"|" in first and b"jobid" in first
+
+
+def nearly_sacct(data: bytes) -> str:
+    """Return what is amiss with a text that looks like an export in another form; else an empty text."""
+    lines = [line for line in data.decode("utf-8", "replace").lower().split("\n") if line.strip()]
+    first = lines[0] if lines else ""
+    if not is_sacct(data) and re.match(r"\s*jobid", first):
+        for separator, called in ((";", "semicolons"), (",", "commas"), ("\t", "tabs")):
+            if separator in first:
+                return f"it looks like a table of sacct between {called}; needed are bars, as sacct -P prints"
+        return "it looks like a table of sacct without -P (--parsable2), which puts bars between columns"
+    if first.count("|") >= _FEWEST and re.match(r"\s*\d[\w.+\[\]-]*\|", first):
+        return (
+            "it looks like a table of sacct -P without its header (-n, --noheader), which names the columns"
+        )
+    return ""
 
 
 def read_sacct(path: str | Path) -> JobLog:
@@ -94,12 +114,13 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
     :raises TraceError: as :func:`read_sacct`, but for defects of single lines
     """
     lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
-    header = [column.strip().lower() for column in lines[0].split("|")]
-    place = _find_columns(header, name)
+    top = next(k for k, line in enumerate(lines) if line.strip())  # clean_text() refuses blank texts
+    header = [column.strip().lower() for column in lines[top].split("|")]
+    place = _find_columns(header, name, top + 1)
     jobs: dict[str, _Job] = {}
     counts = dict.fromkeys(_LEFT_OUT, 0)
     defects = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines[top + 1 :], start=top + 2):
         cells = line.split("|")
         problem, job = None, None
         if len(cells) != len(header):
@@ -143,12 +164,12 @@ class _Job:
     left_out: str = ""
 
 
-def _find_columns(header: Sequence[str], name: str) -> dict[str, int]:
-    """Return where the columns are that are read."""
+def _find_columns(header: Sequence[str], name: str, line: int) -> dict[str, int]:
+    """Return where the columns are that are read; the header is on this line."""
     place = {column: k for k, column in enumerate(header)}
     twice = sorted(column for column in place if column and header.count(column) > 1)
     if twice:
-        raise TraceError(f"{name}, line 1: column {twice[0]} is there {header.count(twice[0])} times")
+        raise TraceError(f"{name}, line {line}: column {twice[0]} is there {header.count(twice[0])} times")
     size = next((column for column in SIZES if column in place), None)
     missing = [column for column in ("jobid", "submit") if column not in place]
     if size is None:
@@ -159,7 +180,7 @@ def _find_columns(header: Sequence[str], name: str) -> dict[str, int]:
         missing.append("state, or end")
     if missing or size is None:
         raise TraceError(
-            f"{name}, line 1: no column {'; no column '.join(missing)} (has {', '.join(header)})"
+            f"{name}, line {line}: no column {'; no column '.join(missing)} (has {', '.join(header)})"
         )
     return {**place, "size": place[size]}
 

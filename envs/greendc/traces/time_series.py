@@ -15,6 +15,7 @@ from greendc.config import require_one_of
 from greendc.lazy import LazyModule
 from greendc.traces.carbon_feed import parse_feed
 from greendc.traces.clocks import HOUR, read_stamps
+from greendc.traces.defects import LONGEST_HOURS, most_made_up
 from greendc.traces.limits import LIMITS
 from greendc.traces.parquet_reader import read_parquet
 from greendc.traces.table_reader import Table, read_table
@@ -26,7 +27,7 @@ else:
     pd = LazyModule("pandas")
 
 
-GAPS = ("error", "interpolate", "join", "mend")
+GAPS = ("error", "interpolate", "join", "mend", "bridge")
 """What :func:`read_columns` may do about missing values and steps."""
 
 
@@ -38,12 +39,14 @@ class Series:
     :param step_hours: length of a step in hours
     :param start: time stamp of the first row, aware of its time zone if the file is
     :param counts: values and steps that were filled or left out, by kind
+    :param closed_up: where rows moved up: hours after the start, as rows now are, and hours left out there
     """
 
     columns: dict[str, NDArray[np.float64]]
     step_hours: float
     start: datetime
     counts: dict[str, int]
+    closed_up: tuple[tuple[float, float], ...] = ()
 
 
 def open_table(path: str | Path) -> Table:
@@ -79,15 +82,17 @@ def read_columns(
     :param gaps: what to do about empty cells and missing steps: ``"error"``, ``"interpolate"`` (straight
         lines, for at most as many steps as there are rows), ``"join"`` (the rows after whole missing days
         move up, as if the clock had stood still; for files without 29 February; other gaps and empty cells
-        stay an error) or ``"mend"`` (that, and shorter gaps than a day are interpolated); counted in the
-        result
+        stay an error), ``"mend"`` (that, and gaps of up to a day are interpolated) or ``"bridge"`` (empty
+        cells and missing steps are interpolated, up to a day in a row); with the last two, no more than a
+        tenth of the rows is made up; counted in the result
     :raises TraceError: for values beyond the limits of their quantity, for times that cannot be read, do not
         rise, or are irregular, and for gaps unless they may be closed; names the line
     """
     require_one_of("gaps", gaps, GAPS)
     column = _time_column(table, time)
     columns = list(factors)
-    frame = table.read(columns, [column], empty=columns if gaps == "interpolate" else ())
+    empties = gaps in ("interpolate", "bridge")
+    frame = table.read(columns, [column], empty=columns if empties else ())
     stamps = read_stamps(table, column, frame[column])
     index, step_hours = _grid(table, stamps)
     missing = np.diff(index) - 1
@@ -95,6 +100,10 @@ def read_columns(
     joined = missing * (_whole_days(missing * step_hours) & joins)
     _refuse_gaps(table, gaps, missing, missing - joined, step_hours)
     index -= np.append(0, np.cumsum(joined))
+    closed_up = tuple(
+        (float(index[row + 1] * step_hours), float(joined[row] * step_hours))
+        for row in np.flatnonzero(joined)
+    )
     counts = {
         "missing_steps": int(missing.sum()),
         "gaps": int(np.count_nonzero(missing)),
@@ -109,10 +118,13 @@ def read_columns(
         if empty[0] or empty[-1]:
             raise table.error(0 if empty[0] else len(empty) - 1, f"{name} is missing")
         counts["missing_values"] += int(np.count_nonzero(empty))
-        if gaps in ("interpolate", "mend"):
+        if gaps == "bridge":
+            _refuse_made_up(table, name, index, empty, step_hours)
+        if empties or gaps == "mend":
             values = np.interp(np.arange(index[-1] + 1), index[~empty], values[~empty])
         result[name] = values
-    return Series(result, step_hours, pd.Timestamp(frame[column].iloc[0]).to_pydatetime(), counts)
+    start = pd.Timestamp(frame[column].iloc[0]).to_pydatetime()
+    return Series(result, step_hours, start, counts, closed_up)
 
 
 def _whole_days(hours: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -140,11 +152,44 @@ def _refuse_gaps(
         refuse(
             np.argmax(left > 0), ' is not of whole days, as gaps="join" needs (gaps="interpolate" fills it)'
         )
-    if gaps == "mend" and (left * step_hours > 24.0).any():
-        refuse(np.argmax(left * step_hours > 24.0), " is neither of whole days nor shorter than one")
+    if gaps == "mend" and (left * step_hours > LONGEST_HOURS).any():
+        refuse(
+            np.argmax(left * step_hours > LONGEST_HOURS),
+            " is neither of whole days nor shorter than one",
+        )
     rows = len(missing) + 1
-    if left.sum() > rows:
+    if gaps == "mend" and left.sum() > most_made_up(rows):
+        refuse(np.argmax(left > 0), ": more than a tenth of the steps would be made up")
+    if gaps != "bridge" and left.sum() > rows:
         refuse(np.argmax(left), f": more steps would be made up than the {rows} that are there")
+
+
+def _refuse_made_up(
+    table: Table, name: str, index: NDArray[np.int64], empty: NDArray[np.bool_], step_hours: float
+) -> None:
+    """Raise an error if more than a day in a row, or a tenth of a column's steps, would be made up.
+
+    :param table: for the error
+    :param name: of the column
+    :param index: ``(T,)`` which step each row is
+    :param empty: ``(T,)`` rows without a value
+    :param step_hours: length of a step
+    """
+    known = np.flatnonzero(~empty)
+    made_up = np.diff(index[known]) - 1
+    long = made_up * step_hours > LONGEST_HOURS
+    if long.any():
+        first = int(np.argmax(long))
+        hours = made_up[first] * step_hours
+        raise table.error(
+            int(known[first]) + 1,
+            f"{name}: no values for {hours:g} h; more than a day in a row is not made up",
+        )
+    if made_up.sum() > most_made_up(int(index[-1]) + 1):
+        raise table.error(
+            int(known[np.argmax(made_up > 0)]) + 1,
+            f"{name}: no values for {made_up.sum():,} steps; more than a tenth is not made up",
+        )
 
 
 def _time_column(table: Table, time: str | None) -> str:

@@ -85,9 +85,7 @@ def _about_jobs(
     size, run = log.processors, log.column("run_time")
     runs = (run > 0) & (size > 0)
     size, run = np.minimum(size[runs], machine), run[runs]
-    told_size = options.processors is not None
-    source = "as you said" if told_size else _size_source(found)
-    yield Assumption("size of the machine", f"{machine:,} processors: {source}", "--processors", told_size)
+    yield size_of_machine(found, options.processors is not None)
     wide = np.ceil(size * units / machine) * machine / units
     more = _percent(float((wide * run).sum()), float((size * run).sum()))
     yield Assumption(
@@ -118,7 +116,7 @@ def _about_jobs(
         "--set horizon=..., --too-large drop",
         "horizon" in told or "too_large" in told,
     )
-    left_out = _say({key: value for key, value in counts.items() if key not in ("jobs",)})
+    left_out = say_counts({key: value for key, value in counts.items() if key not in ("jobs",)})
     yield Assumption(
         "jobs left out or changed",
         f"{left_out or 'none'}; {counts.get('jobs', 0):,} jobs are left",
@@ -140,6 +138,17 @@ def _about_jobs(
         "--set offered_load=...",
         "offered_load" in told and offered is not None,
     )
+
+
+def size_of_machine(found: InspectedLog, told: bool) -> Assumption:
+    """Return what was taken for the size of the machine.
+
+    :param found: the job log
+    :param told: whether the user said it
+    """
+    source = "as you said" if told else _size_source(found)
+    said = f"{found.log.machine_processors:,} processors: {source}"
+    return Assumption("size of the machine", said, "--processors", told)
 
 
 def _size_source(found: InspectedLog) -> str:
@@ -183,14 +192,28 @@ def _about_site(config: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[
     yield Assumption("the grid", grid[site.grid], "--grid", "grid" in given)
 
 
+def about_generators(own: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Assumption]:
+    """Return what was assumed of the installed sun and wind.
+
+    :param own: keyword arguments of the environment, as given
+    :param settings: the same with what was taken from the trace
+    """
+    given, taken = dict(own.get("site") or {}), dict(settings.get("site") or {})
+    for name, what in (("pv_kw", "photovoltaics"), ("wind_kw", "wind power")):
+        if name in taken and name not in given:
+            said = f"{taken[name]:,.0f} kW are installed: the peak of the trace"
+            yield Assumption(what, said, f"--set 'site={{{name}: ...}}'")
+
+
 def _percent(now: float, before: float) -> float:
     return 100.0 * (now / before - 1.0) if before > 0 else 0.0
 
 
 def _with_counts(urgency: Urgency) -> str:
-    counted = _say(urgency.counts)
+    counted = say_counts(urgency.counts)
     return f"{urgency.said}; {counted}" if counted else urgency.said
 
 
-def _say(counts: Mapping[str, int]) -> str:
+def say_counts(counts: Mapping[str, int]) -> str:
+    """Return what was counted, without what there is none of."""
     return ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in counts.items() if value)

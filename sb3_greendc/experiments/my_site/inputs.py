@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from greendc.energy.site import SiteConfig
 from greendc.resource_pool.hpc_workloads import log_workload
 from greendc.resource_pool.jobs import arrival_rate
 from greendc.traces import power as traces
@@ -24,7 +24,8 @@ from greendc.traces.swf import format_swf, parse_swf
 from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.files import atomic_write
-from sb3_greendc.experiments.my_site.assumptions import DEFAULTS, Assumption, assumptions
+from sb3_greendc.experiments.my_site.assumptions import DEFAULTS, Assumption, about_generators, assumptions
+from sb3_greendc.experiments.my_site.carbon import about_carbon, lay_on
 from sb3_greendc.experiments.my_site.urgency import Urgency, read_urgency
 from sb3_greendc.experiments.tasks import Scenario
 
@@ -51,8 +52,9 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     """Read and check the inputs, and put them where tasks find them.
 
     All defects of all files are found before any is reported. Missing days of the power are closed up, its
-    shorter gaps and those of the carbon series interpolated, all counted. A carbon series of another year is
-    laid onto the power's calendar, day by day and hour by hour, and the report says so.
+    shorter gaps and those of the carbon series interpolated, at most a day in a row and a tenth of the
+    file, all counted. Where a carbon series is of another year it is laid onto the power's calendar, day by
+    day and hour by hour, and the report says so.
 
     :param options: of :func:`~sb3_greendc.experiments.my_site.options.add_options`
     :param folder: for the inputs
@@ -62,10 +64,11 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     for name in ("power", "carbon"):
         if getattr(options, name) is None:
             raise ValueError(f"--{name}: missing; only --validate does without")
-    settings = _settings(options)
+    own = _settings(options)
     found, power, carbon, inspections = _read_all(options, folder)
+    settings = _with_generators(own, power)
     urgency = read_urgency(options, found)
-    laid, same_time = lay_on(carbon, power, options.carbon_clock)
+    laid = lay_on(carbon, power, options.carbon_clock)
     jobs = _keep_jobs(options, found, urgency, folder)
     scenario = Scenario(
         "ResourcePool",
@@ -73,7 +76,7 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
             "workload": str(jobs),
             "power": "trace",
             "trace": str(_keep(traces.format_power(power), folder, "power", ".csv")),
-            "carbon": str(_keep(_format_carbon(laid, power), folder, "carbon", ".csv")),
+            "carbon": str(_keep(_format_carbon(laid.kg_per_kwh, power), folder, "carbon", ".csv")),
             "offered_load": None,
             **settings,
         },
@@ -85,18 +88,18 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     counts = {**found.log.counts, **found.inspection.counts, **workload.counts}
     counts = {key: value for key, value in counts.items() if key not in ("unsorted", "partial", "steps")}
     rows = assumptions(options, settings, found, urgency, counts, load)
-    rows = [*rows, *_about_series(options, carbon, same_time)]
+    rows = [*rows, *about_carbon(options, carbon, laid), *about_generators(own, settings)]
+    mended = [line for one in inspections for line in one.lines()]
+    by_file = {one.name: one.counts for one in inspections}
     facts = {
         "jobs": f"{options.jobs.name} ({found.kind}): {_counts(workload.counts)}; "
         f"offered load {load:.2f} of a full pool",
         "power": f"{options.power.name}: {len(power)} steps of {power.step_hours:g} h from {power.start}, "
         f"mean {power.solar_kw.mean():.0f} kW of sun and {power.wind_kw.mean():.0f} kW of wind; "
-        + _counts(power.counts),
-        "carbon": f"{options.carbon.name}: mean {laid.mean():.3f} kg/kWh, "
-        + ("at the times of the power" if same_time else "of another time, laid onto the power's calendar")
-        + f"; {_counts(carbon.counts)}",
+        + _counts({**power.counts, **by_file.get(str(options.power), {})}),
+        "carbon": f"{options.carbon.name}: mean {laid.kg_per_kwh.mean():.3f} kg/kWh, {laid.said}; "
+        + _counts({**carbon.counts, **by_file.get(str(options.carbon), {})}),
     }
-    mended = [line for one in inspections for line in one.lines()]
     return Site(scenario, facts, sorted(rows, key=lambda row: row.told), mended)
 
 
@@ -138,6 +141,19 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {**settings, "site": {**set_site, **own_site}} if own_site or set_site else settings
 
 
+def _with_generators(settings: Mapping[str, Any], power: traces.PowerTrace) -> dict[str, Any]:
+    """Return settings with as much sun and wind installed as the trace has, if that is more than the default.
+
+    What the user set is left as it is: a trace that exceeds it may have another unit.
+    """
+    site = dict(settings.get("site") or {})
+    for name, series in (("pv_kw", power.solar_kw), ("wind_kw", power.wind_kw)):
+        peak = float(np.ceil(series.max()))
+        if name not in site and peak > getattr(SiteConfig(), name):
+            site[name] = peak
+    return {**settings, "site": site} if site else dict(settings)
+
+
 def _read_all(
     options: argparse.Namespace, folder: Path
 ) -> tuple[InspectedLog, traces.PowerTrace, traces.CarbonTrace, list[Inspection]]:
@@ -151,17 +167,16 @@ def _read_all(
     except TraceError as error:
         others.append(str(error))
     wanted = traces.says_power, {options.solar, options.wind}
-    power_path, inspection = _mended(options.power, wanted, options.power_time, False, folder, others)
-    inspections += inspection
+    power_path, of_power = _mended(options.power, wanted, options.power_time, False, folder)
     wanted = traces.says_carbon, {options.carbon_column}
-    carbon_path, inspection = _mended(options.carbon, wanted, options.carbon_time, True, folder, others)
-    inspections += inspection
+    carbon_path, of_carbon = _mended(options.carbon, wanted, options.carbon_time, True, folder)
+    inspections += [*of_power, *of_carbon]
     power = _try(
         traces.read_power,
         power_path,
         {"solar": "--solar", "wind": "--wind", "time": "--power-time", "unit": "--power-unit"},
         options,
-        others,
+        [] if any(one.hopeless for one in of_power) else others,  # what cannot be mended is said once
         gaps="mend",
     )
     carbon = _try(
@@ -169,8 +184,8 @@ def _read_all(
         carbon_path,
         {"column": "--carbon-column", "time": "--carbon-time", "unit": "--carbon-unit"},
         options,
-        others,
-        gaps="interpolate",
+        [] if any(one.hopeless for one in of_carbon) else others,
+        gaps="bridge",
     )
     _refuse_defects(options, inspections, others)
     if found is None or power is None or carbon is None:  # each left a line in ``others``
@@ -184,10 +199,9 @@ def _mended(
     time: str | None,
     empty_allowed: bool,
     folder: Path,
-    others: list[str],
 ) -> tuple[Path, list[Inspection]]:
     """Return the path of a series to read, the mended one if there is a defect, and what was wrong."""
-    if path.name.endswith((".parquet", ".pq")):
+    if path.name.endswith((".parquet", ".pq", ".json", ".json.gz")):
         return path, []
     says, named = wanted
     try:
@@ -254,64 +268,6 @@ def _keep_jobs(options: argparse.Namespace, found: InspectedLog, urgency: Urgenc
     content = format_swf(found.log, urgency.qos)
     parse_swf(content, str(options.jobs))  # what is written must be readable before anything is run on it
     return _keep(content, folder, "jobs", ".swf")
-
-
-def _about_series(
-    options: argparse.Namespace, carbon: traces.CarbonTrace, same_time: bool
-) -> Iterator[Assumption]:
-    if same_time:
-        when = "both files have the same clock"
-    else:
-        when = (
-            f"the series begins {carbon.start:%Y-%m-%d}; it is of another time than the power, and was laid "
-            "onto its calendar, day by day and hour by hour: its weather is not that of the power"
-        )
-    yield Assumption("clock of the carbon file", when, "--carbon-clock", options.carbon_clock is not None)
-
-
-def lay_on(
-    carbon: traces.CarbonTrace, power: traces.PowerTrace, clock: float | None = None
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
-    """Return the carbon intensity of each step of a power trace, and whether it is of the same time.
-
-    Where the series does not cover the trace, a step gets the value of the same month, day and hour; where
-    the series has none for up to a day (29 February), that of the hour before.
-
-    :param carbon: the series
-    :param power: the trace
-    :param clock: hours to add to the series' clock; ``None``: what the offsets from UTC of both say, if both
-        have one (of the trace, that of its first step), else 0
-    :raises ValueError: if the series has nothing for longer parts of the trace's calendar
-    """
-    begin, offset = carbon.start, power.start.utcoffset()
-    if clock is None and offset is not None and begin.tzinfo is not None:
-        begin = begin.astimezone(timezone(offset))
-    begin = begin.replace(tzinfo=None) + timedelta(hours=clock or 0.0)
-    if carbon.step_hours != power.step_hours:
-        carbon = carbon.resample(power.step_hours)
-    step = pd.Timedelta(hours=power.step_hours)
-    times = pd.date_range(_whole_step(begin, step), periods=len(carbon), freq=step)
-    wanted = pd.date_range(_whole_step(power.start.replace(tzinfo=None), step), periods=len(power), freq=step)
-    series = pd.Series(carbon.kg_per_kwh, index=times)
-    if wanted[0] >= times[0] and wanted[-1] <= times[-1]:
-        return np.asarray(series.reindex(wanted, method="nearest"), np.float64), True
-    by_calendar = series.groupby(times.strftime("%m-%d %H:%M")).mean()
-    found = by_calendar.reindex(wanted.strftime("%m-%d %H:%M"))
-    a_day = round(24 / power.step_hours)
-    laid = found.ffill(limit=a_day).bfill(limit=a_day)
-    if laid.isna().any():
-        first = wanted[int(laid.isna().to_numpy().argmax())]
-        raise ValueError(
-            f"--carbon: covers {found.notna().mean():.0%} of the power's calendar, and has nothing for "
-            f"{first:%d %B} and later; it must have every day of the year that the power has"
-        )
-    return np.asarray(laid, np.float64), False
-
-
-def _whole_step(time: datetime, step: pd.Timedelta) -> datetime:
-    """Return the beginning of the hour, or of a shorter step: some stamp means at the middle of it."""
-    begin: datetime = pd.Timestamp(time).floor(min(step, pd.Timedelta(hours=1))).to_pydatetime()
-    return begin
 
 
 def _format_carbon(laid: np.ndarray[Any, np.dtype[np.float64]], power: traces.PowerTrace) -> bytes:

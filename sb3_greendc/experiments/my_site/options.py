@@ -52,11 +52,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "one column, of the log (an SWF field, a column of the sacct export) or of --job-columns",
     )
     one = urgency.add_mutually_exclusive_group()
-    one.add_argument("--deadlines", metavar="COLUMN", help="when jobs must be done: a time, or log seconds")
+    one.add_argument(
+        "--deadlines",
+        metavar="COLUMN",
+        help="when jobs must be done: a time of the log's clock or with its offset from UTC, or log seconds",
+    )
     one.add_argument("--priorities", metavar="COLUMN", help="a number, the higher the more urgent")
     one.add_argument("--values", metavar="COLUMN", help="what jobs are worth if they are on time")
     urgency.add_argument(
-        "--job-columns", type=Path, metavar="CSV", help="table with a column 'job' (its number) and the other"
+        "--job-columns",
+        type=Path,
+        metavar="CSV",
+        help="table with a column 'job' (its number; of an export, its JobID) and the other",
     )
     site = parser.add_argument_group("the site; the report says what is assumed of what you leave out")
     site.add_argument("--processors", type=whole_number, metavar="N", help="of the logged machine")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.report import Section
@@ -91,7 +92,7 @@ def write_report(
     policies = analysis.tables["policies"].head(12)
     rounded = _rounded(policies).rename(columns=SHOWN)
     best = str(_rivals(analysis)["form"].iloc[0]) if len(_rivals(analysis)) else "deadline_never"
-    again = _commands(folder / MODEL, best, episodes)
+    again = commands(folder / MODEL, best, episodes)
     facts = [f"{name}: {fact}" for name, fact in site.facts.items()]
     lines = [
         f"# {_TITLE}",
@@ -158,12 +159,18 @@ def _rivals(analysis: Analysis) -> pd.DataFrame:
     return comparison[(comparison["kind"] == "learner") & (comparison["against"] == BEST_OF_ALL)]
 
 
-def _commands(model: Path, rival: str, episodes: int) -> list[str]:
+def commands(model: Path, rival: str, episodes: int) -> list[str]:
+    """Return commands that judge a policy again and load it, as they are typed where the report is made.
+
+    :param model: its folder
+    :param rival: a heuristic to judge beside it
+    :param episodes: how many
+    """
     name, *form = rival.split("/")
     options = [f"{key}={value}" for key, value in zip(("dispatch", "scope"), form, strict=False)]
     baseline = f"{name}:{','.join(options)}" if options else name
     metrics = ["total_job_value_ratio", "carbon_kg", "brown_kwh"]
-    first = ["python", "scripts/evaluate.py", "--policies", baseline, str(model)]
+    first = [*how_to_start("evaluate").split(), "--policies", baseline, str(model)]
     first += ["--episodes", str(episodes), "--seed", str(TEST_SEED), "--metrics", *metrics]
     second = f'python -c "from sb3_greendc.runs.models import load_model; load_model({str(model)!r})"'
     return [shlex.join(first), second]

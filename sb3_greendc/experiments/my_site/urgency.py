@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from greendc.config import nearest
 from greendc.traces.job_logs import InspectedLog
 from greendc.traces.swf import SWF_FIELDS, JobLog
-from greendc.traces.table_reader import MISSING, read_table
+from greendc.traces.table_reader import MISSING, NUMBER, read_table
 from greendc.traces.trace_files import TraceError, read_file
 
 LEAST, MOST = 0.1, 0.9
@@ -27,6 +27,7 @@ LEAST, MOST = 0.1, 0.9
 SMALLEST = 0.001
 _HIGH_SHARE = 0.95
 _SEED = 0
+_YEARS = 10 * 366 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def read_urgency(options: argparse.Namespace, found: InspectedLog) -> Urgency:
     column = getattr(options, kind)
     cells, place = _cells(options, found, column)
     if kind == "deadlines":
-        qos, counts = _from_deadlines(cells, found.log, place)
+        qos, counts = _from_deadlines(cells, found.log, found.kind, place)
         said = f"deadlines from {place}; a job's value is its processor-hours x run time / allowed time"
     elif kind == "priorities":
         qos, counts = _from_priorities(_numbers(cells, place))
@@ -96,14 +97,17 @@ def _cells(options: argparse.Namespace, found: InspectedLog, column: str) -> tup
     log = found.log
     if options.job_columns is not None:
         table = read_table(read_file(options.job_columns), str(options.job_columns))
-        frame = table.read(["job"], [column], empty=[column])
-        doubled = frame["job"].duplicated().to_numpy()
+        exported = found.kind == "sacct"  # jobs of arrays have texts such as 12_3 for numbers
+        read = ([], ["job", column]) if exported else (["job"], [column])
+        frame = table.read(*read, empty=[column])
+        named = frame["job"].map(_job_text) if exported else frame["job"]
+        doubled = named.duplicated().to_numpy()
         table.refuse(doubled, "the job of an earlier line")
-        by_job = dict(zip(frame["job"], frame[column], strict=True))
-        known = set(log.column("job").tolist())
-        if not known & set(by_job):
+        by_job = dict(zip(named, frame[column], strict=True))
+        jobs = [_job_text(job) for job in found.columns["jobid"]] if exported else log.column("job").tolist()
+        if not set(jobs) & set(by_job):
             raise TraceError(f"{options.job_columns}: no job number of it is in {log.source}")
-        cells = [str(by_job.get(job) or "") for job in log.column("job").tolist()]
+        cells = [str(by_job.get(job) or "") for job in jobs]
         return cells, f"column {column!r} of {options.job_columns.name}"
     if found.kind == "sacct":
         if column.lower() not in found.columns:
@@ -122,6 +126,12 @@ def _cells(options: argparse.Namespace, found: InspectedLog, column: str) -> tup
     return ["" if value != value else f"{value:.10g}" for value in values], f"the field {column!r}"
 
 
+def _job_text(job: str) -> str:
+    """Return what stands in column JobID; a whole number without what tables of numbers write after it."""
+    word = job.strip()
+    return f"{float(word):.0f}" if NUMBER.fullmatch(word) and float(word).is_integer() else word
+
+
 def _numbers(cells: Sequence[str], place: str) -> NDArray[np.float64]:
     """Return numbers, NaN where a cell is empty."""
     empty = set(MISSING)
@@ -136,31 +146,66 @@ def _numbers(cells: Sequence[str], place: str) -> NDArray[np.float64]:
 
 
 def _from_deadlines(
-    cells: Sequence[str], log: JobLog, place: str
+    cells: Sequence[str], log: JobLog, kind: str, place: str
 ) -> tuple[NDArray[np.float64], dict[str, int]]:
-    """Return run time over the time that a job has; deadlines are times of the log's clock, or seconds."""
-    start = sum(float((log.header.get(key) or "0").split()[0]) for key in ("UnixStartTime", "TimeZone"))
+    """Return run time over the time that a job has.
+
+    Deadlines are times of the log's clock, times with an offset from UTC, or the log's seconds.
+
+    :raises TraceError: for other cells, times where the log has no clock or offsets where its clock has none,
+        and seconds that are years after the log
+    """
     empty = {*MISSING, "Unknown"}
+    ends = log.column("submit_time") + np.nan_to_num(log.column("run_time"))
+    latest = float(np.nanmax(ends)) + _YEARS
     seconds = np.full(len(cells), np.nan)
     for k, cell in enumerate(cells):
         word = cell.strip()
         if word in empty:
             continue
+        where = f"{place}: job {k + 1} of the log: {cell[:40]!r}"
         try:
             seconds[k] = float(word)
         except ValueError:
             stamp = pd.to_datetime(word, errors="coerce", format="ISO8601")
             if not isinstance(stamp, pd.Timestamp):  # nor is NaT one
+                raise TraceError(f"{where}: must be a time or the log's seconds") from None
+            seconds[k] = stamp.timestamp() - _second_0(log, kind, stamp.tzinfo is not None, where)
+        else:
+            if seconds[k] > latest:
                 raise TraceError(
-                    f"{place}: job {k + 1} of the log: {cell[:40]!r}: must be a time or the log's seconds"
-                ) from None
-            seconds[k] = stamp.replace(tzinfo=None).timestamp() - start
+                    f"{where}: years after the log's last job; numbers are the log's seconds (its first job "
+                    "is submitted at about 0), not those since 1970"
+                )
     allowed = seconds - log.column("submit_time")
     run = log.column("run_time")
     with np.errstate(divide="ignore", invalid="ignore"):
         qos = np.where(allowed > 0, run / allowed, np.where(np.isnan(allowed), np.nan, np.inf))
     late = qos > 1.0
     return np.minimum(qos, 1.0), {"deadlines too early to be met, taken for the earliest": int(late.sum())}
+
+
+def _second_0(log: JobLog, kind: str, with_offset: bool, where: str) -> float:
+    """Return the seconds since 1970 at which the log's seconds begin, on the clock that a deadline is on.
+
+    :param log: the log
+    :param kind: ``"SWF"`` or ``"sacct"``
+    :param with_offset: whether the deadline has an offset from UTC; else it is on the log's clock
+    :param where: for errors
+    """
+    begin, zone = (log.header.get(key) for key in ("UnixStartTime", "TimeZone"))
+    if not begin:
+        raise TraceError(
+            f"{where}: the log's header has no UnixStartTime, which tells when its seconds begin; deadlines "
+            "must be in the log's seconds"
+        )
+    if with_offset and kind == "sacct":
+        raise TraceError(
+            f"{where}: sacct exports times of the cluster's clock, without offset from UTC; deadlines must "
+            "be times of that clock, without offset, too"
+        )
+    shift = 0.0 if with_offset else float((zone or "0").split()[0])
+    return float(begin.split()[0]) + shift
 
 
 def _from_priorities(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, int]]:

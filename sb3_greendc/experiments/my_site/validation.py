@@ -21,6 +21,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, save_figure, styled
 from sb3_greendc.evaluation.report import Section
 from sb3_greendc.evaluation.report import write_report as write_page
+from sb3_greendc.experiments.my_site.assumptions import say_counts, size_of_machine
 from sb3_greendc.experiments.text import markdown
 
 MOST_JOBS = 30_000
@@ -73,11 +74,12 @@ class Validation:
     notes: Sequence[str]
 
 
-def validate(found: InspectedLog, most: int = MOST_JOBS) -> Validation:
+def validate(found: InspectedLog, most: int = MOST_JOBS, told_size: bool = False) -> Validation:
     """Play the jobs of a log with their recorded run times, and compare waits.
 
     :param found: the log
     :param most: jobs that are played
+    :param told_size: whether the user said how large the machine is
     :raises ValueError: if fewer than a hundred jobs of the log have a recorded wait
     """
     log = found.log
@@ -100,7 +102,11 @@ def validate(found: InspectedLog, most: int = MOST_JOBS) -> Validation:
     by_rule = by_rule.sort_values("factor", ignore_index=True, kind="stable")
     ours = waits[SITE_RULE]
     by_width = _by_width(width, recorded, ours)
-    notes = [*_verdict(recorded, ours, by_rule), *notes]
+    size = size_of_machine(found, told_size)
+    notes = [*_verdict(recorded, ours, by_rule), f"{size.about}: {size.said} ({size.option}).", *notes]
+    left_out = {} if found.kind == "SWF" else {**found.log.counts, "steps": 0}  # steps are parts of jobs
+    if said := say_counts({**left_out, **found.inspection.counts}):
+        notes.append(f"of the file, not among these jobs or changed: {said}.")
     return Validation(by_width, by_rule, _figure(by_width, recorded, ours), notes)
 
 
@@ -121,6 +127,10 @@ def _jobs_with_waits(log: JobLog, most: int) -> tuple[ClusterJobs, NDArray[np.fl
         f"{int(WARM_UP * len(rows)):,} are left out of all figures, since the simulator starts empty."
     ]
     for count, what in (
+        (
+            int(np.count_nonzero(~runs)),
+            "jobs did not run, are parts of others or larger than the machine, and were left out",
+        ),
         (int(np.count_nonzero(runs & ~known)), "jobs have no recorded wait and were left out"),
         (beyond, "jobs ran longer than they asked for; they are taken to have asked for what they ran"),
         (jobs.counts["no_request"], "jobs have no time limit; the simulator knows their run time instead"),

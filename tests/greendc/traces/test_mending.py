@@ -1,6 +1,7 @@
 """Defects of series and logs: all are listed with their lines, and what is mended reads as it should."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from greendc.traces import TraceError
@@ -78,6 +79,60 @@ def test_semicolons_decimal_commas_and_dotted_dates(tmp_path):
     assert power.start.isoformat() == "2024-01-01T00:00:00"
 
 
+def rows_of(cells, separator=";"):
+    """Return a series of hours with a column ``solar_kw`` of these cells, and a wind of whole numbers."""
+    lines = [separator.join(("time", "solar_kw", "wind_kw"))]
+    return lines + [
+        separator.join((f"2024-01-01 {hour:02d}:00", cell, str(hour))) for hour, cell in enumerate(cells)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "numbers", "counts"),
+    [
+        (";", ["987,5", "1.234", "1.234,5"], [987.5, 1234, 1234.5], (2, 1)),
+        (";", ["987.5", "1,234", "1,234.5"], [987.5, 1234, 1234.5], (0, 2)),
+        (";", ["0,125", "1,234", "12"], [0.125, 1.234, 12], (2, 0)),
+        (";", ["1,234,567", "1,234", "9"], [1234567, 1234, 9], (0, 2)),
+        (";", ["1234,567", "-1.234", "9"], [1234.567, 0, 9], (1, 1)),
+        (";", ["987.5", "12,5", "9"], [987.5, 12.5, 9], (1, 0)),  # no cell is unclear
+        (",", ['"1,234"', "987.5", "9"], [1234, 987.5, 9], (0, 1)),
+        (",", ['"987,5"', "1.234", "9"], [987.5, 1234, 9], (1, 1)),
+        (",", ["1.234", "987", "9"], [1.234, 987, 9], (0, 0)),
+    ],
+)
+def test_the_other_cells_of_a_column_tell_thousands_from_decimals(
+    tmp_path, separator, cells, numbers, counts
+):
+    inspection = inspect(rows_of(cells, separator))
+    assert mended(inspection, tmp_path).solar_kw.tolist() == numbers
+    kinds = ("decimal_commas", "thousands_separators")
+    assert tuple(inspection.counts.get(kind, 0) for kind in kinds) == counts
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "example"),
+    [
+        (";", ["1,234", "987", "9"], "1,234"),
+        (";", ["987", "1.234", "9"], "1.234"),
+        (";", ["987.5", "12,5", "1,234"], "1,234"),
+        (",", ["987", '"1,234"', "9"], "1,234"),
+    ],
+)
+def test_numbers_that_may_be_one_or_the_other_are_refused(separator, cells, example):
+    inspection = inspect(rows_of(cells, separator))
+    (hopeless,) = inspection.hopeless
+    assert hopeless.what.startswith(f"solar_kw={example!r}: 1.234 or 1234? no other cell tells")
+    assert hopeless.line == 2 + [cell.strip('"') for cell in cells].index(example)
+    assert "values_interpolated" not in inspection.counts
+
+
+def test_other_columns_tell_where_a_column_does_not(tmp_path):
+    lines = rows_of(["1.234", "2.000", "987"])
+    lines = [line + (";1,5" if k else ";degrees") for k, line in enumerate(lines)]
+    assert mended(inspect(lines), tmp_path).solar_kw.tolist() == [1234, 2000, 987]
+
+
 def test_a_line_that_may_be_cut_and_a_second_row_of_a_time_are_left_out(tmp_path):
     text = "\n".join([*SOUND, SOUND[-1].replace("59", "58"), "2024-01-03 12:00,7"])
     inspection = inspect_series(text.encode(), "p.csv", lambda name: name.endswith("_kw"))
@@ -98,6 +153,34 @@ def test_what_is_mostly_made_up_is_not_mended():
     for damaged in (lines, stray):
         (hopeless,) = inspect(damaged).hopeless
         assert "more than a tenth of the file" in hopeless.what
+
+
+def without(lines, first, last, cell=""):
+    """Return a series with no numbers of sun in these hours."""
+    return [
+        line.replace(f",{k - 1},", f",{cell},", 1) if first <= k - 1 < last else line
+        for k, line in enumerate(lines)
+    ]
+
+
+LONG = ["time,solar_kw,wind_kw"] + [
+    f"{time:%Y-%m-%d %H:%M},{k},0.5"
+    for k, time in enumerate(pd.date_range("2024-01-01", periods=400, freq="h"))
+]
+
+
+def test_a_day_in_a_row_is_interpolated_and_no_more(tmp_path):
+    day = inspect(without(LONG, 100, 124))
+    assert day.hopeless == () and day.counts == {"values_interpolated": 24}
+    assert mended(day, tmp_path).solar_kw == pytest.approx(np.arange(400))
+    rows_gone_too = [line for k, line in enumerate(without(LONG, 100, 112)) if not 112 <= k - 1 < 126]
+    for lines in (without(LONG, 100, 125, "offline"), rows_gone_too):
+        (hopeless,) = inspect(lines).hopeless
+        assert hopeless.line == 102
+        assert "solar_kw: no numbers for 2" in hopeless.what
+        assert "more than a day in a row is not made up" in hopeless.what
+    (hopeless,) = inspect(without(LONG, 0, 25)).hopeless  # at an end
+    assert "solar_kw: no numbers for 25 h" in hopeless.what
 
 
 JOB = "{0} {1} 5 3600 4 -1 -1 8 7200 -1 1 3 2 -1 0 -1 -1 -1"

@@ -368,3 +368,29 @@ def test_the_real_carbon_series(shared_file):
         read_carbon(path, unit="g/kWh")
     trace = read_carbon(path, unit="g/kWh", gaps="interpolate")
     assert (len(trace), trace.counts["missing_values"]) == (26304, 7)
+
+
+def many(count, gone=(), empty=()):
+    """Return a carbon series of hours, of which some rows are gone and some empty."""
+    times = pd.date_range("2021-03-01", periods=count, freq="h")
+    cells = ["" if k in empty else f"{k / 1000}" for k in range(count)]
+    rows = [f"{times[k]:%Y-%m-%d %H:%M},{cells[k]}" for k in range(count) if k not in gone]
+    return "time,kg_per_kwh_co2\n" + "\n".join(rows) + "\n"
+
+
+def test_a_series_is_bridged_for_a_day_in_a_row_and_a_tenth_of_its_steps(tmp_path):
+    path = tmp_path / "carbon.csv"
+    path.write_text(many(400, gone=range(100, 112), empty=[*range(112, 124), 300]))
+    trace = read_carbon(path, gaps="bridge")
+    assert trace.kg_per_kwh == pytest.approx(np.arange(400) / 1000)
+    assert trace.counts == {"missing_steps": 12, "gaps": 1, "missing_values": 13}
+    path.write_text(many(400, gone=range(100, 112), empty=range(112, 125)))
+    with pytest.raises(TraceError, match=r"line 102: kg_per_kwh_co2: no values for 25 h; more than a day"):
+        read_carbon(path, gaps="bridge")
+    for gone in ({"gone": range(1, 399, 9)}, {"empty": range(1, 399, 9)}):
+        path.write_text(many(400, **gone))
+        with pytest.raises(TraceError, match=r"line 3: .*no values for 45 steps; more than a tenth"):
+            read_carbon(path, gaps="bridge")
+    path.write_text(many(400, gone=range(1, 399, 9)).replace("kg_per_kwh_co2", "solar_kw"))
+    with pytest.raises(TraceError, match=r"line 3: a gap of 1 .* more than a tenth"):
+        read_power(path, gaps="mend")

@@ -5,7 +5,7 @@ import pytest
 
 from greendc.traces import TraceError
 from greendc.traces.defects import DefectsError
-from greendc.traces.job_logs import inspect_log
+from greendc.traces.job_logs import inspect_log, read_log
 from greendc.traces.sacct import duration, read_sacct
 
 HEADER = "JobID|User|Submit|Start|End|Elapsed|Timelimit|NCPUS|NNodes|State|Priority"
@@ -40,6 +40,41 @@ def test_jobs_that_ran_become_a_log_in_order_of_submission(tmp_path):
     assert log.header["UnixStartTime"] == "1709283600"  # nine in the morning of the first of March
     # 102 and 101 overlap from 10:05, and 106 runs beside them from 10:13: 8 + 4 + 6
     assert log.machine_processors == 18
+
+
+def test_blank_lines_before_the_header_are_passed_over(tmp_path):
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n \n" + "\n".join([HEADER, *LINES, "107|cut"]) + "\n")
+    found = inspect_log(path)
+    assert found.kind == "sacct" and len(found.log) == 3
+    assert [defect.line for defect in found.inspection.defects] == [11]
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda text: text.replace("|", ";"), "between semicolons"),
+        (lambda text: text.replace("|", ","), "between commas"),
+        (lambda text: text.replace("|", "\t"), "between tabs"),
+        (lambda text: text.replace("|", "  "), "without -P"),
+        (lambda text: text.partition("\n")[2], "without its header"),
+    ],
+)
+def test_an_export_in_another_form_is_not_called_empty(tmp_path, change, hint):
+    path = tmp_path / "jobs.txt"
+    path.write_text(change("\n".join([HEADER, *LINES]) + "\n"))
+    for read in (inspect_log, read_log):
+        with pytest.raises(TraceError, match=f"it looks like a table of sacct .*{hint}") as raised:
+            read(path)
+        assert "line 1" in str(raised.value) and "empty" not in str(raised.value)
+
+
+def test_a_log_of_which_no_line_can_be_read_is_not_called_empty(tmp_path):
+    path = tmp_path / "jobs.txt"
+    for text in ("these are no jobs\nat all\n", "; a log\nthese are no jobs\n", "one line"):
+        path.write_text(text)
+        with pytest.raises(TraceError, match=r"line [12]: (.*field|the file is truncated)"):
+            inspect_log(path)
 
 
 def test_what_did_not_run_is_counted(tmp_path):

@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import shutil
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from my_site_cases import by_subject, export, kept_qos, prepared
 
-from greendc.resource_pool.workloads import make_workload
 from greendc.traces.defects import DefectsError
-from greendc.traces.power import CarbonTrace, PowerTrace, read_power
-from greendc.traces.swf import read_swf
+from greendc.traces.power import read_power
 from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
 from sb3_greendc.core.vec_env import make_vec_env
@@ -22,99 +21,10 @@ from sb3_greendc.experiments.comparison import compare
 from sb3_greendc.experiments.episodes import TEST_SEED, Variant
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.learners import DISCRETE_SAC
-from sb3_greendc.experiments.my_site import Site, frontier, judging
+from sb3_greendc.experiments.my_site import Site, frontier, judging, report
 
 DAY = 24
 QUICK = Budget(quick=True)
-
-
-def power(start, hours):
-    return PowerTrace(np.full(hours, 50.0), np.full(hours, 300.0), start=start)
-
-
-def carbon(start, hours):
-    """Count hours, in 4096ths: so that they are emissions that a grid can have, and exact."""
-    return CarbonTrace(np.arange(hours) / 4096.0, start=start)
-
-
-def test_a_series_of_the_same_time_is_taken_as_it_is():
-    laid, same = my_site.lay_on(carbon(datetime(2021, 1, 1), 10 * DAY), power(datetime(2021, 1, 3), DAY))
-    assert same
-    assert (4096.0 * laid).tolist() == list(range(2 * DAY, 3 * DAY))
-
-
-def test_the_clock_is_moved():
-    laid, _ = my_site.lay_on(carbon(datetime(2021, 1, 1), 10 * DAY), power(datetime(2021, 1, 3), DAY), -6.0)
-    assert 4096.0 * laid[0] == 2 * DAY + 6
-
-
-def test_clocks_that_tell_their_offsets_are_brought_to_one():
-    """Midnight two hours east of Greenwich is 22:00 in UTC, the day before."""
-    east, utc = timezone(timedelta(hours=2)), timezone.utc
-    laid, same = my_site.lay_on(
-        carbon(datetime(2021, 5, 31, tzinfo=utc), 40 * DAY), power(datetime(2021, 6, 1, tzinfo=east), DAY)
-    )
-    assert same and 4096.0 * laid[0] == 22
-    told = my_site.lay_on(  # the offsets may be wrong
-        carbon(datetime(2021, 5, 31, tzinfo=utc), 40 * DAY),
-        power(datetime(2021, 6, 1, tzinfo=east), DAY),
-        1.0,
-    )
-    assert 4096.0 * told[0][0] == 23
-    year = carbon(datetime(2021, 1, 1, tzinfo=utc), 365 * DAY)
-    laid, same = my_site.lay_on(year, power(datetime(2012, 3, 2, tzinfo=east), DAY))
-    assert not same and 4096.0 * laid[0] == (31 + 28 + 1) * DAY - 2
-    naive = power(datetime(2021, 6, 1), DAY)  # whose clock it is, is not known: that of the series
-    assert 4096.0 * my_site.lay_on(carbon(datetime(2021, 5, 31, tzinfo=utc), 9 * DAY), naive)[0][0] == DAY
-
-
-def test_steps_of_less_than_an_hour_keep_their_minutes():
-    quarters = CarbonTrace(np.arange(96 * 40) / 4096.0, 0.25, datetime(2021, 5, 31, 0, 45))
-    trace = PowerTrace(np.ones(96), np.ones(96), 0.25, datetime(2021, 6, 1))
-    laid, same = my_site.lay_on(quarters, trace)
-    assert same and 4096.0 * laid[0] == 96 - 3
-    middle = dataclasses.replace(quarters, start=datetime(2021, 5, 31, 0, 52, 30))
-    assert 4096.0 * my_site.lay_on(middle, trace)[0][0] == 96 - 3
-
-
-def test_another_year_is_laid_onto_the_calendar():
-    year = carbon(datetime(2021, 1, 1), 365 * DAY)
-    laid, same = my_site.lay_on(year, power(datetime(2012, 2, 28, 0, 30), 3 * DAY))
-    assert not same
-    first = (31 + 27) * DAY
-    assert (4096.0 * laid[:DAY]).tolist() == list(range(first, first + DAY))
-    assert (4096.0 * laid[DAY : 2 * DAY] == first + DAY - 1).all()  # 29 February: the hour before
-    assert 4096.0 * laid[2 * DAY] == first + DAY
-
-
-def test_a_part_of_another_year_is_refused():
-    january = carbon(datetime(2021, 1, 1), 31 * DAY)
-    with pytest.raises(ValueError, match=r"--carbon: covers 78% of the .* nothing for 02 February"):
-        my_site.lay_on(january, power(datetime(2012, 1, 4, 0, 0), 36 * DAY))
-
-
-@pytest.fixture
-def inputs(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = ["; MaxProcs: 16", "; UnixStartTime: 1600000000"]
-    for job in range(1, 401):
-        run_time, size = int(rng.integers(600, 20_000)), int(rng.integers(1, 8))
-        fields = [job, job * 3600, 0, run_time, size, -1, -1, size, run_time, -1, 1, *[1] * 7]
-        lines.append(" ".join(map(str, fields)))
-    (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
-    times = pd.date_range("2020-03-01", periods=60 * DAY, freq="h")
-    sun_and_wind = {"time": times, "solar_kw": 40.0, "wind_kw": 20.0 * (np.arange(len(times)) % 24)}
-    pd.DataFrame(sun_and_wind).to_csv(tmp_path / "power.csv", index=False)
-    dirt = {"time": times + pd.Timedelta(days=365), "carbon gCO2/kWh": 300.0}
-    pd.DataFrame(dirt).to_csv(tmp_path / "carbon.csv", index=False)
-    return [
-        f"--{name}={tmp_path / file}"
-        for name, file in (
-            ("jobs", "log.swf"),
-            ("power", "power.csv"),
-            ("carbon", "carbon.csv"),
-        )
-    ]
 
 
 PRICED = Variant("carbon_threshold", {"kg_price": 0.1})
@@ -132,7 +42,7 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     arguments = ["my-site", *inputs, "--quick", "--engine=serial", f"--out={out}", "--battery-kwh=0"]
     arguments += ["--set", "units=8", "--grid=open"]
     assert reproduce.main(arguments) == 0
-    report = (out / "my-site" / "report.md").read_text()
+    text = (out / "my-site" / "report.md").read_text()
     for part in (
         "log.swf (SWF): 400 jobs",
         "laid onto the power's calendar",
@@ -140,9 +50,9 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
         "deadline_never",
         "chooses among the 32 jobs that must start soonest",
     ):
-        assert part in report
-    assert report.index("## What was assumed") < report.index("## Verdict") < report.index("## Policies")
-    verdicts = [line for line in report.splitlines() if " against the best non-learning baseline " in line]
+        assert part in text
+    assert text.index("## What was assumed") < text.index("## Verdict") < text.index("## Policies")
+    verdicts = [line for line in text.splitlines() if " against the best non-learning baseline " in line]
     assert len(verdicts) == 2  # one for each learner
     site = out / "my-site"
     assert (site / "figure.png").is_file()
@@ -156,8 +66,8 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     assert {"carbon_kg_percent", "brown_kwh_theirs"} <= set(pd.read_csv(site / "comparison.csv").columns)
     assert (policies["carbon_kg"] > 0).all()
     assert all("CO2 for each unit of value" in verdict for verdict in verdicts)
-    assert report.index("## Policies") < report.index("## Machines and battery commanded")
-    assert "Machines and battery commanded, at 60 % of the carbon of every unit on" in report
+    assert text.index("## Policies") < text.index("## Machines and battery commanded")
+    assert "Machines and battery commanded, at 60 % of the carbon of every unit on" in text
     assert (site / "frontier.png").is_file()
     commanded = pd.read_csv(site / "frontier.csv").set_index("limit_share")
     assert list(commanded.index) == [0.45, 0.6, 0.75]
@@ -265,16 +175,6 @@ def test_gaps_of_the_power_are_closed_by_days_and_filled_by_hours_and_both_are_s
     np.testing.assert_allclose(kept.wind_kw, expected)
 
 
-def prepared(inputs, folder, *more):
-    parser = argparse.ArgumentParser()
-    my_site.add_options(parser)
-    return my_site.prepare_site(parser.parse_args([*inputs, *more]), folder)
-
-
-def by_subject(site):
-    return {one.about: one for one in site.assumptions}
-
-
 def test_what_is_assumed_is_said_and_what_is_told_is_no_assumption(inputs, tmp_path):
     rows = by_subject(prepared(inputs, tmp_path / "kept"))
     assert "10 units stand for the log's 16 processors, 1.6 each" in rows["size of the pool"].said
@@ -339,47 +239,6 @@ def test_options_that_contradict_or_name_nothing(inputs, tmp_path, more, message
         prepared(inputs, tmp_path / "kept", *more)
 
 
-def kept_qos(site):
-    return read_swf(site.scenario.env_kwargs["workload"]).qos
-
-
-def test_deadlines_priorities_and_values_come_from_columns(inputs, tmp_path):
-    log = read_swf(tmp_path / "log.swf")
-    run, submit = log.column("run_time"), log.column("submit_time")
-    due = submit + 2.0 * run
-    due[0], due[1] = np.nan, submit[1] + 1.0  # one without, one that cannot be met
-    worth = run * log.processors * (1.0 + np.arange(len(run)) % 3)
-    frame = pd.DataFrame({"job": log.column("job"), "due": due, "worth": worth, "rank": np.arange(len(run))})
-    frame.sample(frac=1.0, random_state=0).to_csv(tmp_path / "mine.csv", index=False)
-    mine = f"--job-columns={tmp_path / 'mine.csv'}"
-    site = prepared(inputs, tmp_path / "kept", mine, "--deadlines=due")
-    qos = kept_qos(site)
-    assert qos[2:] == pytest.approx(0.5)
-    assert qos[1] == 1.0
-    assert 0.1 <= qos[0] <= 0.9
-    said = by_subject(site)["deadlines and values"]
-    assert said.told
-    assert "1 deadlines too early to be met" in said.said
-    assert "1 drawn at random, for want of a value" in said.said
-    values = kept_qos(prepared(inputs, tmp_path / "kept", mine, "--values=worth"))
-    assert values == pytest.approx(0.9 * (1.0 + np.arange(len(run)) % 3) / 3.0)
-    ranks = kept_qos(prepared(inputs, tmp_path / "kept", mine, "--priorities=rank"))
-    assert ranks == pytest.approx(np.linspace(0.1, 0.9, len(run)))
-    of_log = kept_qos(prepared(inputs, tmp_path / "kept", "--priorities=run_time"))
-    assert (np.argsort(of_log, kind="stable") == np.argsort(run, kind="stable")).all()
-
-
-def test_the_environment_plays_the_jobs_own_urgency(inputs, tmp_path):
-    site = prepared(inputs, tmp_path / "kept", "--priorities=run_time")
-    workload = make_workload(site.scenario.env_kwargs["workload"], units=10, resource_types=1, horizon=48)
-    jobs = workload.sample(np.random.default_rng(0), 100)
-    longest, shortest = jobs.qos[jobs.duration == jobs.duration.max()], jobs.qos[jobs.duration == 1]
-    assert longest.min() > shortest.max()
-    assert workload.mean_value([1.0]) == pytest.approx(
-        (workload.duration * workload.cpu * workload.qos).mean()
-    )
-
-
 def spoil(tmp_path):
     for file in ("power.csv", "carbon.csv"):
         lines = (tmp_path / file).read_text().splitlines()
@@ -412,6 +271,66 @@ def test_all_defects_of_all_files_are_shown_at_once_and_repair_mends_and_counts_
         assert paths[0].name == paths[1].name  # their names are hashes: filled in as they were
 
 
+def test_numbers_that_may_be_thousands_or_decimals_are_one_error_that_names_file_and_column(inputs, tmp_path):
+    table = pd.read_csv(tmp_path / "power.csv").assign(solar_kw="1,234", wind_kw=7)
+    table.to_csv(tmp_path / "power.csv", index=False, sep=";")
+    with pytest.raises(DefectsError, match=r"power.csv:2: solar_kw='1,234': 1.234 or 1234\?") as raised:
+        prepared(inputs, tmp_path / "kept", "--repair")
+    assert len(raised.value.lines) == 2  # and the semicolons
+
+
+def test_generators_that_the_trace_exceeds_are_as_large_as_its_peak_and_said(inputs, tmp_path):
+    small = prepared(inputs, tmp_path / "kept")
+    assert "site" not in small.scenario.env_kwargs
+    assert not {"photovoltaics", "wind power"} & set(by_subject(small))
+    table = pd.read_csv(tmp_path / "power.csv")
+    table.assign(solar_kw=1234.2, wind_kw=950.0).to_csv(tmp_path / "power.csv", index=False)
+    site = prepared(inputs, tmp_path / "kept", "--units=8", "--set", "site={wind_kw: 2000.0}")
+    assert site.scenario.env_kwargs["site"] == {"wind_kw": 2000.0, "pv_kw": 1235.0}
+    row = by_subject(site)["photovoltaics"]
+    assert row.said == "1,235 kW are installed: the peak of the trace"
+    assert row.option == "--set 'site={pv_kw: ...}'" and not row.told
+    assert "wind power" not in by_subject(site)
+    make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+    told = prepared(inputs, tmp_path / "kept", "--set", "site={pv_kw: 200.0}").scenario.env_kwargs["site"]
+    assert told == {"pv_kw": 200.0, "wind_kw": 950.0}  # which the environment refuses: another unit?
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_carbon_may_be_json_without_an_end_of_its_last_line(inputs, tmp_path, indent):
+    table = pd.read_csv(tmp_path / "carbon.csv")
+    rows = [{"time": time, "duration": 60, "value": 300.0} for time in table["time"]]
+    (tmp_path / "carbon.json").write_text(json.dumps(rows, indent=indent))
+    more = [f"--carbon={tmp_path / 'carbon.json'}", "--carbon-unit=g/kWh"]
+    site = prepared([*inputs[:2], *more], tmp_path / "kept")
+    assert "mean 0.300 kg/kWh" in site.facts["carbon"]
+
+
+def test_the_command_for_the_policy_is_what_works_where_the_report_was_made(monkeypatch):
+    for file, words in (
+        ("/usr/bin/greendc", "greendc evaluate"),
+        ("/x/sb3_greendc/__main__.py", "python -m sb3_greendc evaluate"),
+        ("scripts/reproduce.py", "python scripts/evaluate.py"),
+    ):
+        monkeypatch.setattr("sys.argv", [file])
+        first, _ = report.commands(Path("my-site/model"), "hvf/skip/ready", 64)
+        assert first.startswith(f"{words} --policies hvf:dispatch=skip,scope=ready my-site/model ")
+
+
+def test_what_was_mended_is_counted_among_the_inputs_and_long_gaps_are_refused(inputs, tmp_path):
+    for file, column in (("power", "solar_kw"), ("carbon", "carbon gCO2/kWh")):
+        table = pd.read_csv(tmp_path / f"{file}.csv")
+        text = table[column].astype(object)
+        text.iloc[100:112] = "offline"
+        table.assign(**{column: text}).to_csv(tmp_path / f"{file}.csv", index=False)
+    site = prepared(inputs, tmp_path / "kept", "--repair")
+    assert site.facts["power"].endswith("; 12 values interpolated")
+    assert site.facts["carbon"].endswith("; 12 values interpolated")
+    table.drop(index=range(100, 160)).to_csv(tmp_path / "carbon.csv", index=False)
+    with pytest.raises(DefectsError, match="no values for 60 h; more than a day in a row is not made up"):
+        prepared(inputs, tmp_path / "kept", "--repair")
+
+
 def test_repair_does_not_hide_what_cannot_be_mended(inputs, tmp_path):
     spoil(tmp_path)
     (tmp_path / "carbon.csv").write_text("time,carbon g/kWh\n2020-01-01,9e9\n2020-01-02,1\n2020-01-03,1\n")
@@ -421,13 +340,7 @@ def test_repair_does_not_hide_what_cannot_be_mended(inputs, tmp_path):
 
 
 def test_an_export_of_sacct_takes_the_place_of_the_log(inputs, tmp_path):
-    submit = pd.date_range("2024-03-01 10:00", periods=50, freq="40min")
-    lines = ["JobID|Submit|Start|End|Elapsed|Timelimit|NCPUS|State|Priority"]
-    for job, at in enumerate(submit):
-        start, end = at + pd.Timedelta("5min"), at + pd.Timedelta("65min")
-        times = "|".join(f"{time:%Y-%m-%dT%H:%M:%S}" for time in (at, start, end))
-        lines.append(f"{job}|{times}|01:00:00|02:00:00|{1 + job % 4}|COMPLETED|{100 - job}")
-    (tmp_path / "jobs.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "jobs.txt").write_text(export(range(50)))
     arguments = [f"--jobs={tmp_path / 'jobs.txt'}", *inputs[1:], "--priorities=Priority"]
     site = prepared(arguments, tmp_path / "kept")
     assert "jobs.txt (sacct): 50 jobs" in site.facts["jobs"]

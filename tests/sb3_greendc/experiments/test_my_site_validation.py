@@ -71,7 +71,22 @@ def test_jobs_without_a_wait_and_parts_of_jobs_are_left_out_and_said(log):
     said = " ".join(my_site.validate(own).notes)
     assert f"{JOBS - 2} of {JOBS} jobs were played on 64 processors" in said
     assert "1 jobs have no recorded wait" in said
+    assert "1 jobs did not run, are parts of others or larger than the machine, and were left out" in said
     assert "1 jobs ran longer than they asked for" in said
+
+
+def test_the_size_of_the_machine_and_what_the_file_has_beside_are_said(log):
+    own = with_waits(log, ("fcfs", "easy"))
+    header = {key: value for key, value in own.log.header.items() if not key.startswith("Max")}
+    counts = {"still_running": 12, "requeued": 0, "steps": 90}
+    export = InspectedLog(dataclasses.replace(own.log, header=header, counts=counts), own.inspection, "sacct")
+    notes = my_site.validate(export).notes
+    size = f"{export.log.machine_processors} processors"
+    assert any(size in note and "sacct does not export" in note and "--processors" in note for note in notes)
+    assert "of the file, not among these jobs or changed: 12 still running." in notes
+    told = my_site.validate(own, told_size=True).notes
+    assert "size of the machine: 64 processors: as you said (--processors)." in told
+    assert not any("of the file" in note for note in told)
 
 
 def test_too_few_waits_are_refused(log):
