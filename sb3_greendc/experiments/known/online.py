@@ -106,6 +106,7 @@ def draw(trained: pd.DataFrame) -> Figure:
             if "gap" not in one.learner:
                 panel.axhline(one.value, color="0.5", linestyle=":")
         panel.set_xlabel("steps")
+        panel.locator_params(axis="x", nbins=5)
         panel.set_ylabel("return")
     name_lines(figure)
     return figure
