@@ -1,12 +1,10 @@
-"""Clocks: what time it is at second 0 of a log, and where an episode's dates lie in series that repeat."""
+"""Clocks: where an episode's dates lie in series that repeat."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,7 @@ from greendc.cluster.layout import DAY
 from greendc.config import require
 from greendc.records import Ints
 from greendc.traces.limits import LIMITS
-from greendc.traces.swf import JobLog
+from greendc.traces.log_clock import fixed
 
 YEAR = 365 * DAY
 """A series of so many seconds or more has every month and day, but for one."""
@@ -23,55 +21,8 @@ PATTERNS = (DAY, 7 * DAY)
 """Lengths of series that stand for every day or week."""
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST = 1000 * YEAR
-_LEAST_OFFSET = 900  # seconds; no clock is nearer to UTC without showing it
 _FROM_MIDNIGHT = "from its first midnight on"
 _EXAMPLE = "'2024-03-01T08:00:00-06:00'"
-
-
-def log_start(log: JobLog) -> datetime | None:
-    """Return what the clock shows at second 0 of a log, ``None`` where its header does not tell.
-
-    That is ``UnixStartTime`` on the clock of ``TimeZoneString`` (such as ``Europe/Paris``), else on the one
-    that is ``TimeZone`` seconds ahead of UTC, else UTC. A ``TimeZone`` of 0, as exports of ``sacct`` have it,
-    is taken for a clock whose offset from UTC is not known. An offset is that of the log's start all year.
-
-    :raises ValueError: for a header that cannot be read; names it
-    """
-    seconds = _header_seconds(log, "UnixStartTime")
-    if seconds is None or seconds <= 0:
-        return None
-    latest = datetime(int(LIMITS["year"].high), 1, 1, tzinfo=timezone.utc).timestamp()
-    place = f"{log.source}: header UnixStartTime"
-    require(seconds < latest, place, seconds, f"before the year {LIMITS['year'].high:g}")
-    instant = datetime.fromtimestamp(seconds, timezone.utc)
-    name = log.header.get("TimeZoneString", "").strip()
-    if name:
-        try:
-            return fixed(instant.astimezone(ZoneInfo(name)))
-        except (KeyError, ValueError, OSError):  # zoneinfo's own errors are among them
-            words = "the name of a time zone that is known here, such as 'Europe/Paris'"
-            raise ValueError(f"{log.source}: header TimeZoneString={name!r}: must be {words}") from None
-    offset = _header_seconds(log, "TimeZone")
-    if offset is None:
-        return instant
-    if offset == 0:
-        return instant.replace(tzinfo=None)
-    place, allowed = f"{log.source}: header TimeZone", "a number of seconds ahead of UTC, such as -21600"
-    require(_LEAST_OFFSET <= abs(offset) < DAY, place, offset, allowed)
-    return instant.astimezone(timezone(timedelta(seconds=offset)))
-
-
-def _header_seconds(log: JobLog, key: str) -> float | None:
-    words = log.header.get(key, "").split()
-    if not words:
-        return None
-    try:
-        seconds = float(words[0])
-    except ValueError:
-        seconds = math.nan
-    if not math.isfinite(seconds):
-        raise ValueError(f"{log.source}: header {key}={words[0]!r}: must be a number of seconds")
-    return seconds
 
 
 def read_start(field: str, text: str) -> datetime:
@@ -100,12 +51,6 @@ def check_start(field: str, start: object) -> None:
     assert isinstance(start, datetime)
     bad = LIMITS["year"].outside(np.array(float(start.year))).any()
     require(not bad, field, str(start), f"of the years {LIMITS['year']}")
-
-
-def fixed(time: datetime) -> datetime:
-    """Return a time whose offset from UTC, if it has one, stays what it is then."""
-    offset = time.utcoffset()
-    return time.replace(tzinfo=None) if offset is None else time.astimezone(timezone(offset))
 
 
 def seconds_on(name: str, start: datetime, base: datetime, owner: str) -> int:

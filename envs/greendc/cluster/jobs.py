@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.cluster.clocks import check_start, log_start
+from greendc.cluster.clocks import check_start
 from greendc.cluster.layout import NEVER, NOBODY
 from greendc.config import require, require_one_of
 from greendc.records import Floats, Ints
 from greendc.traces.job_logs import read_log
+from greendc.traces.log_clock import log_start
 from greendc.traces.lublin import LublinModel, generate_log
 from greendc.traces.swf import SWF_FIELDS, JobLog
 
@@ -109,7 +110,7 @@ class ClusterJobs:
         scheduler's code does: processors are the greater of allocated and requested ones, a run time that is
         missing is ten seconds, one of zero leaves the job out, and jobs stand in order of their numbers,
         which must be that of submission. The clock is that of the header
-        (:func:`~greendc.cluster.clocks.log_start`).
+        (:func:`~greendc.traces.log_clock.log_start`).
 
         :param log: the log
         :param reading: one of :data:`READINGS`

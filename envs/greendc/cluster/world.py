@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from greendc.cluster import columns, layout
-from greendc.cluster.clocks import Clocks, fixed, read_start, seconds_on, whole_days
+from greendc.cluster.clocks import Clocks, read_start, seconds_on, whole_days
 from greendc.cluster.config import ADMISSIONS, BACKFILLS, ON_DROP, PROFILES, REWARDS, ClusterConfig
 from greendc.cluster.jobs import ClusterJobs, lublin_jobs, read_jobs
 from greendc.cluster.power import HOUR, CapacitySeries, CarbonSeries, green_capacity
 from greendc.config import require
 from greendc.records import Ints, Records
+from greendc.traces.log_clock import fixed
 
 NO_TIMES = np.zeros(1, np.int64)
 

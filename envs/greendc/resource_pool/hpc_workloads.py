@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.config import require, require_one_of
 from greendc.resource_pool.jobs import JobArrays, arrival_rate
+from greendc.traces.log_clock import log_start
 from greendc.traces.lublin import DAY_SECONDS, LublinModel
 from greendc.traces.swf import JobLog
 
@@ -283,13 +284,7 @@ def _to_pool(
 
 def _midnight_offset_hours(log: JobLog) -> float:
     """Return the local time of day, in hours, of the log's second 0 (midnight if the header is silent)."""
-    seconds = 0.0
-    for key in ("UnixStartTime", "TimeZone"):
-        words = log.header.get(key, "").split()
-        try:
-            seconds += float(words[0]) if words else 0.0
-        except ValueError:
-            raise ValueError(
-                f"{log.source}: header {key}={words[0]!r}: must be a number of seconds"
-            ) from None
-    return seconds % DAY_SECONDS / 3600.0
+    start = log_start(log)
+    if start is None:
+        return 0.0
+    return (start - start.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds() / 3600.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timezone
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from scipy.stats import rankdata
 
 from greendc.config import nearest
 from greendc.traces.job_logs import InspectedLog
+from greendc.traces.log_clock import log_start
 from greendc.traces.swf import SWF_FIELDS, JobLog
 from greendc.traces.table_reader import MISSING, NUMBER, read_table
 from greendc.traces.trace_files import TraceError, read_file
@@ -193,8 +195,8 @@ def _second_0(log: JobLog, kind: str, with_offset: bool, where: str) -> float:
     :param with_offset: whether the deadline has an offset from UTC; else it is on the log's clock
     :param where: for errors
     """
-    begin, zone = (log.header.get(key) for key in ("UnixStartTime", "TimeZone"))
-    if not begin:
+    start = log_start(log)
+    if start is None:
         raise TraceError(
             f"{where}: the log's header has no UnixStartTime, which tells when its seconds begin; deadlines "
             "must be in the log's seconds"
@@ -204,8 +206,8 @@ def _second_0(log: JobLog, kind: str, with_offset: bool, where: str) -> float:
             f"{where}: sacct exports times of the cluster's clock, without offset from UTC; deadlines must "
             "be times of that clock, without offset, too"
         )
-    shift = 0.0 if with_offset else float((zone or "0").split()[0])
-    return float(begin.split()[0]) + shift
+    on_clock = start if with_offset and start.tzinfo else start.replace(tzinfo=timezone.utc)
+    return on_clock.timestamp()
 
 
 def _from_priorities(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[str, int]]:

@@ -10,11 +10,12 @@ import pytest
 
 from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator, read_jobs
-from greendc.cluster.clocks import Calendar, log_start, read_start, whole_days
+from greendc.cluster.clocks import Calendar, read_start, whole_days
 from greendc.cluster.columns import COS_DAY, SIN_DAY
 from greendc.cluster.power import green_capacity
 from greendc.cluster.rlscheduler import read_trace
 from greendc.traces.gleamm_like import generate
+from greendc.traces.log_clock import log_start
 from greendc.traces.moer import MoerSeries
 from greendc.traces.power import CarbonTrace, read_carbon
 from greendc.traces.swf import parse_swf

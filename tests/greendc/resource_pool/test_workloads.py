@@ -195,6 +195,23 @@ def test_a_log_job_by_job():
     assert {kind: n for kind, n in workload.counts.items() if n} == {"clipped_duration": 1, "jobs": 4}
 
 
+def test_a_log_whose_zone_has_a_name_alone_begins_on_its_own_clock():
+    """1 July 1993, 22:30 in UTC: in San Diego half past three in the afternoon, in summer time."""
+    jobs = [(3600.0 * k, 3600, 10) for k in range(48)]
+    headers = (
+        "; MaxProcs: 100\n; UnixStartTime: 741565800\n; TimeZoneString: US/Pacific\n",
+        "; MaxProcs: 100\n; UnixStartTime: 741565800\n; TimeZone: -25200\n",
+        "; MaxProcs: 100\n; UnixStartTime: 741565800\n",
+    )
+    named, offset, utc = (
+        log_workload(make_log(jobs, header), **POOL, offered_load=None) for header in headers
+    )
+    windows = [sample(workload, 24, seed=0).arrival for workload in (named, offset, utc)]
+    np.testing.assert_array_equal(windows[0], windows[1])
+    assert named.length == offset.length
+    assert not np.array_equal(windows[0], windows[2])
+
+
 def test_a_window_longer_than_the_log_goes_around():
     log = make_log([(3600 * n, 3600 * (n + 1), 10) for n in range(5)])
     workload = log_workload(log, **POOL, offered_load=0.05)
