@@ -110,7 +110,7 @@ POWER: tuple[Mutation, ...] = (
         ("tests/greendc/live/test_power_plan.py",),
         ("live-power-lasts", "return bool(self.least[last] >= job.processors)", "return True"),
         ("live-starts-take-no-power", "self.free[self.times < job.limit_seconds] -= job.processors", "pass"),
-        ("live-nothing-starts-later", ">= job.limit_seconds).any())", ">= job.limit_seconds).all())"),
+        ("live-nothing-starts-later", "most.max(initial=0)", "most[:1].max(initial=0)"),
     ),
     *mutations(
         "envs/greendc/live/pool_scheduler.py",

@@ -147,7 +147,7 @@ class ClusterScheduler:
         while True:
             # Also those that would start next, beside what has started: each attempt takes its time.
             tried = lost | started
-            lost |= {job.id for job in fitting if job.id not in tried and plan.would_lose(job)}
+            lost |= plan.would_lose([job for job in fitting if job.id not in tried])
             left = [job for job in fitting if job.id not in lost]
             decided = self._play(self._restored(snapshot, left, now)) if left else _Outcome([], None)
             plan = PowerPlan(snapshot, seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -33,17 +33,26 @@ class PowerPlan:
         last = int(np.searchsorted(self.times, job.limit_seconds)) - 1
         return bool(self.least[last] >= job.processors)
 
-    def later(self, job: WaitingJob) -> bool:
-        """Tell whether a job that starts later has power until its limit, and ends within the horizon."""
-        last = self.horizon_seconds - job.limit_seconds
-        fits = self.free >= job.processors
-        starts = self.times[fits & (self.times <= last)]
-        lacks = np.append(self.times[~fits], np.iinfo(np.int64).max)
-        return bool((lacks[np.searchsorted(lacks, starts)] - starts >= job.limit_seconds).any())
+    def longest(self, processors: int) -> int:
+        """Return the longest limit with which a job of so many processors keeps its power at some time.
 
-    def would_lose(self, job: WaitingJob) -> bool:
-        """Tell whether a job fits now, and keeps its power neither now nor later within the horizon."""
-        return bool(job.processors <= self.free[0]) and not self.keeps(job) and not self.later(job)
+        It ends within the horizon; 0 where there is no such time.
+        """
+        fits = np.concatenate([[False], self.free >= processors, [False]])
+        turns = np.flatnonzero(fits[1:] != fits[:-1])
+        starts = self.times[turns[::2]]
+        ends = np.append(self.times, np.iinfo(np.int64).max)[turns[1::2]]
+        most = np.minimum(ends, self.horizon_seconds) - starts
+        return max(int(most.max(initial=0)), 0)
+
+    def would_lose(self, jobs: Sequence[WaitingJob]) -> set[str]:
+        """Return which jobs fit now, and keep their power neither now nor later within the horizon."""
+        sizes = np.array([job.processors for job in jobs], np.int64)
+        limits = np.array([job.limit_seconds for job in jobs], np.int64)
+        keeps = self.least[np.searchsorted(self.times, limits) - 1] >= sizes
+        doubtful = np.flatnonzero((sizes <= self.free[0]) & ~keeps)
+        longest = {int(size): self.longest(int(size)) for size in np.unique(sizes[doubtful])}
+        return {jobs[k].id for k in doubtful.tolist() if jobs[k].limit_seconds > longest[jobs[k].processors]}
 
     def take(self, job: WaitingJob) -> None:
         """Start a job now."""

@@ -106,5 +106,20 @@ def test_what_starts_has_power_until_its_limit_whatever_else_starts(seed):
             plan = PowerPlan(found, 24 * HOUR)
             if reasons.get(name) == NEVER and limit <= 24 * HOUR:
                 plan.losing(job for job in found.waiting if job.id in start)
-                one = next(job for job in found.waiting if job.id == name)
-                assert not plan.keeps(one) or size > int(plan.free[0]) or not plan.later(one)
+                assert limit > plan.longest(size)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_longest_limit_is_that_of_trying_every_start(seed):
+    rng = np.random.default_rng(seed)
+    times = np.unique(rng.integers(1, 60, 6))
+    changes = [(int(time), int(rng.integers(0, 9))) for time in times]
+    horizon = int(rng.integers(20, 70))
+    plan = PowerPlan(snapshot([], changes), horizon)
+    free = np.array([8, *(level for _, level in changes)])[np.searchsorted(times, np.arange(99), "right")]
+    for size in range(1, 9):
+        lasts = []
+        for start in np.flatnonzero(free[:horizon] >= size):
+            lacks = np.flatnonzero(free[start:] < size)
+            lasts.append(min(lacks[0] if len(lacks) else horizon, horizon - start))
+        assert plan.longest(size) == max(lasts, default=0)
