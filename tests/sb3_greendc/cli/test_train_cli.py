@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from train_cases import SMALL
 
 from sb3_greendc.cli.train import main
+from sb3_greendc.core import commands
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class, hyperparameters_of
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.evaluation.paired import evaluate
@@ -333,6 +334,8 @@ def test_a_seed_whose_process_is_killed_ends_no_other(
 ) -> None:
     """As the kernel does when memory is short. It goes on at its last checkpoint, alone."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(commands, "_imported", [])
     Path("seed_killer.py").write_text(KILLER)
     arguments = [*VCC_RUN, "--no-progress", "--checkpoint-every", "32"]
     several = ["--engine", "process", "--jobs", "2", "--import", "seed_killer"]
