@@ -192,7 +192,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "curves": _along(trained),
     }
     figure = _figure(rows, cases, budget.pick({}, dict.fromkeys(ARMS[1:], "a tenth of the decisions")))
-    return Analysis(tables, {"figure": figure}, [*_budgets(trained, cases), *NOTES])
+    return Analysis(tables, {"figure": figure}, [*budget_notes(trained, cases), *NOTES])
 
 
 def _along(trained: pd.DataFrame) -> pd.DataFrame:
@@ -201,7 +201,7 @@ def _along(trained: pd.DataFrame) -> pd.DataFrame:
     return trained.groupby(by, sort=False)[SHOWN].mean().reset_index()
 
 
-def _budgets(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
+def budget_notes(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
     """Say what each paper's learner had, of what is printed."""
     found = []
     for case in cases:

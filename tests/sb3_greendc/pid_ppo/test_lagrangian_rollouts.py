@@ -15,7 +15,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
+from sb3_greendc.pid_ppo import PIDLagrangianPPO
 from sb3_greendc.pid_ppo.buffers import CostDictRolloutBuffer, CostRolloutBuffer
 from sb3_greendc.pid_ppo.lagrangian import PIDLagrangian
 from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
@@ -53,28 +53,20 @@ def learn(model: PIDLagrangian, n_rollouts: int) -> PIDLagrangian:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n_envs", [1, 8])
-def test_controller_sees_whole_episodes(monkeypatch: pytest.MonkeyPatch, form: str, n_envs: int) -> None:
+def test_controller_sees_whole_episodes(shown: list[float | None], form: str, n_envs: int) -> None:
     """Episodes of 5 steps in rollouts of 8: every second or third crosses a boundary, none is cut or lost."""
-    seen: list[float | None] = []
-    update = PIDController.update
-
-    def spy(self: PIDController, episode_cost: float | None) -> float:
-        seen.append(episode_cost)
-        return update(self, episode_cost)
-
-    monkeypatch.setattr(PIDController, "update", spy)
     # Environment i costs i, i+1, ... per episode, 5 i + 10 in all; all environments are in step.
     env = DummyVecEnv([lambda base=base: ScriptedEnv(length=5, base=base) for base in range(n_envs)])
     model = learn(build(form, env), 5)
-    assert seen == 5 * [5 * (n_envs - 1) / 2 + 10.0]
+    assert shown == 5 * [5 * (n_envs - 1) / 2 + 10.0]
     assert model.episode_costs.running.tolist() == n_envs * [0.0]  # 40 steps are eight episodes
 
     # A second `learn` resets the environments, in the middle of an episode, whose cost must be forgotten.
-    seen.clear()
+    shown.clear()
     learn(model, 1)
     assert model.episode_costs.running[0] == 0 + 1 + 2
     learn(model, 1)
-    assert seen == 2 * [5 * (n_envs - 1) / 2 + 10.0]
+    assert shown == 2 * [5 * (n_envs - 1) / 2 + 10.0]
 
 
 @pytest.mark.parametrize("form", FORMS)

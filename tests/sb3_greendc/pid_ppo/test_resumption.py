@@ -15,7 +15,6 @@ from lagrangian_cases import FORMS, build, same_weights
 from stable_baselines3.common.callbacks import BaseCallback, StopTrainingOnMaxEpisodes
 from stable_baselines3.common.env_util import make_vec_env
 
-from sb3_greendc.pid_ppo import PIDController
 from sb3_greendc.pid_ppo.lagrangian import PIDLagrangian
 from sb3_greendc.runs.resume import Checkpointing, learn
 
@@ -50,20 +49,6 @@ def test_a_run_under_masks_of_the_environment_is_resumed_bit_for_bit(form: str, 
     state = whole.policy.optimizer.state_dict()["state"]
     for key, entries in resumed.policy.optimizer.state_dict()["state"].items():
         assert all(th.equal(entries[name], value) for name, value in state[key].items())
-
-
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """What controllers are shown."""
-    seen: list[float | None] = []
-    update = PIDController.update
-
-    def spy(self: PIDController, episode_cost: float | None) -> float:
-        seen.append(episode_cost)
-        return update(self, episode_cost)
-
-    monkeypatch.setattr(PIDController, "update", spy)
-    return seen
 
 
 @pytest.mark.parametrize("form", FORMS)
