@@ -19,6 +19,7 @@ import textwrap
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -86,8 +87,8 @@ def map_tasks(
     """Call ``function`` on every task and return the results in the order of the tasks.
 
     The first task that fails ends the others, as Ctrl-C does; workers never outlive the call, nor a
-    caller that is killed. With ``on_lost``, a task whose process dies ends no other. ``"process"`` runs it
-    once more, alone, after all others: together they may have needed more memory than there is.
+    caller that is killed. A task whose process dies ends no other. ``"process"`` runs it once more, alone,
+    after all others: together they may have needed more memory than there is.
 
     :param function: picklable; what it returns must depend on the task alone
     :param tasks: picklable
@@ -101,8 +102,8 @@ def map_tasks(
     :param again: returns what a task is when it is run once more, as on Ray after its worker or machine was
         lost, up to :data:`MAX_LOST` times; default: the task itself
     :param on_lost: called in this process when the process of a task has died, with its index, the error, and
-        whether it is given up: then the list of results lacks it
-    :raises TaskError: if a task raises, or its process dies and there is no ``on_lost``
+        whether it is given up: then the list of results lacks it. Default: a warning, and at last the error
+    :raises TaskError: if a task raises, or is given up and there is no ``on_lost``
     :raises ValueError: for an unknown engine, or options that do not fit it
     :raises ImportError: if Ray is asked for and missing
     :raises ConnectionError: if there is no Ray cluster at the address
@@ -110,7 +111,7 @@ def map_tasks(
     _require_options(engine, jobs, ray_address)
     require(threads >= 1, "threads", threads, "1 or more")
     outcomes: Iterator[tuple[int, Result]]
-    again = again or (lambda task: task)
+    again, on_lost = again or (lambda task: task), on_lost or _warn
     match engine:
         case "serial":
             outcomes = _run_serial(function, tasks, threads)
@@ -149,6 +150,13 @@ def _require_options(engine: str, jobs: int | None, ray_address: str | None) -> 
     require_one_of("engine", engine, ENGINES)
     require(jobs is None or jobs >= 1, "jobs", jobs, "1 or more")
     require(ray_address is None or engine == "ray", "ray_address", ray_address, "left out without Ray")
+
+
+def _warn(_index: int, error: TaskError, given_up: bool) -> None:
+    """Say that the process of a task has died; raise the error if the task is given up."""
+    if given_up:
+        raise error
+    warnings.warn(str(error), RuntimeWarning, stacklevel=2)
 
 
 def processors() -> int:
@@ -238,19 +246,16 @@ def _run_processes(
     threads: int,
     jobs: int,
     again: Callable[[Task], Task],
-    on_lost: Callable[[int, TaskError, bool], None] | None,
+    on_lost: Callable[[int, TaskError, bool], None],
 ) -> Iterator[tuple[int, Result]]:
     """Run tasks in processes; those that died are run after the others, one at a time."""
     died: list[tuple[int, Task]] = []
 
     def first(index: int, error: BaseException) -> None:
-        if on_lost is None:
-            raise TaskError(index, tasks[index], _reason(error)) from error
         on_lost(index, TaskError(index, tasks[index], DIED), False)
         died.append((index, again(tasks[index])))
 
     def second(index: int, error: BaseException) -> None:
-        assert on_lost is not None
         on_lost(index, TaskError(index, tasks[index], DIED_AGAIN), True)
 
     workers = _Workers(function, threads)
@@ -372,7 +377,7 @@ def _run_ray(
     jobs: int | None,
     ray_address: str | None,
     again: Callable[[Task], Task],
-    on_lost: Callable[[int, TaskError, bool], None] | None,
+    on_lost: Callable[[int, TaskError, bool], None],
 ) -> Iterator[tuple[int, Result]]:
     ray = _import_ray()
     ours = not ray.is_initialized()
@@ -395,11 +400,7 @@ def _run_ray(
                 except ray.exceptions.RayError as error:  # a lost worker or machine
                     lost[index] = lost.get(index, 0) + 1
                     given_up = lost[index] > MAX_LOST
-                    told = TaskError(index, tasks[index], _reason(error))
-                    if on_lost is not None:
-                        on_lost(index, told, given_up)
-                    elif given_up:
-                        raise told from error
+                    on_lost(index, TaskError(index, tasks[index], _reason(error)), given_up)
                     if not given_up:
                         waiting.append((index, again(tasks[index])))
                     continue

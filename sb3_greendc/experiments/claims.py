@@ -1,4 +1,4 @@
-"""What the papers print: every number, both ends of a range, section, rival and points.
+"""What the papers print: every number, both ends of a range, where it is printed, rival and points.
 
 RARE is Venkataswamy, Grigsby, Grimshaw and Qi, JSSPP 2022; SC20 is Venkataswamy and Grimshaw, MLCS workshop
 2020; CoCoRL is Venkataswamy, "Job Scheduling in Datacenters using Constraint Controlled RL". What only a

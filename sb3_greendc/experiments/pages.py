@@ -122,13 +122,15 @@ def _front_page(target: Path, done: Sequence[str], said: dict[str, str]) -> list
 
 CLAIMS_SAID = (
     "Numbers are per cent over the named baseline unless the line says otherwise. Semicolons separate "
-    'points. "As printed" is the paper\'s own learner as the paper describes it. An empty cell was not run. '
-    "The paper's learner is compared with heuristics that choose among all waiting jobs, our best with their "
-    "better form, among these or the ready pool. The verdict compares our mean with both printed ends; a "
-    "single number is met by what rounds to it. For a statement without a number the cell has our "
-    "figures, each after its point, and the verdict says whether it holds: with the 95 % intervals where "
-    "margins, or two learners, are compared, by means elsewhere, and within 10 % where something is close, "
-    "alike or converged. Where training stopped before the paper's does, there is no verdict on its end."
+    'points. "As printed" is the paper\'s own learner as the paper describes it. An empty cell was not '
+    "run. The paper's learner is compared with heuristics that choose among all waiting jobs, our best "
+    "with the hardest of their forms: among all waiting jobs, among the ready pool, or without "
+    "overtaking. The verdict compares our mean with both printed ends; a single number is met by what "
+    "rounds to it. For a statement without a number the cell has our figures, each after its point, and "
+    "the verdict says whether it holds: with the 95 % intervals where margins, or two learners, are "
+    "compared, by means elsewhere, and within 10 % where something is close, alike or converged. A "
+    "statement about the end of training has no verdict where ours stopped before the paper's; a verdict "
+    "on a number is of the decisions that the section gives."
 )
 
 

@@ -160,8 +160,8 @@ def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = (
     baselines = (*named, UNIFORM_MASKED) if named else (BEST_OF_PAPER, BEST_MASKED, UNIFORM_MASKED, BEST)
     wanted = (*baselines, ROLLOUTS, *learners)
     found = [name for name in wanted if name in known]
-    for spare in (ROLLOUTS, "MaskablePPO", BEST_MASKED, *found[::-1]):
-        if len(found) > MOST_SERIES and spare in found:
+    for spare in ("MaskablePPO", BEST_MASKED, *found[::-1]):
+        if len(found) > MOST_SERIES and spare in found and spare != ROLLOUTS:
             found.remove(spare)
     return found
 

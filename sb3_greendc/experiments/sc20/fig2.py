@@ -14,7 +14,8 @@ from sb3_greendc.experiments.printed import LARGE_DELAY, SC20
 from sb3_greendc.experiments.sc20.training import ARRIVALS, PAPER, Arm, budget, curves_figure, items, tables
 from sb3_greendc.experiments.tasks import ALL_WAITING
 
-LARGE = dataclasses.replace(SC20, choice={**SC20.choice, "reward": LARGE_DELAY})
+LARGE = dataclasses.replace(SC20, choice={**SC20.choice, "reward": LARGE_DELAY}, decisions=500_000)
+"""The reading that is not the paper's, at a fifth of the paper's decisions."""
 OTHER_RATES = (0.2, 1.0)
 REWARD = "accrued_reward"
 ARMS = [

@@ -96,23 +96,30 @@ def curves_figure(results: Results, metric: str) -> Figure:
     """Draw a metric over training: for each series the first steps and all of them, to one scale."""
     rows = results.table()
     rows = rows[rows["train_seed"].notna()]
-    names = [str(name) for name in rows["series"].unique()]
+    steps = rows.groupby("series", sort=False)["trained_decisions"].max()
+    names = [str(name) for name in steps.index]
     known = [str(name) for name in rows["curve"].unique()]
-    longer = rows["trained_decisions"].max() > SHOWN_DECISIONS
-    parts = (f"first {SHOWN_DECISIONS // 1000} k steps", "all steps") if longer else ("",)
-    figure, axes = panels([f"{name}{', ' if part else ''}{part}" for name in names for part in parts])
-    for k, panel in enumerate(axes):
-        of_name = rows[rows["series"] == names[k // len(parts)]]
-        if k % len(parts) == 0:
-            of_name = of_name[of_name["trained_decisions"] <= SHOWN_DECISIONS]
+    longer = steps.max() > SHOWN_DECISIONS
+    ends = (SHOWN_DECISIONS, None) if longer else (None,)
+    parts = [(name, end) for name in names for end in ends]
+    figure, axes = panels([f"{name}{_part(end, steps[name]) if longer else ''}" for name, end in parts])
+    for panel, (name, end) in zip(axes, parts, strict=True):
+        of_name = rows[rows["series"] == name]
+        if longer and end is not None:
+            of_name = of_name[of_name["trained_decisions"] <= end]
         curves(of_name, metric, "trained_decisions", panel, by="curve", among=known)
         panel.set_ylabel(TITLES[metric])
         panel.locator_params(axis="x", nbins=5)
         panel.set_xlim(left=0)
-    for k in range(0, len(axes), len(parts)):
-        share_height(axes[k : k + len(parts)])
+    for k in range(0, len(axes), len(ends)):
+        share_height(axes[k : k + len(ends)])
     name_lines(figure)
     return figure
+
+
+def _part(end: int | None, steps: int) -> str:
+    """Return how a title goes on that says which steps a panel shows."""
+    return f", all {steps / 1e6:.3g} million steps" if end is None else f", first {end // 1000} k steps"
 
 
 def share_height(axes: Sequence[Axes]) -> None:
@@ -126,8 +133,11 @@ def budget(results: Results) -> str:
     """Return a note on what the learner had."""
     rows = results.table()
     rows = rows[rows["train_seed"].notna()]
-    most, seeds = rows["trained_decisions"].max() / 1e6, rows["train_seed"].nunique()
+    seeds = rows["train_seed"].nunique()
+    steps = rows.groupby("series", sort=False)["trained_decisions"].max() / 1e6
+    most = f"{steps.max():.3g}"
+    less = "".join(f" ({name}: {number:.3g})" for name, number in steps.items() if number < steps.max())
     return (
-        f"A2C as printed: {most:.3g} million of the paper's 2.5 million decisions, {seeds} training seed(s), "
-        "no mask but `valid`."
+        f"A2C as printed: {most} million of the paper's 2.5 million decisions{less}, "
+        f"{seeds} training seed(s), no mask but `valid`."
     )

@@ -58,9 +58,15 @@ def test_what_long_tasks_leave_in_circles_is_freed(engine: str, tmp_path: Path) 
         gc.enable()
 
 
-def test_dead_worker_is_an_error_and_not_a_wait_without_end() -> None:
-    with pytest.raises(TaskError, match="task 0"):
+def test_a_task_that_ends_its_worker_twice_is_an_error_and_not_a_wait_without_end() -> None:
+    once_more = pytest.warns(RuntimeWarning, match=r"task 0.*is run once more")
+    with once_more, pytest.raises(TaskError, match=r"task 0.*died twice"):
         map_tasks(engine_tasks.die, [0], "process")
+
+
+def test_a_task_whose_worker_is_killed_once_has_its_result(tmp_path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match=r"task 0.*is run once more"):
+        assert map_tasks(engine_tasks.die_at_first, [tmp_path / "a"], "process") == [7]
 
 
 def test_a_task_that_ends_its_worker_ends_no_other_where_lost_ones_are_taken_note_of(tmp_path: Path) -> None:
