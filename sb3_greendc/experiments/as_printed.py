@@ -219,15 +219,16 @@ def budget_notes(trained: pd.DataFrame, cases: Sequence[Case]) -> list[str]:
 def _figure(rows: pd.DataFrame, cases: Sequence[Case], budgets: Mapping[str, str]) -> Figure:
     """Draw the share of the value over decisions, beside chance and the papers' best heuristic.
 
-    Heuristics choose among all waiting jobs; the tables have the other forms and the other controls.
+    The heuristic chooses among all waiting jobs (dotted), or is in its better form (dashed); the tables have
+    the other forms and the other controls.
     """
     figure, axes = panels([case.name for case in cases])
     for panel, case in zip(axes, cases, strict=True):
         here = rows[rows["series"] == case.name]
         still = here[here["train_seed"].isna()]
-        in_their_form = BEST_OF_PAPER + ALL_WAITING
+        in_forms = dict(papers_forms(still, case.papers, VALUE))
         forms = {
-            in_their_form: dict(papers_forms(still, case.papers, VALUE))[in_their_form],
+            **{name: in_forms[name] for name in (BEST_OF_PAPER, BEST_OF_PAPER + ALL_WAITING)},
             UNIFORM_VALID: UNIFORM_VALID,
             UNIFORM_MASKED: UNIFORM_MASKED,
         }

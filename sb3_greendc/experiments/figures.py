@@ -26,7 +26,7 @@ COLORS = {
     "best of the papers'": "#3182bd",
     "best of the papers', masked": "#08306b",
     "uniformly random, masked": "#555555",
-    "uniformly random, valid": "#dddddd",
+    "uniformly random, valid": "#b5b5b5",
     "random order, masked": "#8c8c8c",
     "best heuristic": "#e6842a",
     "rollouts": "#a04a00",
@@ -183,7 +183,9 @@ def _line(panel: Axes, rows: pd.DataFrame, middle: str, color: str, label: str, 
     rows = rows.sort_values("x")
     if not joined:
         spread = np.abs(rows[["low", "high"]].to_numpy(dtype=float).T - rows[middle].to_numpy(dtype=float))
-        panel.errorbar(rows["x"], rows[middle], spread, fmt="o", ms=3.5, lw=1, color=color, label=label)
+        size = max(7.0 - 1.5 * len(panel.containers), 2.5)  # points of one place lie around each other
+        drawn = panel.errorbar(rows["x"], rows[middle], spread, fmt="o", lw=1, color=color, label=label)
+        drawn.lines[0].set(markersize=size, markerfacecolor="none")
         return
     panel.plot(rows["x"], rows[middle], "o-", ms=3.5, lw=1.5, color=color, label=label)
     panel.fill_between(rows["x"], rows["low"], rows["high"], color=color, alpha=0.15, lw=0)

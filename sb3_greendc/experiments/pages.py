@@ -185,9 +185,11 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
     rows = []
     for name in done:
         record = _record(target, name)
-        if record["budget"] == "full" and not record["seeds"]:
+        experiment = load_experiment(name)
+        tasks = unique_tasks(experiment.items(Budget()))
+        run = Budget(record["budget"] == "quick", seeds=record["seeds"])
+        if unique_tasks(experiment.items(run)) == tasks:
             continue
-        tasks = unique_tasks(load_experiment(name).items(Budget()))
         takes = duration(estimate(tasks, CORES))
         rows.append({"experiment": f"`{name}`", "was run as": f"`{_command(record)}`", "in full": takes})
     if not rows:

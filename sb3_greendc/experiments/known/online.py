@@ -90,21 +90,27 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     rows = results.table()
     published = references(rows["series"].unique())
     table = pd.concat([at_the_end(rows), published], ignore_index=True)
-    figure = draw(rows[rows["trained_decisions"].notna()])
+    figure = draw(rows)
     return Analysis({"results": table}, {"figure": figure}, left_out(budget, QUICK, FULL))
 
 
-def draw(trained: pd.DataFrame) -> Figure:
-    """Draw a panel of learning curves for each problem, with what is published as a dotted line."""
+def draw(rows: pd.DataFrame) -> Figure:
+    """Draw a panel of learning curves for each problem.
+
+    What does not learn is a dashed line, what is published a dotted one.
+    """
+    trained = rows[rows["trained_decisions"].notna()]
     names = [str(name) for name in trained["series"].unique()]
     figure, axes = panels(names)
     learners = [str(name) for name in trained["policy"].unique()]
     for panel, name in zip(axes, names, strict=True):
         mine = trained[trained["series"] == name]
-        curves(mine, "return", "trained_decisions", panel, among=learners)
+        still = rows[(rows["series"] == name) & rows["trained_decisions"].isna()]
+        levels = {str(policy): mean for policy, mean in still.groupby("policy")["return"].mean().items()}
+        curves(mine, "return", "trained_decisions", panel, levels, among=learners)
         for one in next(problem.published for problem in PROBLEMS if problem.name == name):
             if "gap" not in one.learner:
-                panel.axhline(one.value, color="0.5", linestyle=":")
+                panel.axhline(one.value, color="0.5", linestyle=":", label=f"published: {one.learner}")
         panel.set_xlabel("steps")
         panel.locator_params(axis="x", nbins=5)
         panel.set_ylabel("return")

@@ -144,19 +144,17 @@ def draw(table: pd.DataFrame) -> Figure:
         if kind in ("rules", "chance"):
             for k, (_, row) in enumerate(rows.sort_values("mean").iterrows()):
                 said = row["policy"].replace(":dispatch=easy,scope=queue", ", backfilled")
-                left.annotate(
-                    said, (row["milliseconds"], row["mean"]), **_at(5, 1 if k == len(rows) - 1 else -6, color)
-                )
+                above = k == len(rows) - 1 and kind == "rules"
+                left.annotate(said, (row["milliseconds"], row["mean"]), **_at(5, -2 if above else -9, color))
             continue
         _draw(right, rows, "gain", color)
         for _, row in rows.iterrows():
-            place = row["milliseconds"], row["gain"]
             if kind.startswith("network"):
-                right.annotate(kind, place, **_at(5, -8, color))
-            else:
-                right.annotate(
-                    f"{row['futures']:.0f}", place, **_at(4, 4 if kind == "rollouts" else -9, color)
-                )
+                place = row["milliseconds"], row["gain_high"]
+                right.annotate(kind, place, ha="center", **_at(0, 14, color))
+                continue
+            beside = (-15, 5) if kind == "rollouts" else (5, -12)
+            right.annotate(f"{row['futures']:.0f}", (row["milliseconds"], row["gain"]), **_at(*beside, color))
     right.legend(loc="lower right")
     left.set_ylabel("value on time / value of all jobs")
     right.set_ylabel(f"% over {REFERENCE}; numbers are futures")
@@ -184,4 +182,6 @@ def _draw(axes: Axes, rows: pd.DataFrame, column: str, color: str) -> None:
 
 
 def _at(x: int, y: int, color: str) -> dict[str, Any]:
-    return {"xytext": (x, y), "textcoords": "offset points", "fontsize": "x-small", "color": color}
+    around = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    where = {"xytext": (x, y), "textcoords": "offset points"}
+    return {**where, "fontsize": "x-small", "color": color, "bbox": around}
