@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from gymnasium import spaces
@@ -16,6 +17,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActor
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
 from greendc.config import require_one_of
+from sb3_greendc.core.generators import generators_kept
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.extractors import (
     JobSetPolicy,
@@ -49,7 +51,7 @@ def make_model(
     :param policy: one of :data:`POLICIES`, or a policy class of the algorithm
     :param algorithm: one of :data:`ALGORITHMS`; default: MaskablePPO where observations carry an action mask
     :param policy_kwargs: arguments of the policy; ``features_extractor`` may be a name
-    :param seed: of the weights
+    :param seed: of the weights; the global random generators stay as they are. Default: drawn from them
     :param device: of the weights
     :raises ValueError: for an unknown name, or a policy that does not fit the algorithm or the spaces
     """
@@ -68,7 +70,8 @@ def make_model(
         model = cls(policy, None, policy_kwargs=kwargs, seed=seed, device=device, _init_setup_model=False)
         # What SB3's `load` does for a model without an environment.
         model.observation_space, model.action_space, model.n_envs = observation_space, action_space, 1
-        model._setup_model()
+        with nullcontext() if seed is None else generators_kept():
+            model._setup_model()
         model.seed = None  # that of the weights is not to seed what goes on training
     except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"policy {policy!r} does not fit: {' '.join(str(error).split())}") from error

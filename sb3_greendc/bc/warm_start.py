@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -40,37 +39,49 @@ def start_from(model: BaseAlgorithm, clone: Clone | BaseAlgorithm, sharpness: fl
     except (AttributeError, RuntimeError) as error:
         names = f"{type(cloned).__name__} and {type(policy).__name__}"
         raise ValueError(f"{names}: the networks do not fit: {error}") from error
-    with th.no_grad():
-        for scorer in filter(None, (heads.job_scorer, heads.other_scorer)):
-            scorer[-1].weight.mul_(sharpness)
-            scorer[-1].bias.mul_(sharpness)
+    heads.multiply(sharpness)
     policy.freeze()
     model.policy_kwargs = {**model.policy_kwargs, "freeze_extractor": True}
 
 
 class CriticsFirst(BaseCallback):
-    """Holds the actor still for the first rollouts of a training, while the critics learn what it is worth.
+    """Holds the actor still for the first rollouts of a model, while the critics learn what it is worth.
 
-    :param rollouts: how many
+    It does so within the model's updates alone: whatever ends a training, the actor learns in the next one.
+
+    :param rollouts: how many; those of further calls of ``learn`` with the same callback count on
     """
 
     def __init__(self, rollouts: int) -> None:
         super().__init__()
         self.rollouts = rollouts
+        self._left = rollouts
+        self._counted: BaseAlgorithm | None = None
 
-    def _on_training_start(self) -> None:
-        self._left = self.rollouts
+    def _init_callback(self) -> None:
+        if self.model is not self._counted:
+            self._counted, self._left = self.model, self.rollouts
 
-    def _on_rollout_start(self) -> None:
-        self._train_actor(self._left <= 0)
+    def _on_rollout_end(self) -> None:
+        if self._left <= 0:
+            return
         self._left -= 1
+        model: Any = self.model
+        train = model.train
 
-    def _on_training_end(self) -> None:
-        self._train_actor(True)  # also where the training was shorter
+        def train_critics() -> None:
+            del model.train  # the class's own again
+            actor = model.policy.mlp_extractor.actor_heads
+            held = [parameter for parameter in actor.parameters() if parameter.requires_grad]
+            try:
+                for parameter in held:
+                    parameter.requires_grad_(False)
+                train()
+            finally:
+                for parameter in held:
+                    parameter.requires_grad_(True)
 
-    def _train_actor(self, trained: bool) -> None:
-        policy: Any = self.model.policy
-        policy.mlp_extractor.actor_heads.requires_grad_(trained)
+        model.train = train_critics
 
     def _on_step(self) -> bool:
         return True

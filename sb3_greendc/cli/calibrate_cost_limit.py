@@ -26,6 +26,7 @@ from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write, require_room, write_json, write_or_rescue
 from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.evaluation.paired import FIRST_SEED, Evaluation
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.evaluation.run_folders import is_run
@@ -103,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print(console, *_distribution(distribution, env_id))
     _print(console, *_proposals(limits, str(distribution.index[0])))
     if options.out is not None:
-        record = {"env_id": env_id, "env_kwargs": env_kwargs, "seed": options.seed, **provenance()}
+        told = {"env_id": env_id, "env_kwargs": env_kwargs, "seed": options.seed}
+        record = {**values_without_secrets(told), **provenance()}
         write_or_rescue(lambda folder: _write(folder, episodes, limits, record), options.out, "the result")
         console.print(f"written: {options.out}", markup=False)
     return 0

@@ -29,6 +29,7 @@ from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write, write_or_rescue
 from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.runs.divergence import DivergedError
@@ -109,7 +110,7 @@ def _clone(options: argparse.Namespace, stack: ExitStack) -> int:
     print(_describe(clone))
 
     def save(folder: Path) -> None:
-        clone.save(folder, data=str(options.data), completed=completed, **provenance())
+        clone.save(folder, data=without_secrets(str(options.data)), completed=completed, **provenance())
         _write_csv(clone.history, folder / "history.csv")
 
     write_or_rescue(save, options.out, "the model")

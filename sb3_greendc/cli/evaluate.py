@@ -26,6 +26,7 @@ from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES
 from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound
 from sb3_greendc.evaluation.metrics import main_metrics
 from sb3_greendc.evaluation.paired import FIRST_SEED, Evaluation, EvaluationInterrupted, run_evaluations
@@ -234,7 +235,8 @@ def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> d
     for one in evaluations[0].sources:
         policies.setdefault(one.name, []).append(one.source)
     settings = dict(evaluations[0].env_kwargs)
-    return {**provenance(), "options": given, "env_kwargs": settings, "policies": policies}
+    told = {"options": given, "env_kwargs": settings, "policies": policies}
+    return {**provenance(), **values_without_secrets(told)}
 
 
 def _print(summary: pd.DataFrame, options: argparse.Namespace) -> None:

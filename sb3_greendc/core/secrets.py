@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 HIDDEN = "***"
@@ -49,6 +50,18 @@ def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
         shown.append(HIDDEN if value_is_secret and not argument.startswith("--") else _without(argument, ""))
         value_is_secret = argument.startswith("-") and _NAME.match(argument.lstrip("-")) is not None
     return shown
+
+
+def values_without_secrets(value: Any) -> Any:
+    """Return values that may be recorded: each text in mappings and sequences without its secrets.
+
+    :param value: what JSON can hold; see :func:`without_secrets` for texts
+    """
+    if isinstance(value, str):
+        return _without(value, "")
+    if isinstance(value, Mapping):
+        return {key: values_without_secrets(item) for key, item in value.items()}
+    return [values_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _without(text: str, ends: str) -> str:

@@ -99,15 +99,19 @@ def renewed_attributes(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a file of an earlier version, which kept options as they had been derived, says today.
 
     Those that are as the others ask for them are to be derived again. Of an option that was given so, nothing
-    in the file says that it was. ``value_mode`` follows from the action space, and stays as it is.
+    in the file says that it was. ``value_mode`` follows from the action space, and stays as it is. The
+    targets of a clone have not been updated.
 
     :param saved: the attributes of a file
     """
-    if not saved or "_scale_was_given" in saved:
+    if not saved:
         return {}
+    rest = {} if "_targets_rest" in saved else {"_targets_rest": saved.get("weight_mode") == "bc"}
+    if "_scale_was_given" in saved:
+        return rest
     by_weights = _by_weights(saved.get("weight_mode"))
     derived = {name: None for name, value in by_weights.items() if saved.get(name) == value}
-    return {**derived, "_scale_was_given": not isinstance(saved.get("reward_scale"), str)}
+    return {**rest, **derived, "_scale_was_given": not isinstance(saved.get("reward_scale"), str)}
 
 
 def _by_weights(weight_mode: object) -> dict[str, bool]:

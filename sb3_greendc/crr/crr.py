@@ -11,10 +11,9 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
-from stable_baselines3.common.utils import check_for_correct_spaces, safe_mean
+from stable_baselines3.common.utils import safe_mean
 
 from sb3_greendc.core.presets import WithPresets, apply_preset
 from sb3_greendc.core.saved_algorithm import check_saved_algorithm
@@ -22,14 +21,15 @@ from sb3_greendc.crr import box_policies, policies
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
 from sb3_greendc.crr.config import PRESETS, CRRConfig, renewed_attributes
-from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces
+from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces, stream_seed_of
 from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.finetuning import NO_NORMALIZATION, FinetunedAlgorithm
-from sb3_greendc.crr.handover import CAREFUL_OPTIONS, SHARED_OPTIONS, copy_networks, fill_half
+from sb3_greendc.crr.handover import hand_over
 from sb3_greendc.crr.updates import Losses
 from sb3_greendc.datasets.images import channels_first, channels_first_space
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
+from sb3_greendc.discrete_sac.options import check_critics
 
 SelfCRR = TypeVar("SelfCRR", bound="CRR")
 
@@ -191,6 +191,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         self._history: list[tuple[th.Tensor, th.Tensor, float]] = []
         self._last_losses: Losses | None = None
         self._warned_of_divergence = False
+        self._targets_rest = False
         if not _init_setup_model:
             return
         data = (
@@ -248,7 +249,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
             self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
         ).to(self.device)
         if self.stream_seed < 0:
-            self.stream_seed = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0])
+            self.stream_seed = stream_seed_of(self.seed)
         self.advantage_std = th.tensor(float("nan"), device=self.device)
 
     def _read_options(self) -> None:
@@ -265,7 +266,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         elif self._scale_was_given:
             self.scale = None  # "auto" from now on
         self._scale_was_given = not isinstance(self.reward_scale, str)
-        if self._data is not None and self._data.gamma != self.gamma:
+        if self._data is not None and not self._data.follows(self.gamma, self.source_weights):
             self._data = TrainingData(self._data.dataset, self.gamma, self.source_weights, self.device)
         self._make_stream()
 
@@ -330,6 +331,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         if not policy.training:
             policy.set_training_mode(True)
         self._update_learning_rate(optimizer)
+        self._wake_targets()
         for _ in range(gradient_steps):
             loss = self.losses(self._next_batch())
             for parameter in optimizer.param_groups[0]["params"]:
@@ -343,9 +345,16 @@ class CRR(WithPresets, FinetunedAlgorithm):
             optimizer.step()
             self.advantage_std = loss.advantage_std
             self._n_updates += 1
+            self._targets_rest = loss.critic is None
             if loss.critic is not None and self._n_updates % self.config.target_update_interval == 0:
                 policy.update_targets(self.config.tau)
             self._remember(loss, n_accepted)
+
+    def _wake_targets(self) -> None:
+        """Copy the networks to the targets where critics are learned after cloning, which leaves them be."""
+        if self._targets_rest and self.config.has_critic:
+            self.policy.update_targets(1.0)
+            self._targets_rest = False
 
     def _remember(self, loss: Losses, n_accepted: int) -> None:
         """Keep the numbers of a batch, and the whole of the last one, for :meth:`dump_logs`."""
@@ -431,31 +440,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         :raises ValueError: for ``Box`` actions, a model without critic, other spaces, or ``policy_kwargs`` of
             other networks
         """
-        policy = self.policy
-        if isinstance(policy, box_policies.BoxCRRPolicy):
-            raise ValueError(f"action space {self.action_space}: must be Discrete; finetune takes others")
-        self._read_options()
-        if not self.config.has_critic:
-            raise ValueError("weight_mode='bc': there is no critic to go on with")
-        wrapped = DiscreteSAC._wrap_env(cast("Any", env))
-        check_for_correct_spaces(wrapped, self.observation_space, self.action_space)
-        chosen: dict[str, Any] = {name: getattr(self, name) for name in SHARED_OPTIONS}
-        chosen |= {"reward_scale": self.scale or 1.0, **CAREFUL_OPTIONS}
-        chosen |= {"actor_trains_encoder": self.config.actor_trains_encoder, **kwargs}
-        # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
-        given = kwargs.get("policy_kwargs") or {}
-        chosen["policy_kwargs"] = {**self.policy_kwargs, "target_actor": False, **given}
-        online = DiscreteSAC(cast("Any", self.policy_class), wrapped, **chosen)
-        try:
-            copy_networks(policy, cast("policies.CRRPolicy", online.policy))
-        except RuntimeError as error:
-            raise ValueError(
-                f"policy_kwargs={given}: gives other networks than this model's, {self.policy_kwargs}, which "
-                "are handed over"
-            ) from error
-        if self._data is not None:
-            fill_half(cast("ReplayBuffer", online.replay_buffer), self._data)
-        return online
+        return hand_over(self, env, kwargs)
 
     # ------------------------------------------------------------------ saving
 
@@ -479,12 +464,16 @@ class CRR(WithPresets, FinetunedAlgorithm):
         :param env: environment with the model's spaces, for :meth:`finetune`
         :param args: as for SB3's ``load``
         :param dataset: what :meth:`set_dataset` takes
-        :param kwargs: as for SB3's ``load``; options that are to change, ``preset`` among them
+        :param kwargs: as for SB3's ``load``; options that are to change, ``preset`` among them; with another
+            ``seed`` than the file's, batches and draws are others from now on
         :raises ValueError: if the file was saved by another algorithm, ``env`` or ``dataset`` has other
-            spaces, or ``preset`` asks for another number of critics
+            spaces, or ``preset`` or ``n_critics`` asks for another number of critics
         """
         check_saved_algorithm(path, "CRR")
         model = super().load(path, env, *args, **kwargs)
+        check_critics(path, model, kwargs.get("n_critics"))
+        if kwargs.get("seed") is not None:
+            model.stream_seed = stream_seed_of(model.seed)
         if dataset is not None:
             model.set_dataset(dataset)
         return model

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 
 from greendc.config import nearest
+from sb3_greendc.crr.action_scale import has_scaled_actions
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
 from sb3_greendc.datasets.images import space_as_recorded
@@ -47,7 +48,7 @@ def as_dataset(
     if isinstance(source, Mapping):
         return OfflineDataset.from_dict(source, space_as_recorded(observation_space, source), action_space)
     if isinstance(source, ReplayBuffer):
-        return from_replay_buffer(source)
+        return from_replay_buffer(source, scaled_actions=has_scaled_actions(source))
     if hasattr(source, "iterate_episodes"):
         return from_minari(source)
     if isinstance(source, Sequence) and source and all(hasattr(item, "acts") for item in source):
@@ -139,7 +140,7 @@ class SourceSampler:
         for name, count in zip(sources, counts, strict=True):
             if count == 0:
                 raise ValueError(f"dataset: source {name!r} has no transitions")
-        shares = _shares(sources, weights)
+        shares = self.shares = _shares(sources, weights)
         self.rows = np.argsort(source_id, kind="stable")
         self.counts = counts
         self.offsets = np.cumsum(counts) - counts
@@ -210,6 +211,14 @@ class TrainingData:
         self.probe_source = source_id[self.probe_rows]
         self.start_rows = _evenly(self.returns.starts, PROBE)
 
+    def follows(self, gamma: float, source_weights: Mapping[str, float] | Sequence[float] | None) -> bool:
+        """Tell whether the data are used with this discount and these shares of the sources.
+
+        :raises ValueError: for an unknown name, or weights that are no shares
+        """
+        shares = _shares(self.dataset.sources, source_weights)
+        return self.gamma == gamma and np.array_equal(self.sampler.shares, shares)
+
     def natural_scale(self) -> float:
         """Return one over the standard deviation of the returns-to-go; 1 where they are all the same."""
         std = float(self.returns.values.std())
@@ -242,6 +251,11 @@ class TrainingData:
 
     def _tensor(self, array: NDArray[Any]) -> th.Tensor:
         return th.from_numpy(array).to(self.device)
+
+
+def stream_seed_of(seed: int | None) -> int:
+    """Return the seed of a run's batches and draws; a new one at each call without a seed."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
 class BatchStream:

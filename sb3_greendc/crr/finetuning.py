@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.type_aliases import (
     GymEnv,
@@ -150,7 +151,8 @@ class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return draws of the policy, from the first step on, as the environment and the data have them."""
+        """Return draws of the policy, from the first step on: for the environment, and for the buffer."""
         assert self._last_obs is not None
         actions, _ = self.predict(self._last_obs, deterministic=False)
-        return actions, actions
+        box = isinstance(self.action_space, spaces.Box)
+        return actions, self.policy.scale_action(actions) if box else actions

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch as th
+from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.utils import check_for_correct_spaces, obs_as_tensor
 
+from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.policies import CRRPolicy
+from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
+from sb3_greendc.discrete_sac.losses import policy_entropy
+from sb3_greendc.discrete_sac.policies import DiscreteSACPolicy
+
+if TYPE_CHECKING:
+    from sb3_greendc.crr.crr import CRR
 
 TARGET_ACTOR = "actor_target."
+WHAT_OPTIMIZERS_KEEP = ("amsgrad", "centered", "momentum")
+"""Options of optimizers of one class that change what these remember of a parameter."""
+CHUNK = 1024
+"""Observations of the data that the policy looks at at once."""
 SHARED_OPTIONS = (
     "learning_rate",
     "batch_size",
@@ -35,10 +50,46 @@ CAREFUL_OPTIONS: dict[str, Any] = {
 """How DiscreteSAC begins: no uniform warm-up, critics first, a small and fixed temperature."""
 
 
+def hand_over(model: CRR, env: GymEnv, given: dict[str, Any]) -> DiscreteSAC:
+    """Return what :meth:`CRR.to_discrete_sac` does.
+
+    :param model: with a critic, for a ``Discrete`` action space
+    :param env: environment with the model's spaces
+    :param given: arguments of :class:`DiscreteSAC`
+    :raises ValueError: see there
+    """
+    policy = model.policy
+    if isinstance(policy, BoxCRRPolicy):
+        raise ValueError(f"action space {model.action_space}: must be Discrete; finetune takes others")
+    model._read_options()
+    if not model.config.has_critic:
+        raise ValueError("weight_mode='bc': there is no critic to go on with")
+    model._wake_targets()
+    wrapped = DiscreteSAC._wrap_env(cast("Any", env))
+    check_for_correct_spaces(wrapped, model.observation_space, model.action_space)
+    chosen: dict[str, Any] = {name: getattr(model, name) for name in SHARED_OPTIONS}
+    chosen |= {"reward_scale": model.scale or 1.0, **CAREFUL_OPTIONS}
+    chosen |= {"actor_trains_encoder": model.config.actor_trains_encoder, **given}
+    # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
+    of_policy = given.get("policy_kwargs") or {}
+    chosen["policy_kwargs"] = {**model.policy_kwargs, "target_actor": False, **of_policy}
+    online = DiscreteSAC(cast("Any", model.policy_class), wrapped, **chosen)
+    try:
+        copy_networks(policy, cast("CRRPolicy", online.policy))
+    except RuntimeError as error:
+        raise ValueError(
+            f"policy_kwargs={of_policy}: gives other networks than this model's, {model.policy_kwargs}, "
+            "which are handed over"
+        ) from error
+    if model._data is not None:
+        fill_half(cast("ReplayBuffer", online.replay_buffer), model._data, online.policy)
+    return online
+
+
 def copy_networks(source: CRRPolicy, target: CRRPolicy) -> None:
     """Give a policy without target actor another's networks, targets, and moments of each parameter.
 
-    Parameters that are frozen there are frozen here.
+    Parameters that are frozen there are frozen here. Moments are left out where the optimizers keep others.
 
     :param source: CRR's
     :param target: DiscreteSAC's, with its two optimizers in place of CRR's one
@@ -51,16 +102,35 @@ def copy_networks(source: CRRPolicy, target: CRRPolicy) -> None:
         parameter.requires_grad_(theirs[name].requires_grad)
     moments_of = {parameter: moments.get(theirs[name]) for name, parameter in target.named_parameters()}
     for optimizer in (target.actor_optimizer, target.critic_optimizer):
+        if not _keep_the_same(source.optimizer, optimizer):
+            continue
         for parameter in optimizer.param_groups[0]["params"]:
             if moments_of[parameter]:
                 optimizer.state[parameter] = deepcopy(moments_of[parameter])
 
 
-def fill_half(buffer: ReplayBuffer, data: TrainingData) -> None:
+def _keep_the_same(one: th.optim.Optimizer, other: th.optim.Optimizer) -> bool:
+    """Tell whether two optimizers remember the same of each parameter."""
+    same = (one.defaults.get(name) == other.defaults.get(name) for name in WHAT_OPTIMIZERS_KEEP)
+    return type(one) is type(other) and all(same)
+
+
+def fill_half(buffer: ReplayBuffer, data: TrainingData, policy: DiscreteSACPolicy) -> None:
     """Put transitions of the data into the first half of a buffer, by shares of the sources.
 
     They are marked as cut off where they do not terminate: the next row of the buffer does not follow.
+
+    :param buffer: empty
+    :param data: where they come from
+    :param policy: whose entropies are stored with them, where the buffer stores entropies: those of the
+        policies that made the data are not known
+    :raises ValueError: if the buffer discounts by time, of which the data say nothing
     """
+    if getattr(buffer, "by_time", False):
+        raise ValueError(
+            "replay_buffer_kwargs={'by_time': True}: the data, which fill half of the replay buffer, do not "
+            "say how long decisions took; a model that was loaded without dataset can be handed over"
+        )
     n_steps = min(buffer.buffer_size // 2, -(-len(data.dataset) // buffer.n_envs))
     rows = data.sampler.draw(n_steps * buffer.n_envs, np.random.default_rng(0))
     arrays = data.dataset.batch(rows)
@@ -78,4 +148,23 @@ def fill_half(buffer: ReplayBuffer, data: TrainingData) -> None:
     place(buffer.rewards, arrays["rewards"])
     buffer.dones[:n_steps] = 1.0
     place(buffer.timeouts, ~arrays["terminated"])
+    entropies = getattr(buffer, "entropies", None)
+    if entropies is not None:
+        place(entropies, _entropies(policy, arrays["observations"], len(rows)))
     buffer.pos = n_steps
+
+
+@th.no_grad()
+def _entropies(policy: DiscreteSACPolicy, observations: Any, n: int) -> NDArray[np.float32]:
+    """Return the policy's entropies ``(n,)`` in nats at so many observations."""
+    parts = []
+    for first in range(0, n, CHUNK):
+        rows = slice(first, first + CHUNK)
+        part = (
+            {key: array[rows] for key, array in observations.items()}
+            if isinstance(observations, dict)
+            else observations[rows]
+        )
+        log_pi = policy.action_log_probs(obs_as_tensor(part, policy.device))
+        parts.append(policy_entropy(log_pi).cpu().numpy())
+    return np.concatenate(parts)

@@ -13,7 +13,7 @@ from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
 from greendc.config import nearest
-from sb3_greendc.extractors.heads import Heads, MlpHeads, make_activation
+from sb3_greendc.extractors.heads import Heads, MlpHeads, make_activation, multiply_layers
 
 NetArch = list[int] | dict[str, list[int]]
 
@@ -104,3 +104,7 @@ class LinearHeads(Heads):
         with th.no_grad():
             self.net.weight.mul_(factor)
             self.net.bias.zero_()
+
+    def multiply(self, factor: float) -> None:
+        """Multiply weights and bias."""
+        multiply_layers([self.net], factor)

@@ -13,6 +13,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import Schedule
 
 from greendc.config import require
+from sb3_greendc.crr.action_scale import scale_actions
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.config import require_whole
 from sb3_greendc.crr.data import BatchStream
@@ -47,7 +48,7 @@ class FinetuneSettings:
 class OnlineData:
     """What the environment gave so far, and batches that mix it with the data set.
 
-    :param buffer: transitions of the environment, actions as it takes them
+    :param buffer: transitions of the environment; ``Box`` actions scaled to [-1, 1], as SB3 has them
     :param offline_fraction: share of a batch that comes from the data set
     :param scale: factor on rewards
     :param gamma: discount
@@ -78,11 +79,10 @@ class OnlineData:
 
     def _sample(self, n: int) -> Batch:
         samples = self.buffer.sample(n)
-        discrete = isinstance(self.buffer.action_space, spaces.Discrete)
         space = self.buffer.observation_space
         return Batch(
             _as_in_data(samples.observations, space),
-            samples.actions.long().squeeze(1) if discrete else samples.actions.float(),
+            _as_taken(samples.actions, self.buffer.action_space),
             _as_in_data(samples.next_observations, space),
             samples.rewards.flatten() * self.scale,
             self.gamma * (1.0 - samples.dones.flatten()),
@@ -96,12 +96,23 @@ def _as_in_data(observations: Any, space: spaces.Space[Any]) -> Any:
     return observations.squeeze(1) if isinstance(space, spaces.Discrete) else observations
 
 
+def _as_taken(actions: th.Tensor, space: spaces.Space[Any]) -> th.Tensor:
+    """Return actions of a replay buffer as the environment takes them, and as data have them."""
+    if not isinstance(space, spaces.Box):
+        return actions.long().squeeze(1)
+    low, high = (
+        th.as_tensor(bound, dtype=th.float32).to(actions.device) for bound in (space.low, space.high)
+    )
+    return low + 0.5 * (actions.float() + 1.0) * (high - low)
+
+
 def with_place(held: ReplayBuffer, empty: ReplayBuffer) -> ReplayBuffer:
     """Return a buffer that goes on from one, with at least as much place as another.
 
     :param held: what was collected before; returned itself where it has the place
     :param empty: for the environment at hand; returned with what the first holds where it is the larger
-    :raises ValueError: if the first is of other spaces, or of another number of environments
+    :raises ValueError: if the first is of other spaces, or of another number of environments, or does not say
+        on which scale its actions are
     """
     for name in ("observation_space", "action_space", "n_envs"):
         theirs, ours = getattr(held, name), getattr(empty, name)
@@ -110,6 +121,7 @@ def with_place(held: ReplayBuffer, empty: ReplayBuffer) -> ReplayBuffer:
                 f"replay_buffer: its {name} is {theirs}, the environment's is {ours}: pass an environment "
                 "like the one it was collected in, or reset_num_timesteps=True to begin with an empty one"
             )
+    scale_actions(held)
     if held.buffer_size >= empty.buffer_size:
         return held
     n = held.size()
@@ -136,8 +148,16 @@ def make_buffer(
     device: th.device,
     n_envs: int,
 ) -> ReplayBuffer:
-    """Return a replay buffer that holds so many transitions of all environments, and no more."""
-    size = max(steps, n_envs)
-    if isinstance(observation_space, spaces.Dict):
-        return DictReplayBuffer(size, observation_space, action_space, device=device, n_envs=n_envs)
-    return ReplayBuffer(size, observation_space, action_space, device=device, n_envs=n_envs)
+    """Return a replay buffer that holds so many transitions of all environments, and no full step more.
+
+    :param steps: transitions of all environments together; rounded up to a multiple of ``n_envs``
+    :param observation_space: of the environments
+    :param action_space: of the environments; ``Box`` actions are to be kept scaled to [-1, 1]
+    :param device: of samples
+    :param n_envs: number of environments
+    """
+    size = -(-steps // n_envs) * n_envs  # SB3 rounds down
+    cls = DictReplayBuffer if isinstance(observation_space, spaces.Dict) else ReplayBuffer
+    buffer = cls(size, observation_space, action_space, device=device, n_envs=n_envs)  # type: ignore[arg-type]
+    scale_actions(buffer)
+    return buffer

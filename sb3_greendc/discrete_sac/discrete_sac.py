@@ -26,7 +26,7 @@ from sb3_greendc.discrete_sac.buffers import (
 )
 from sb3_greendc.discrete_sac.changing_options import FollowsOptions
 from sb3_greendc.discrete_sac.masked_collection import MaskedCollection
-from sb3_greendc.discrete_sac.options import PRESETS, initial_temperature
+from sb3_greendc.discrete_sac.options import PRESETS, check_critics, initial_temperature
 from sb3_greendc.discrete_sac.policies import (
     CnnPolicy,
     DiscreteSACPolicy,
@@ -447,10 +447,12 @@ class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
         """Load a model from a zip file; see SB3 for the arguments. Options may change, by name or ``preset``.
 
         :raises ValueError: if the file was saved by another algorithm, ``env`` has other spaces, or
-            ``preset`` asks for another number of critics
+            ``preset`` or ``n_critics`` asks for another number of critics
         """
         check_saved_algorithm(path, "DiscreteSAC")
-        return super().load(path, *args, **kwargs)
+        model = super().load(path, *args, **kwargs)
+        check_critics(path, model, kwargs.get("n_critics"))
+        return model
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_resting"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
+
+from stable_baselines3.common.base_class import BaseAlgorithm
 
 from greendc.config import require, require_one_of
 
@@ -87,3 +89,16 @@ def check_options(
         raise ValueError(
             "optimize_memory_usage=True: not supported, since it cannot tell truncation from termination"
         )
+
+
+def check_critics(path: object, model: BaseAlgorithm, n_critics: int | None) -> None:
+    """Raise a ``ValueError`` unless a model that was loaded has as many critics as were asked for.
+
+    :param path: of its file
+    :param model: loses the attribute that ``load`` made of the argument
+    :param n_critics: the argument of ``load``
+    """
+    vars(model).pop("n_critics", None)
+    found = cast("Any", model.policy).n_critics
+    if n_critics not in (None, found):
+        raise ValueError(f"{path}: n_critics={n_critics}: the saved model has {found}")

@@ -152,7 +152,7 @@ class Collection:
         seed = self.seed + k * self.n_envs
         raw.seed(seed)
         recorder.begin(k, _shares(share, n_envs))
-        with seeded_sampling(policy, seed):
+        with seeded_sampling(policy, seed, n_envs):
             self._act(policy, labelling, raw, normalizer, recorder, bar)
         raw.close()
 

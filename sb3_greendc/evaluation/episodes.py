@@ -13,10 +13,13 @@ import torch as th
 from gymnasium import spaces
 from numpy.typing import NDArray
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.vec_env import VecEnv
 
 from greendc.baselines.resource_pool import WorkConserving
 from greendc.shipped.policy import ShippedPolicy
+from sb3_greendc.core.generators import generators_kept
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import (
     PolicySource,
@@ -75,7 +78,12 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     actions: Recording | None = [] if batch.record else None
     try:
         policy = batch.source.policy_for(env)
-        with contextlib.nullcontext() if batch.deterministic else seeded_sampling(policy, batch.seed):
+        seeded = (
+            contextlib.nullcontext()
+            if batch.deterministic
+            else seeded_sampling(policy, batch.seed, batch.n_episodes)
+        )
+        with seeded:
             if isinstance(policy, ReadsOthers):
                 for recording in batch.recordings:
                     policy.consider(recording)
@@ -145,26 +153,45 @@ def _result(info: Mapping[str, Any], cost: float) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def seeded_sampling(policy: Predictor, seed: int) -> Iterator[None]:
+def seeded_sampling(policy: Predictor, seed: int, n_envs: int = 1) -> Iterator[None]:
     """Seed all that a policy may draw actions from inside the block: torch, NumPy, its action space, its own.
 
     The generators that it shares with others are left as they were.
 
+    The noise of a policy with state-dependent exploration (gSDE) is drawn anew, and put back as it was.
+
     :param policy: what acts; the generator of a shipped policy is its own, and stays seeded
     :param seed: of all of them
+    :param n_envs: environments side by side: with gSDE, each has noise of its own
     """
     inner: Any = policy.policy if isinstance(policy, WorkConserving) else policy
     if isinstance(inner, ShippedPolicy):
         inner.reseed(seed)
     space = getattr(inner, "action_space", None)
     generator = space.np_random if isinstance(space, spaces.Space) else np.random.default_rng()
-    of_space, of_numpy = generator.bit_generator.state, np.random.get_state()  # noqa: NPY002
-    with th.random.fork_rng(devices=[]):
+    of_space = generator.bit_generator.state
+    with generators_kept():
         th.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 (DQN explores with it, and with its action space)
         generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
         try:
-            yield
+            with _new_noise(inner, n_envs):
+                yield
         finally:
-            np.random.set_state(of_numpy)  # noqa: NPY002
             generator.bit_generator.state = of_space
+
+
+@contextlib.contextmanager
+def _new_noise(policy: Any, n_envs: int) -> Iterator[None]:
+    """Draw the noise of a policy with gSDE, which SB3 draws when a model is built, and put it back."""
+    policy = policy.policy if isinstance(policy, BaseAlgorithm) else policy
+    noise = getattr(getattr(policy, "actor", policy), "action_dist", None)
+    if not isinstance(noise, StateDependentNoiseDistribution):
+        yield
+        return
+    before = dict(vars(noise))
+    policy.reset_noise(n_envs)
+    try:
+        yield
+    finally:
+        vars(noise).update(before)

@@ -297,7 +297,7 @@ def policy_sources(
     :param env_id: the environment they are for, with its version
     :param trust: load saved models that hold pickled code, too, and run it
     :param work_conserving: guard every policy, as ``work_conserving:POLICY`` does one
-    :raises ValueError: for an unknown policy, or a name given twice
+    :raises ValueError: for an unknown policy, a name given twice, or no policy at all
     """
     named: Mapping[str, Policy | Sequence[Policy]]
     if isinstance(policies, Mapping):
@@ -313,6 +313,8 @@ def policy_sources(
                 f"policies: {', '.join(map(repr, twice))} given twice; NAME=POLICY names them apart"
             )
         named = dict(pairs)
+    if not named:
+        raise ValueError(f"policies={policies!r}: must name at least one policy")
     found = [one for name, policy in named.items() for one in _policy_sources(name, policy, env_id, trust)]
     return [_guarded(one) for one in found] if work_conserving else found
 

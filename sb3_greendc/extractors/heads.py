@@ -11,7 +11,7 @@ An extractor may bring heads of its own (:class:`JobSetExtractor` does, since it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -124,6 +124,10 @@ class Heads(nn.Module):
         """Multiply the weights of the last layers (PPO starts from a nearly uniform policy)."""
         raise NotImplementedError
 
+    def multiply(self, factor: float) -> None:
+        """Multiply the outputs: weights and biases of the last layers."""
+        raise NotImplementedError
+
 
 class MlpHeads(Heads):
     """Perceptrons over flat features.
@@ -155,6 +159,10 @@ class MlpHeads(Heads):
         """Multiply the weights of the last layer."""
         scale_last_layer(self.net, factor)
 
+    def multiply(self, factor: float) -> None:
+        """Multiply weights and biases of the last layer."""
+        multiply_layers([self.net[-1]], factor)
+
 
 def scale_last_layer(net: nn.Sequential, factor: float) -> None:
     """Multiply the weights of the last layer of a :func:`stacked_mlp`; its bias becomes zero."""
@@ -162,6 +170,14 @@ def scale_last_layer(net: nn.Sequential, factor: float) -> None:
     with th.no_grad():
         last.weight.mul_(factor)
         last.bias.zero_()
+
+
+@th.no_grad()
+def multiply_layers(layers: Iterable[nn.Module], factor: float) -> None:
+    """Multiply all that layers hold, weights and biases."""
+    for layer in layers:
+        for parameter in layer.parameters():
+            parameter.mul_(factor)
 
 
 @runtime_checkable

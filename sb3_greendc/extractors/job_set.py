@@ -26,7 +26,14 @@ from sb3_greendc.extractors.compiled_inputs import (
     present_slots,
     summarize_rows,
 )
-from sb3_greendc.extractors.heads import Heads, StackedLinear, make_activation, scale_last_layer, stacked_mlp
+from sb3_greendc.extractors.heads import (
+    Heads,
+    StackedLinear,
+    make_activation,
+    multiply_layers,
+    scale_last_layer,
+    stacked_mlp,
+)
 from sb3_greendc.extractors.resource_pool import (
     JOBS,
     RESOURCES,
@@ -385,6 +392,12 @@ class JobSetHeads(Heads):
                 scale_last_layer(nn.Sequential(layer), factor)
         if self.other_scorer is not None:
             scale_last_layer(self.other_scorer, factor)
+
+    def multiply(self, factor: float) -> None:
+        """Multiply weights and biases of the last layers, in which scores are linear."""
+        scorers = [scorer[-1] for scorer in (self.job_scorer, self.other_scorer) if scorer is not None]
+        first = [self.job_input, self.context_input] if self.job_scorer is None else []
+        multiply_layers([*first, *scorers], factor)
 
 
 def _through(layers: nn.Sequential, values: th.Tensor) -> th.Tensor:

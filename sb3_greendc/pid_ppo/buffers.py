@@ -13,6 +13,7 @@ from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.type_aliases import TensorDict
 
 from sb3_greendc.pid_ppo.advantages import combine_advantages, cost_gae
+from sb3_greendc.pid_ppo.return_scale import Moments
 
 
 class CostRolloutBufferSamples(NamedTuple):
@@ -50,6 +51,8 @@ class CostRolloutBuffer(RolloutBuffer):
     time_steps: npt.NDArray[np.float32] | float
     """Time steps that each decision took: 1, or what
     :class:`~sb3_greendc.core.discounting.DiscountByTime` counted."""
+    moments: tuple[Moments, Moments]
+    """Those that values and cost values were predicted with."""
 
     def reset(self) -> None:
         """Empty the buffer."""
@@ -59,6 +62,7 @@ class CostRolloutBuffer(RolloutBuffer):
         self.action_masks = None
         self.timeouts = []
         self.time_steps = 1.0
+        self.moments = Moments(), Moments()
 
     def add_costs(
         self, costs: npt.NDArray[np.float64], infos: list[dict[str, Any]], dones: npt.NDArray[np.bool_]

@@ -134,6 +134,13 @@ class PIDController:
         return self._multiplier
 
     @property
+    def _seen(self) -> float:
+        """The weight of costs in the smoothed error; the rest is the 0 that it started at."""
+        if self._n_updates == 0:
+            return 0.0
+        return 1.0 if self.ema_init == "first" else 1.0 - self.p_ema**self._n_updates
+
+    @property
     def terms(self) -> tuple[float, float, float]:
         """The proportional, integral and derivative terms with their gains; lambda is their clipped sum."""
         return self.kp * self._error, self._integral, self.kd * self._rise
@@ -199,8 +206,8 @@ class PIDController:
     def continue_from(self, other: PIDController) -> None:
         """Go on where a controller of another limit or other settings is.
 
-        Costs that it has smoothed are brought to this one's scale; the multiplier stays as it is until the
-        next :meth:`update`, but for this one's bound.
+        Costs that it has smoothed are brought to this one's scale, and the error to this one's limit; the
+        multiplier stays as it is until the next :meth:`update`, but for this one's bound.
 
         :param other: the controller up to now
         """
@@ -210,4 +217,6 @@ class PIDController:
             for name in ("error", "cost", "rise"):
                 state[name] *= ratio
             state["history"] = [ratio * cost for cost in state["history"]]
+        if math.isfinite(self.cost_limit) and math.isfinite(other.cost_limit):
+            state["error"] += other._seen * (other.cost_limit - self.cost_limit) / self.scale
         self.load_state_dict(state)

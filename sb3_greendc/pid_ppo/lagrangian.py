@@ -258,8 +258,9 @@ class PIDLagrangian(Controlled):
         raise NotImplementedError
 
     def _evaluate_costs(self) -> None:
-        """Fill the buffer's cost values, advantages and returns."""
+        """Fill the buffer's cost values, advantages and returns, and note the moments of its values."""
         buffer, cost_values = self.rollout_buffer, self._cost_value_function()
+        buffer.moments = cast("CostCriticMixin", self.policy).return_moments()
         steps, envs = np.divmod(np.arange(buffer.buffer_size * buffer.n_envs), buffer.n_envs)
         for start in range(0, len(steps), CHUNK):
             where = steps[start : start + CHUNK], envs[start : start + CHUNK]
@@ -353,10 +354,10 @@ class PIDLagrangian(Controlled):
         )
         # Losses are in raw units, and weigh as in those that the critics learn in.
         policy = cast("CostCriticMixin", self.policy)
-        value_unit, cost_unit = policy.update_return_scales(
-            self.rollout_buffer.returns, self.rollout_buffer.cost_returns
-        )
-        vf_coef, cost_vf_coef = self.vf_coef / value_unit**2, self._cost_weight() / cost_unit**2
+        policy.update_return_scales(self.rollout_buffer.returns, self.rollout_buffer.cost_returns)
+        moments, cost_moments = policy.return_moments()
+        vf_coef, cost_vf_coef = self.vf_coef / moments.std**2, self._cost_weight() / cost_moments.std**2
+        old_moments, old_cost_moments = self.rollout_buffer.moments
         logs: dict[str, list[float]] = defaultdict(list)
         continue_training = True
 
@@ -379,10 +380,14 @@ class PIDLagrangian(Controlled):
                 clipped_ratio = th.clamp(ratio, 1 - clip_range, 1 + clip_range)
                 policy_loss = -th.min(advantages * ratio, advantages * clipped_ratio).mean()
 
-                value_loss = _value_loss(values, data.old_values, data.returns, clip_range_vf, valid)
-                cost_value_loss = _value_loss(
-                    cost_values, data.old_cost_values, data.cost_returns, clip_range_cost_vf, valid
-                )
+                if clip_range_vf is not None:
+                    old_values = moments.moved(data.old_values, old_moments)
+                    values = _clipped(values, old_values, clip_range_vf * moments.std)
+                if clip_range_cost_vf is not None:
+                    old_values = cost_moments.moved(data.old_cost_values, old_cost_moments)
+                    cost_values = _clipped(cost_values, old_values, clip_range_cost_vf * cost_moments.std)
+                value_loss = functional.mse_loss(data.returns[valid], values.flatten()[valid])
+                cost_value_loss = functional.mse_loss(data.cost_returns[valid], cost_values.flatten()[valid])
                 # -log_prob is an estimate of an entropy without closed form.
                 entropy_loss = -th.mean(-log_prob if entropy is None else entropy[valid])
 
@@ -447,11 +452,6 @@ class PIDLagrangian(Controlled):
         return [*state_dicts, "controller"], variables
 
 
-def _value_loss(
-    values: th.Tensor, old_values: th.Tensor, returns: th.Tensor, clip_range: float | None, valid: Any
-) -> th.Tensor:
-    """Return the mean squared error of a critic over the valid rows, its change clipped if asked for."""
-    values = values.flatten()
-    if clip_range is not None:
-        values = old_values + th.clamp(values - old_values, -clip_range, clip_range)
-    return functional.mse_loss(returns[valid], values[valid])
+def _clipped(values: th.Tensor, old_values: th.Tensor, clip_range: float) -> th.Tensor:
+    """Return a critic's values, no further from the old ones than ``clip_range``."""
+    return old_values + th.clamp(values.flatten() - old_values, -clip_range, clip_range)

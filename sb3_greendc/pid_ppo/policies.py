@@ -26,7 +26,7 @@ from torch import nn
 
 from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, mask_logits
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
-from sb3_greendc.pid_ppo.return_scale import ReturnScale
+from sb3_greendc.pid_ppo.return_scale import Moments, ReturnScale
 
 
 def n_maskable_actions(action_space: spaces.Space[Any]) -> int | None:
@@ -225,21 +225,30 @@ class CostCriticMixin(MaskedActorMixin):
 
     def update_return_scales(
         self, returns: npt.NDArray[np.floating], cost_returns: npt.NDArray[np.floating]
-    ) -> tuple[float, float]:
-        """Show the returns of a rollout to the critics, and return the units that they learn them in.
+    ) -> None:
+        """Show the returns of a rollout to the critics, if they normalize them.
 
         :param returns: of the reward, any shape
         :param cost_returns: of the cost, any shape
-        :return: standard deviations of the reward's returns and of the cost's; 1 and 1 if they are not
-            normalized
+        """
+        if self.normalize_returns:
+            value_scale, cost_scale = self._return_scales()
+            value_scale.update(returns)
+            cost_scale.update(cost_returns)
+
+    def return_moments(self) -> tuple[Moments, Moments]:
+        """Return the moments that the critics learn the reward's and the cost's returns by.
+
+        Those of returns that are not normalized are 0 and 1.
         """
         if not self.normalize_returns:
-            return 1.0, 1.0
+            return Moments(), Moments()
+        value_scale, cost_scale = self._return_scales()
+        return value_scale.moments, cost_scale.moments
+
+    def _return_scales(self) -> tuple[ReturnScale, ReturnScale]:
         value_scale = cast("ReturnScale", cast("nn.Sequential", self.value_net)[-1])
-        cost_scale = cast("ReturnScale", self.cost_net[-1])
-        value_scale.update(returns)
-        cost_scale.update(cost_returns)
-        return value_scale.std.item(), cost_scale.std.item()
+        return value_scale, cast("ReturnScale", self.cost_net[-1])
 
     def _build_mlp_extractor(self) -> None:
         super()._build_mlp_extractor()

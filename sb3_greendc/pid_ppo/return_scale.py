@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch as th
@@ -11,6 +13,17 @@ WEIGHT = 0.5
 """Of a rollout's returns in the running moments."""
 LEAST_STD = 1e-6
 """Returns with less spread than this, such as those of a cost that never occurs, are left as they are."""
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation of the returns that a critic's output is to have 0 and 1 of."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    def moved(self, values: th.Tensor, before: Moments) -> th.Tensor:
+        """Return the values, of the same shape, that outputs mean here which meant ``values`` before."""
+        return self.mean + self.std * ((values - before.mean) / before.std)
 
 
 class ReturnScale(nn.Module):
@@ -35,6 +48,11 @@ class ReturnScale(nn.Module):
     def forward(self, outputs: th.Tensor) -> th.Tensor:
         """Return returns, of the same shape."""
         return self.mean + self.std * outputs
+
+    @property
+    def moments(self) -> Moments:
+        """Mean and standard deviation, 0 and 1 before any returns were seen."""
+        return Moments(self.mean.item(), self.std.item())
 
     def update(self, returns: npt.NDArray[np.floating]) -> None:
         """Take in the returns of a rollout, of any shape."""

@@ -9,7 +9,10 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
+import torch as th
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import GymEnv
 
 from greendc.config import require, require_one_of
 from sb3_greendc.core.costs import EpisodeCosts
@@ -93,25 +96,41 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
         weight = self.cost_vf_coef
         require(weight is None or weight >= 0.0, "cost_vf_coef", weight, ">= 0, or None")
 
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
+        self.check_settings()  # which may have been set since the model was built
+        return super()._setup_learn(*args, **kwargs)
+
     @classmethod
     def load(
-        cls: type[SelfControlled], path: str | pathlib.Path | io.BufferedIOBase, *args: Any, **kwargs: Any
+        cls: type[SelfControlled],
+        path: str | pathlib.Path | io.BufferedIOBase,
+        env: GymEnv | None = None,
+        device: th.device | str = "auto",
+        custom_objects: dict[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> SelfControlled:
         """Load a model, see :meth:`~sb3_greendc.core.saved_algorithm.SafelySaved.load`.
 
         :param path: the file
-        :param args: as for Stable-Baselines3's ``load``: ``env``, ``device``, ...
+        :param env: environment with the model's spaces
+        :param device: of the model
+        :param custom_objects: attributes to take in place of those of the file; settings as in ``kwargs``
+        :param args: further arguments of Stable-Baselines3's ``load``
         :param kwargs: the same by name, and settings that are to change. Those of the controller take the
             place of the saved ones one by one; a ``preset`` takes the place of all of them. The multiplier
             goes on from where it was
         :raises ValueError: if the file is no such model, or a setting is out of range
         """
         own = ("cost_limit", "preset", *CONTROLLER_SETTINGS)
-        given = {name: kwargs.pop(name) for name in own if name in kwargs}
+        custom = dict(custom_objects or {})
+        given: dict[str, Any] = {}
+        for changes in (custom, kwargs):
+            refuse_normalize_advantage(changes)
+            given |= {name: changes.pop(name) for name in own if name in changes}
         if "init" in given:
             raise ValueError(f"init={given['init']}: a loaded model goes on from the multiplier that it had")
-        refuse_normalize_advantage(kwargs)
-        model = super().load(path, *args, **kwargs)
+        model = super().load(path, env, device, custom, *args, **kwargs)
         if given:
             limit, preset = given.pop("cost_limit", model.cost_limit), given.pop("preset", None)
             before = model.controller_settings if preset is None else settings_of(preset)

@@ -23,6 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
 from sb3_greendc.core.files import atomic_write, write_json
+from sb3_greendc.core.generators import generators_kept
 from sb3_greendc.core.safe_model import SafeModel, express, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 from sb3_greendc.runs.folder import check_manifest, transaction
@@ -96,6 +97,9 @@ def load_model(source: str | Path, device: str = "cpu", trust: bool = False) -> 
     SB3's zips do not say which algorithm they are of: the ``run.json`` beside one does, or a prefix,
     as in ``"ppo:model.zip"``.
 
+    The global random generators stay as they are, unlike after SB3's ``load``, which seeds them with the
+    model's seed.
+
     :param source: the path
     :param device: of the model
     :param trust: load files that hold pickled code, too, and run it
@@ -121,7 +125,8 @@ def load_model(source: str | Path, device: str = "cpu", trust: bool = False) -> 
     cls = algorithm_class(algorithm)
     normalizer = _read_normalizer(path.parent, run, trust)
     try:
-        model = cls.load(path, device=device) if safe is None else safe.build(cls, device=device)
+        with generators_kept():
+            model = cls.load(path, device=device) if safe is None else safe.build(cls, device=device)
     except Exception as error:  # whatever SB3, zipfile, json, pickle or torch find wrong with it
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"model {path}: not a whole model of {algorithm}: {reason}") from error

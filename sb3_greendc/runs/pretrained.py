@@ -35,6 +35,7 @@ from greendc.shipped.release import (
     release_for,
 )
 from sb3_greendc.core.files import atomic_write, sweep, write_json
+from sb3_greendc.core.generators import generators_kept
 from sb3_greendc.core.tensor_files import (
     LARGEST_HEADER,
     TensorInfo,
@@ -69,6 +70,8 @@ def build_model(release: Release, env_id: str | None = None, device: str = "cpu"
 def load_pretrained(name: str, device: str = "cpu") -> BaseAlgorithm:
     """Load a trained policy that ships with the package. Nothing in it is unpickled.
 
+    The global random generators stay as they are.
+
     :param name: name of a release, or an environment id with or without a version
     :param device: of the model
     :return: a Stable-Baselines3 model; its environment is one of those that it was trained in
@@ -79,7 +82,7 @@ def load_pretrained(name: str, device: str = "cpu") -> BaseAlgorithm:
     release = release_for(name)
     folder = pretrained_directory() / release.name
     asked = release.scales and name != release.name and release.serves_id(name)
-    with one_error(folder / CONFIG_FILE):
+    with one_error(folder / CONFIG_FILE), generators_kept():
         model = build_model(release, name if asked else None, device)
     path = folder / TENSORS_FILE if (folder / TENSORS_FILE).is_file() else folder / ARRAYS_FILE
     with one_error(path):

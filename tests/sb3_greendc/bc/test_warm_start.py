@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch as th
+from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_greendc import PIDLagrangianPPO
 from sb3_greendc.bc.distill import distill
@@ -54,6 +57,19 @@ def test_sharpness_multiplies_the_logits(clone):
     features = plain.policy.extract_features(tensor)
     logits = [m.policy.mlp_extractor.forward_actor(features) for m in (plain, sharp)]
     th.testing.assert_close(logits[1], 8.0 * logits[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("net_arch", [[8], []], ids=["scorers", "first layers alone"])
+def test_heads_multiply_all_of_their_outputs(net_arch):
+    """Those of jobs too where no layer is behind the first, and with biases."""
+    heads = make_model(net_arch=net_arch).policy.mlp_extractor.actor_heads
+    with th.no_grad():
+        for parameter in heads.parameters():
+            parameter.uniform_(-1.0, 1.0)
+    features = th.rand(4, heads.n_jobs * heads.job_dim + heads.context_input.weight.shape[1])
+    before = heads(features).detach()
+    heads.multiply(3.0)
+    th.testing.assert_close(heads(features), 3.0 * before, rtol=1e-4, atol=1e-4)
 
 
 def test_critics_are_trained_first_then_the_actor_and_never_the_extractor(clone):
@@ -106,6 +122,39 @@ def test_critics_first_leaves_an_actor_that_is_trained(clone):
     before = weights_of(model.policy.mlp_extractor.actor_heads)
     model.learn(128, reset_num_timesteps=False)
     assert any(changed(model.policy.mlp_extractor.actor_heads, before))
+
+
+@pytest.mark.parametrize("at", ["rollout", "update"])
+def test_the_actor_learns_again_after_a_training_that_was_cut_off(at, monkeypatch):
+    """Also where the user has frozen a part of it: that part stays so."""
+    model = make_model()
+    actor = model.policy.mlp_extractor.actor_heads
+    frozen = next(actor.parameters()).requires_grad_(False)
+
+    class Stop(BaseCallback):
+        def _on_step(self):
+            raise KeyboardInterrupt
+
+    callbacks = [CriticsFirst(2), *([Stop()] if at == "rollout" else [])]
+    with monkeypatch.context() as patch:
+        if at == "update":
+            patch.setattr(model.policy.optimizer, "step", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(128, callback=callbacks)
+    before = weights_of(actor)
+    model.learn(128)
+    assert any(changed(actor, before))
+    assert not frozen.requires_grad
+    assert th.equal(frozen, before[0])
+
+
+def test_the_rollouts_for_critics_alone_count_on_in_further_calls_of_learn():
+    model, critics_first = make_model(), CriticsFirst(1)
+    actor = model.policy.mlp_extractor.actor_heads
+    for learns in (False, True):
+        before = weights_of(actor)
+        model.learn(128, callback=critics_first, reset_num_timesteps=False)
+        assert any(changed(actor, before)) == learns
 
 
 def test_networks_that_do_not_fit_are_refused(clone):

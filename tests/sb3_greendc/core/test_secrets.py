@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from sb3_greendc.cli import evaluate
 from sb3_greendc.core.engine import TaskError
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.secrets import arguments_without_secrets, without_secrets
@@ -100,3 +104,16 @@ def test_errors_of_tasks() -> None:
     error = TaskError(0, order, "could not open postgresql://u:s3cret@db/x", "ValueError: u:s3cret@db")
     assert "s3cret@db/x" not in str(error)
     assert "postgresql://u:***@db/x" in str(error)
+
+
+def test_no_secret_is_left_in_the_record_of_an_evaluation() -> None:
+    arguments = ["--policies", "uncapped", "--set", "source=https://me:s3cret@host/a b", "--engine", "ray"]
+    options = evaluate.build_parser().parse_args([*arguments, "--ray-address", "ray://me:s3cret@head:10001"])
+    settings = {"source": "https://me:s3cret@host/a b", "months": [1, 2], "share": 0.5, "split": None}
+    source = SimpleNamespace(name="a", source="https://me:s3cret@host/model.zip")
+    evaluation: Any = SimpleNamespace(sources=[source], env_kwargs=settings)
+    record = evaluate._record(options, [evaluation])
+    assert "s3cret" not in json.dumps(record, default=str)
+    assert record["options"]["ray_address"] == "ray://me:***@head:10001"
+    assert record["options"]["episodes"] == 10
+    assert record["env_kwargs"] == {**settings, "source": "https://me:***@host/a b"}

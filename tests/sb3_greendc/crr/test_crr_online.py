@@ -122,3 +122,49 @@ def test_the_data_fill_half_of_the_replay_buffer(n_envs):
         assert all((after[key] == everything["next_observations"][key][row]).all() for key in after)
         assert buffer.dones[step, env] == 1
         assert buffer.timeouts[step, env] == (not everything["terminated"][row])
+
+
+def test_rows_of_the_data_have_the_entropy_of_the_policy_that_is_handed_over():
+    """Zeros would pull the policy's entropy down."""
+    model = toy_model("masked").learn(5)
+    env = toy_vec_env("masked", "discrete", 2)
+    online = model.to_discrete_sac(env, buffer_size=120, entropy_penalty=0.5)
+    buffer = online.replay_buffer
+    n = buffer.pos
+    seen = {key: th.as_tensor(array[:n]).flatten(0, 1) for key, array in buffer.observations.items()}
+    log_pi = model.policy.action_log_probs(seen).detach()
+    entropies = -(log_pi.exp() * log_pi).sum(dim=1)
+    assert float(entropies.max()) > 0.5
+    np.testing.assert_allclose(buffer.entropies[:n].flatten(), entropies, rtol=1e-5, atol=1e-6)
+    assert not buffer.entropies[n:].any()
+    online.learn(30)
+
+
+def test_a_buffer_that_discounts_by_time_is_refused_where_the_data_fill_it(tmp_path):
+    model = toy_model("masked").learn(1)
+    env = toy_vec_env("masked", "discrete")
+    options = {"buffer_size": 50, "replay_buffer_kwargs": {"by_time": True}}
+    with pytest.raises(ValueError, match=r"replay_buffer_kwargs={'by_time': True}: the data"):
+        model.to_discrete_sac(env, **options)
+    model.save(tmp_path / "model")
+    assert CRR.load(tmp_path / "model", device="cpu").to_discrete_sac(env, **options).replay_buffer.by_time
+
+
+@pytest.mark.parametrize(
+    ("given", "copied"),
+    [
+        ({"optimizer_class": th.optim.RMSprop}, False),
+        ({"optimizer_class": th.optim.SGD, "optimizer_kwargs": {"momentum": 0.9}}, False),
+        ({"optimizer_kwargs": {"amsgrad": True}}, False),
+        ({"optimizer_kwargs": {"weight_decay": 0.1}}, True),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_another_optimizer_begins_without_moments(given, copied):
+    model = toy_model().learn(5)
+    env = toy_vec_env("box", "discrete")
+    online = model.to_discrete_sac(
+        env, buffer_size=100, learning_starts=5, actor_starts=0, policy_kwargs=given
+    )
+    assert bool(online.policy.critic_optimizer.state) == copied
+    online.learn(20)

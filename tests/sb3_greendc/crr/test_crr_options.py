@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch as th
 from algorithm_cases import toy_vec_env
@@ -142,6 +143,76 @@ def test_learning_follows_options_that_change_between_two_calls(change):
     batch = changed._next_batch()
     assert len(batch.rewards) == changed.batch_size
     assert float(batch.discounts.max()) == pytest.approx(changed.gamma)
+
+
+def test_learning_follows_shares_of_sources_that_change_between_two_calls():
+    model = toy_model(batch_size=200).learn(1)
+    stream = model._stream
+    assert model.learn(1)._stream is stream
+    model.source_weights = {"fcfs": 1.0}
+    model.learn(1)
+    of_fcfs = model.dataset.batch(np.flatnonzero(model.dataset.source_id == 1), ["observations"])
+    seen = model._next_batch().observations.numpy()
+    assert (seen[:, None] == of_fcfs["observations"][None]).all(axis=2).any(axis=1).all()
+    model.source_weights = [1.0, -1.0]
+    with pytest.raises(ValueError, match="source_weights"):
+        model.learn(1)
+
+
+def test_load_takes_a_seed(tmp_path):
+    """Batches and draws are those of a model that was built with it; without one, they stay."""
+    model = toy_model(seed=0, value_mode="mean")
+    model.save(tmp_path / "model")
+    learned = parameters_of(model.learn(5))
+    assert same(parameters_of(load(tmp_path / "model").learn(5)), learned)
+    assert same(parameters_of(load(tmp_path / "model", seed=None).learn(5)), learned)
+    assert same(parameters_of(load(tmp_path / "model", seed=0).learn(5)), learned)
+    other = load(tmp_path / "model", seed=1)
+    assert other.stream_seed == toy_model(seed=1).stream_seed
+    assert not same(parameters_of(other.learn(5)), learned)
+
+
+@pytest.mark.parametrize("action", ["discrete", "box"])
+@pytest.mark.parametrize("how", ["set", "loaded", "loaded, of an earlier version"])
+def test_critics_after_cloning_begin_with_targets_that_know_the_clone(how, action, tmp_path):
+    """Cloning does not update them."""
+    model = toy_model("box", action, weight_mode="bc").learn(5)
+    cloned = parameters_of(model)
+    assert not same_targets(model)
+    if how == "set":
+        model.weight_mode = "binary"
+    else:
+        if how != "loaded":
+            del model._targets_rest
+        model.save(tmp_path / "model")
+        data = toy_dataset("box", action)
+        model = CRR.load(tmp_path / "model", device="cpu", dataset=data, weight_mode="binary")
+    seen, losses = [], model.losses
+
+    def noting(batch):
+        seen.append(same_targets(model))
+        return losses(batch)
+
+    model.losses = noting
+    model.learn(3, reset_num_timesteps=False)
+    assert seen == [True, False, False]
+    assert not same(parameters_of(model), cloned)
+
+
+def same_targets(model):
+    return all(map(th.equal, model.policy._target, model.policy._online))
+
+
+def test_what_is_handed_over_after_cloning_has_targets_that_know_the_clone():
+    model = toy_model(weight_mode="bc").learn(5)
+    model.weight_mode = "binary"
+    assert same_targets(model.to_discrete_sac(toy_vec_env("box", "discrete"), buffer_size=100))
+
+
+def test_load_takes_no_other_number_of_critics(saved):
+    with pytest.raises(ValueError, match="model: n_critics=1: the saved model has 2"):
+        load(saved, n_critics=1)
+    assert not hasattr(load(saved, n_critics=2), "n_critics")
 
 
 def test_diagnostics_follow_the_discount():

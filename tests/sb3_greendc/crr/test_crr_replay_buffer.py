@@ -90,6 +90,14 @@ def test_a_later_call_makes_place_for_what_it_asks_for():
     assert not np.array_equal(model.replay_buffer.rewards[:20], rewards)
 
 
+@pytest.mark.parametrize("n_envs", [1, 3, 4])
+def test_there_is_place_for_all_that_is_asked_for(n_envs):
+    """Also where the steps are no multiple of the environments."""
+    model = toy_model().learn(1)
+    model.finetune(toy_vec_env("box", "discrete", n_envs), 10, learning_starts=100)
+    assert len(model._online) == model.num_timesteps == -(-10 // n_envs) * n_envs
+
+
 def random_states():
     return np.random.get_state(), th.get_rng_state()  # noqa: NPY002
 

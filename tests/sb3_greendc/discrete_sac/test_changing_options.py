@@ -189,6 +189,14 @@ def test_load_takes_a_preset(form, tmp_path):
         load(tmp_path / "model", preset="rare")
 
 
+@FORMS
+def test_load_takes_no_other_number_of_critics(form, tmp_path):
+    make(OneState()).save(tmp_path / "model", **form)
+    with pytest.raises(ValueError, match="model: n_critics=1: the saved model has 2"):
+        load(tmp_path / "model", n_critics=1)
+    assert not hasattr(load(tmp_path / "model", n_critics=2), "n_critics")
+
+
 # ------------------------------------------------------------------ discounts by time
 
 

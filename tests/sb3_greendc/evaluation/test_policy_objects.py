@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from stable_baselines3 import DQN, PPO
+import torch as th
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.utils import set_random_seed
 
 import greendc
 from greendc.baselines import make_policy
@@ -18,6 +22,8 @@ from sb3_greendc.evaluation.agreement import agreement
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.episodes import seeded_sampling
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.runs.models import load_model, save_model
+from sb3_greendc.runs.pretrained import load_pretrained
 
 
 def test_an_explorer_draws_what_the_seed_says_and_leaves_numpy_alone() -> None:
@@ -56,6 +62,60 @@ def test_episodes_of_other_packages_environments_leave_numpys_generator_alone() 
     evaluate({"ppo": model}, "CartPole-v1", 2, deterministic=False)
     collect({"ppo": model}, "CartPole-v1", 20)
     assert np.random.rand() == expected  # noqa: NPY002
+
+
+def test_a_model_from_disk_leaves_the_global_generators_alone(tmp_path: Path) -> None:
+    """SB3 seeds them when it builds a model of a seed: trainings around would draw the same again."""
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 1, seed=0), n_steps=8, seed=0, device="cpu")
+    save_model(model, tmp_path / "safe", {"algorithm": "ppo"})
+    (tmp_path / "pickled").mkdir()
+    model.save(tmp_path / "pickled" / "model.zip")
+    pickled = f"ppo:{tmp_path / 'pickled'}"
+    set_random_seed(7)
+    expected = [(random.random(), np.random.rand(), th.rand(()).item()) for _ in range(5)]  # noqa: NPY002
+    set_random_seed(7)
+    found = []
+    for use in (
+        lambda: load_model(tmp_path / "safe"),
+        lambda: load_model(pickled, trust=True),
+        lambda: evaluate([tmp_path / "safe"], "CartPole-v1", 1, deterministic=False),
+        lambda: collect([tmp_path / "safe"], "CartPole-v1", 10),
+        lambda: load_pretrained("VCC"),
+    ):
+        use()
+        found.append((random.random(), np.random.rand(), th.rand(()).item()))  # noqa: NPY002
+    assert found == expected
+
+
+@pytest.mark.parametrize("algorithm", [PPO, SAC])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_state_dependent_noise_is_what_the_seed_says(
+    algorithm: Any, seed: int | None, tmp_path: Path
+) -> None:
+    """SB3 draws it when a model is built, by the model's seed or by none."""
+    env = make_vec_env("Pendulum-v1", 1)
+    model = algorithm("MlpPolicy", env, use_sde=True, seed=seed, device="cpu")
+    save_model(model, tmp_path, {"algorithm": algorithm.__name__.lower()})
+    observations = np.ones((2, 3), np.float32)
+    drawn: dict[int, list[Any]] = {1: [], 2: []}
+    for sampling_seed, actions in drawn.items():
+        for _ in range(2):
+            loaded = load_model(tmp_path).model
+            noise = getattr(loaded.policy, "actor", loaded.policy).action_dist
+            before = noise.exploration_mat, noise.exploration_matrices
+            with seeded_sampling(loaded, sampling_seed, 2):
+                actions.append(loaded.predict(observations, deterministic=False)[0])
+            assert (noise.exploration_mat, noise.exploration_matrices) == before
+    np.testing.assert_array_equal(*drawn[1])
+    np.testing.assert_array_equal(*drawn[2])
+    assert (drawn[1][0] != drawn[2][0]).all()
+    assert drawn[1][0][0] != drawn[1][0][1]  # equal observations in two environments
+    results = [evaluate({"sde": tmp_path}, "Pendulum-v1", 2, deterministic=False) for _ in range(2)]
+    pd.testing.assert_frame_equal(*results)
+    recorded = [
+        collect({"sde": tmp_path}, "Pendulum-v1", 6, n_envs=2, deterministic=False).actions for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*recorded)
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -108,3 +168,9 @@ def test_the_settings_that_a_policy_was_trained_with_are_named_where_they_differ
         collect(["pretrained"], "ResourcePool-10", 64, env_kwargs={"mask": "now_on_time"})
     choice = {"mask": "now_on_time", "lookahead": 24}
     assert len(collect(["pretrained"], "ResourcePool-10", 16, env_kwargs=choice)) == 16
+
+
+@pytest.mark.parametrize("none", [[], {}])
+def test_no_policy_at_all_is_an_error(none: Any) -> None:
+    with pytest.raises(ValueError, match="must name at least one policy"):
+        evaluate(none, "CartPole-v1", 1)

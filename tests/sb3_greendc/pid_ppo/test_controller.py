@@ -135,3 +135,27 @@ def test_bad_costs_presets_and_states() -> None:
         controller.load_state_dict({"error": 0.0})
     controller.load_state_dict({"error": 0.25}, strict=False)
     assert controller.state_dict()["error"] == 0.25
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("n_updates", [0, 1, 5])
+@pytest.mark.parametrize(("before", "limit"), [(100.0, 10.0), (10.0, 100.0)])
+def test_the_error_is_judged_by_a_new_limit(preset: str, n_updates: int, before: float, limit: float) -> None:
+    """The proportional term is what it were had the limit been the new one from the beginning."""
+    changed, always = (PIDController.from_preset(preset, of) for of in (before, limit))
+    for cost in [20.0, 30.0, 25.0, 40.0, 20.0][:n_updates]:
+        changed.update(cost)
+        always.update(cost)
+    new = PIDController.from_preset(preset, limit)
+    new.continue_from(changed)
+    assert new.terms[0] == pytest.approx(always.terms[0])
+    assert new.terms[2] == pytest.approx(always.terms[2])
+
+
+def test_without_a_limit_there_is_no_error_to_judge() -> None:
+    for before, limit in ((math.inf, 10.0), (10.0, math.inf)):
+        old, new = PIDController(before, scale=2.0), PIDController(limit, scale=2.0)
+        old.update(20.0)
+        new.continue_from(old)
+        assert math.isfinite(new.terms[0])
+        assert math.isfinite(new.update(20.0))

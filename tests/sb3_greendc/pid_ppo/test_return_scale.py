@@ -14,7 +14,7 @@ from cmdp_envs import ContextCMDP
 from stable_baselines3.common.env_util import make_vec_env
 
 from sb3_greendc.pid_ppo import PIDLagrangianPPO
-from sb3_greendc.pid_ppo.return_scale import WEIGHT, ReturnScale
+from sb3_greendc.pid_ppo.return_scale import WEIGHT, Moments, ReturnScale
 from sb3_greendc.recurrent_pid_ppo import RecurrentPIDLagrangianPPO
 
 MODELS: dict[str, Any] = {"MlpPolicy": PIDLagrangianPPO, "MlpLstmPolicy": RecurrentPIDLagrangianPPO}
@@ -34,6 +34,10 @@ def train(policy: str, decisions: int, env: Any, normalize_returns: bool, **kwar
     unlimited = {"cost_limit": math.inf, "cost_vf_coef": 0.5}
     settings = {**unlimited, "policy_kwargs": policy_kwargs, **small, **kwargs}
     return MODELS[policy](policy, make_vec_env(env, 4, seed=0), **settings).learn(decisions)
+
+
+def scales(model: Any) -> tuple[ReturnScale, ReturnScale]:
+    return model.policy.value_net[-1], model.policy.cost_net[-1]
 
 
 def test_moments() -> None:
@@ -87,7 +91,8 @@ def test_scales_are_saved(policy: str, tmp_path: Path) -> None:
         assert th.equal(loaded.policy.state_dict()[name], value), name
 
 
-def test_units_of_reward_and_cost_do_not_matter_to_critics() -> None:
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_units_of_reward_and_cost_do_not_matter_to_critics(clip: float | None) -> None:
     """A hundred times the reward and the cost, the same weights of the critics."""
 
     class Hundredfold(gym.Wrapper[Any, Any, Any, Any]):
@@ -95,9 +100,45 @@ def test_units_of_reward_and_cost_do_not_matter_to_critics() -> None:
             observation, reward, terminated, truncated, info = super().step(action)
             return observation, 100.0 * float(reward), terminated, truncated, {"cost": 100.0 * info["cost"]}
 
+    ranges = {"clip_range_vf": clip, "clip_range_cost_vf": clip}
     weights = []
     for env in (ContextCMDP, lambda: Hundredfold(ContextCMDP())):
-        model = train("MlpPolicy", 256, env, True, gae_lambda=0.0, gamma=0.0, n_epochs=1)
+        model = train("MlpPolicy", 256, env, True, gae_lambda=0.0, gamma=0.0, n_epochs=1, **ranges)
         weights.append((model.policy.value_net[0].weight.detach(), model.policy.cost_net[0].weight.detach()))
     for one, hundredfold in zip(*weights, strict=True):
         th.testing.assert_close(one, hundredfold, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", MODELS)
+def test_values_may_change_by_the_clip_range_where_returns_move_away(policy: str) -> None:
+    """In units that critics learn in. The first rollout moves the mean of outputs by many units."""
+    weights = []
+    for clip in (None, 1e3, 0.2):
+        ranges = {"clip_range_vf": clip, "clip_range_cost_vf": clip}
+        model = train(policy, 0, lambda: Offset(ContextCMDP()), True, **ranges)
+        before = (model.policy.value_net[0].weight.clone(), model.policy.cost_net[-2].weight.clone())
+        model.learn(256, reset_num_timesteps=False)
+        assert min(scale.mean.item() / scale.std.item() for scale in scales(model)) > 1.0
+        after = model.policy.value_net[0].weight, model.policy.cost_net[-2].weight
+        for one, other in zip(before, after, strict=True):
+            assert (one - other).abs().max() > 1e-3
+        weights.append(after)
+    for free, wide in zip(weights[0], weights[1], strict=True):
+        th.testing.assert_close(free, wide, rtol=1e-2, atol=1e-3)
+    assert not th.allclose(weights[0][0], weights[2][0])
+
+
+@pytest.mark.parametrize("policy", MODELS)
+def test_values_of_a_second_update_are_judged_by_those_of_the_rollout(policy: str) -> None:
+    model = train(policy, 256, lambda: Offset(ContextCMDP()), True)
+    before = model.rollout_buffer.moments
+    assert before == (Moments(), Moments())
+    model.train()
+    assert model.rollout_buffer.moments == before
+    now = model.policy.return_moments()
+    outputs = th.tensor([-1.0, 0.0, 2.0])
+    for moments, critic in zip(now, (model.policy.value_net, model.policy.cost_net), strict=True):
+        th.testing.assert_close(moments.moved(outputs, Moments()), critic[-1](outputs))
+        th.testing.assert_close(Moments().moved(critic[-1](outputs), moments), outputs)
+    model.learn(256, reset_num_timesteps=False)
+    assert model.rollout_buffer.moments == now
