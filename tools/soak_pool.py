@@ -472,9 +472,7 @@ class PoolWatch:
         charged = weights.carbon * (env["carbon_kg"] + env["settled_carbon_kg"])
         charged += weights.brown * (env["grid_kwh"] + refill)
         charged += weights.price * (env["grid_cost"] + refill * price)
-        # Units that start are paid for when the step ends in which they do.
-        switched = env["switched_units"] - env["units_starting"] * self.config.resource_types
-        return float(charged + weights.switching * switched)
+        return float(charged + weights.switching * env["switched_units"])
 
 
 def _brown(config: Any) -> bool:

@@ -67,7 +67,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def numbers(field: str, values: object) -> tuple[float, ...]:
     """Return a sequence of numbers as a tuple; a ``ValueError`` names the field of anything else."""
-    several = isinstance(values, Sequence | np.ndarray) and all(isinstance(value, Real) for value in values)
+    several = isinstance(values, Sequence | np.ndarray) and all(is_number(value) for value in values)
     require(several, field, values, "a sequence of numbers")
     return tuple(float(value) for value in values)  # type: ignore[attr-defined]
 

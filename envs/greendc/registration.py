@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from greendc.cluster.presets import presets as cluster_presets
-from greendc.config import nearest
+from greendc.config import nearest, require
 from greendc.environments import SimulatorVectorEnv
 from greendc.resource_pool.presets import TRAINING_CARBON
 from greendc.resource_pool.presets import presets as resource_pool_presets
@@ -98,6 +98,12 @@ def _vector_entry_point(entry: Family, env_id: str) -> Any:
 def _make_vec_029(
     env_id: str, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
 ) -> SimulatorVectorEnv:
+    require(
+        max_episode_steps is None,
+        "max_episode_steps",
+        max_episode_steps,
+        "None in a compiled batch; options of the environment set how long its episodes are",
+    )
     return make_vec(env_id, num_envs, **kwargs)
 
 

@@ -25,7 +25,7 @@ from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_sa
 from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.finetuning import NO_NORMALIZATION, FinetunedAlgorithm
-from sb3_greendc.crr.handover import hand_over
+from sb3_greendc.crr.handover import SHARED_OPTIONS, hand_over
 from sb3_greendc.crr.updates import Losses
 from sb3_greendc.datasets.images import channels_first, channels_first_space
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
@@ -440,7 +440,19 @@ class CRR(WithPresets, FinetunedAlgorithm):
         :raises ValueError: for ``Box`` actions, a model without critic, other spaces, or ``policy_kwargs`` of
             other networks
         """
-        return hand_over(self, env, kwargs)
+        if isinstance(self.policy, box_policies.BoxCRRPolicy):
+            raise ValueError(f"action space {self.action_space}: must be Discrete; finetune takes others")
+        self._read_options()
+        if not self.config.has_critic:
+            raise ValueError("weight_mode='bc': there is no critic to go on with")
+        self._wake_targets()
+        options: dict[str, Any] = {name: getattr(self, name) for name in SHARED_OPTIONS}
+        options |= {"policy": self.policy_class, "policy_kwargs": self.policy_kwargs}
+        options |= {
+            "reward_scale": self.scale or 1.0,
+            "actor_trains_encoder": self.config.actor_trains_encoder,
+        }
+        return hand_over(self.policy, self._data, env, options, kwargs)
 
     # ------------------------------------------------------------------ saving
 

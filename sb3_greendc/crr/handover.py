@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch as th
@@ -12,15 +12,11 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import check_for_correct_spaces, obs_as_tensor
 
-from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 from sb3_greendc.discrete_sac.losses import policy_entropy
 from sb3_greendc.discrete_sac.policies import DiscreteSACPolicy
-
-if TYPE_CHECKING:
-    from sb3_greendc.crr.crr import CRR
 
 TARGET_ACTOR = "actor_target."
 WHAT_OPTIMIZERS_KEEP = ("amsgrad", "centered", "momentum")
@@ -50,39 +46,33 @@ CAREFUL_OPTIONS: dict[str, Any] = {
 """How DiscreteSAC begins: no uniform warm-up, critics first, a small and fixed temperature."""
 
 
-def hand_over(model: CRR, env: GymEnv, given: dict[str, Any]) -> DiscreteSAC:
-    """Return what :meth:`CRR.to_discrete_sac` does.
+def hand_over(
+    policy: CRRPolicy, data: TrainingData | None, env: GymEnv, options: dict[str, Any], given: dict[str, Any]
+) -> DiscreteSAC:
+    """Return a :class:`DiscreteSAC` with a policy's networks, and with the data in half of its buffer.
 
-    :param model: with a critic, for a ``Discrete`` action space
-    :param env: environment with the model's spaces
-    :param given: arguments of :class:`DiscreteSAC`
-    :raises ValueError: see there
+    :param policy: with a critic
+    :param data: of the model, if it has any
+    :param env: environment with the policy's spaces
+    :param options: of the model, by the names that DiscreteSAC has for them
+    :param given: arguments of :class:`DiscreteSAC` in their place
+    :raises ValueError: if the environment has other spaces, or ``policy_kwargs`` ask for other networks
     """
-    policy = model.policy
-    if isinstance(policy, BoxCRRPolicy):
-        raise ValueError(f"action space {model.action_space}: must be Discrete; finetune takes others")
-    model._read_options()
-    if not model.config.has_critic:
-        raise ValueError("weight_mode='bc': there is no critic to go on with")
-    model._wake_targets()
     wrapped = DiscreteSAC._wrap_env(cast("Any", env))
-    check_for_correct_spaces(wrapped, model.observation_space, model.action_space)
-    chosen: dict[str, Any] = {name: getattr(model, name) for name in SHARED_OPTIONS}
-    chosen |= {"reward_scale": model.scale or 1.0, **CAREFUL_OPTIONS}
-    chosen |= {"actor_trains_encoder": model.config.actor_trains_encoder, **given}
+    check_for_correct_spaces(wrapped, policy.observation_space, cast("Any", policy.action_space))
     # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
-    of_policy = given.get("policy_kwargs") or {}
-    chosen["policy_kwargs"] = {**model.policy_kwargs, "target_actor": False, **of_policy}
-    online = DiscreteSAC(cast("Any", model.policy_class), wrapped, **chosen)
+    asked, own = given.get("policy_kwargs") or {}, options["policy_kwargs"]
+    chosen = {**options, **CAREFUL_OPTIONS, **given}
+    chosen["policy_kwargs"] = {**own, "target_actor": False, **asked}
+    online = DiscreteSAC(env=wrapped, **chosen)
     try:
         copy_networks(policy, cast("CRRPolicy", online.policy))
     except RuntimeError as error:
         raise ValueError(
-            f"policy_kwargs={of_policy}: gives other networks than this model's, {model.policy_kwargs}, "
-            "which are handed over"
+            f"policy_kwargs={asked}: gives other networks than this model's, {own}, which are handed over"
         ) from error
-    if model._data is not None:
-        fill_half(cast("ReplayBuffer", online.replay_buffer), model._data, online.policy)
+    if data is not None:
+        fill_half(cast("ReplayBuffer", online.replay_buffer), data, online.policy)
     return online
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import gymnasium as gym
@@ -60,3 +61,11 @@ def test_what_cannot_be_registered_is_refused_and_leaves_nothing(
 def test_an_id_without_a_version_is_the_latest():
     assert resolve_env_id("VCC-2019") == "VCC-2019-v1"
     assert resolve_env_id("VCC-2019-v0") == "VCC-2019-v0"
+
+
+@pytest.mark.skipif(not gym.__version__.startswith("0.29"), reason="later ones hand no limit to batches")
+def test_a_batch_takes_no_limit_of_steps_that_it_would_not_keep(mine: str) -> None:
+    assert gym.make_vec(mine, num_envs=2, vectorization_mode="custom").num_envs == 2
+    limited = dataclasses.replace(gym.spec(mine), max_episode_steps=5)
+    with pytest.raises(ValueError, match="max_episode_steps=5: must be None in a compiled batch"):
+        gym.make_vec(limited, num_envs=2, vectorization_mode="custom")

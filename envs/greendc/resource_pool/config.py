@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greendc.config import is_number, numbers, require, require_kinds, require_one_of
-from greendc.energy.site import SiteConfig
+from greendc.energy.site import BatteryConfig, SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 from greendc.traces.limits import LIMITS
 
@@ -42,6 +42,12 @@ OUTLOOK = 24
 """Rows of carbon, price and green share that are observed where power is commanded, horizon permitting."""
 MOST_LEVELS = 32
 """How many levels of power can be told apart."""
+
+
+def require_class(field_name: str, value: object, classes: tuple[type, ...], allowed: str) -> None:
+    """Raise a ``TypeError`` naming the field, unless ``value`` is of one of the classes."""
+    if not isinstance(value, classes):
+        raise TypeError(f"{field_name}: must be {allowed}, not {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,9 @@ class ResourcePoolConfig:
     :param shaping_gamma: discount in the potential-based shaping; set it to the agent's
     :param lateness_in_reward: off, the reward's lateness weight counts as 0, for agents that meet lateness
         through the cost
-    :param cost: ``info["cost"]`` of a time step: number of jobs ``"delayed"`` (unfinished past their latest
-        finish), number ``"waiting"`` (not yet started), their sum ``"weighted"`` by ``cost_weights``
+    :param cost: ``info["cost"]`` of a time step: number of jobs ``"delayed"`` (unfinished and past their
+        latest finish when the step ends: a job that finishes one step late is gone by then and costs
+        nothing), number ``"waiting"`` (not yet started), their sum ``"weighted"`` by ``cost_weights``
         (CoCoRL, equation 11), or what grid energy emits, ``"carbon"`` in 100 kg, or how much it is,
         ``"brown"`` in 100 kWh, at a site; the last step adds what refilling the battery would
     :param cost_weights: weights of delayed and of waiting jobs for ``cost="weighted"``
@@ -101,7 +108,7 @@ class ResourcePoolConfig:
     :param power: ``"constant"``; ``"on_off"`` (a fixed cycle that starts on); ``"markov"`` (two states,
         starts high); ``"random"`` (each step's level drawn, uniform around ``power_level`` as widely as
         [0, 1] allows, RARE Fig. 6); ``"trace"`` (sun and wind in kW at a site: without it, ``trace``,
-        ``site``, ``carbon`` and ``price`` must be left as they are)
+        ``site``, ``carbon`` and ``price`` must be left as they are, and with it the options of levels below)
     :param power_level: share of units powered: constant, high state, or mean of the random level
     :param power_low: the low state of ``"on_off"`` and ``"markov"``
     :param on_steps: steps in the high state, ``"on_off"``
@@ -118,6 +125,7 @@ class ResourcePoolConfig:
         ``trace`` (a :class:`~greendc.traces.power.CarbonTrace`, or a path that
         :func:`~greendc.traces.power.read_carbon` reads), or a year of the marginal emissions that ship with
         the package: ``"PGE-2019"``, ``"SCE-2021"``, ...; a generated trace is then one of the same days.
+        Steps after days that ``trace`` leaves out have the values of their own days, here and in ``price``.
         The default is the average of the Texas grid (ERCOT) in eGRID 2021
     :param price: price of grid energy for a kWh: a number, or a
         :class:`~greendc.traces.prices.PriceTrace` that covers the time of ``trace``
@@ -142,6 +150,7 @@ class ResourcePoolConfig:
         came (:class:`~greendc.resource_pool.lookahead.Lookahead`); 0: it does not
     :param info_jobs: put the raw ready jobs into ``info["ready_jobs"]``
     :raises ValueError: for a wrong value; names the field, the value and what is allowed
+    :raises TypeError: for a site or battery that is none; names the field
     """
 
     units: int = 10
@@ -266,9 +275,16 @@ class ResourcePoolConfig:
         require(0.0 <= error <= LARGEST_ERROR, "forecast_error", error, f"in [0, {LARGEST_ERROR:g}]")
         if isinstance(self.site, Mapping):
             object.__setattr__(self, "site", SiteConfig.from_mapping(self.site))
+        if isinstance(self.site, SiteConfig):
+            require_class("site.battery", self.site.battery, (BatteryConfig,), "a BatteryConfig or a mapping")
+        else:
+            require_class("site", self.site, (type(None),), "a SiteConfig, a mapping or None")
         if self.power == "trace":
             if self.site is None:
                 object.__setattr__(self, "site", SiteConfig())
+            for name in ("power_level", "power_low", "on_steps", "off_steps", "stay_on", "stay_off"):
+                value, default = getattr(self, name), getattr(type(self), name)
+                require(value == default, name, value, f'{default} with power="trace"')
         else:
             require(self.site is None, "site", self.site, f'None with power="{self.power}"')
             for name in ("trace", "carbon", "price"):

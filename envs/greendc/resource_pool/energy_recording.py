@@ -11,6 +11,7 @@ from greendc.config import require
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.energy_record import SUMS, EnergyRecord
 from greendc.resource_pool.env import ResourcePoolEnv
+from greendc.resource_pool.recording import seen
 
 
 class EnergyRecorder(gym.Wrapper[Any, Any, Any, Any]):
@@ -28,18 +29,24 @@ class EnergyRecorder(gym.Wrapper[Any, Any, Any, Any]):
         require(not base.config.skip_forced, "skip_forced", True, "False to record every step")
         self._pool = base.simulator
         self._steps: list[tuple[list[float], float, int, int]] = []
+        self._episode = 0
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and begin a new record."""
         result = super().reset(**options)
         self._steps.clear()
+        self._episode = int(self._pool.episodes[0])
         return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; if time goes on, the step that passes is added to the record."""
+        """Step the environment; if time goes on, the step that passes is added to the record.
+
+        :raises RuntimeError: if the episode is over or not begun, or as :meth:`record`
+        """
+        view = seen(self._pool, self._episode, len(self._steps))
         env = self._pool.state.env[0]
         before, stored = self._sums(), float(env["stored_kwh"])
-        units = int(self._pool.view().levels[0])
+        units = int(view.levels[0])
         result = super().step(action)
         if result[4]["time_advanced"]:
             after = [now - then for now, then in zip(self._sums(), before, strict=True)]
@@ -51,8 +58,12 @@ class EnergyRecorder(gym.Wrapper[Any, Any, Any, Any]):
         return [float(env[f"{name}_kwh"]) for name in SUMS]
 
     def record(self) -> EnergyRecord:
-        """Return the record of the episode so far."""
+        """Return the record of the episode so far.
+
+        :raises RuntimeError: if no episode has begun, or if the pool was reset or stepped past the recorder
+        """
         steps = len(self._steps)
+        seen(self._pool, self._episode, steps)
         kwh, stored, units, modes = zip(*self._steps, strict=True) if steps else ((), (), (), ())
         series = self._pool.power_series()[0][:steps]
         return EnergyRecord(

@@ -56,7 +56,6 @@ def switch_units(pool: Pool) -> None:
     """Switch units as ordered, at the beginning of a step; with a delay, those that start are on later."""
     ordered, before = pool.env.units_ordered, pool.env.units_next
     pool.env.units_starting = max(ordered - before, 0)
-    pool.env.switched_units += pool.env.units_starting * pool.config.types
     pool.env.units_on = min(ordered, before) if pool.config.switch_delay else ordered
     pool.env.units_next = ordered
 
@@ -73,11 +72,12 @@ def commanded_levels(pool: Pool) -> None:
 
 @inlined
 def switching_kw(pool: Pool, unit_kw: float) -> float:
-    """Return what the units that start in this step draw for that, count it, and charge their switching."""
+    """Return what the units that start in this step draw for that, count both, and charge their switching."""
     started = pool.env.units_starting * pool.config.types
     if started == 0:
         return 0.0
     kwh = unit_kw * pool.config.switch_hours * started
+    pool.env.switched_units += started
     pool.env.switching_kwh += kwh
     pool.env.reward -= pool.config.charge_switching * started
     return kwh / pool.config.step_hours

@@ -16,7 +16,9 @@ JOB_METRICS = (
     "completed_jobs",
     "completion_ratio",  # finished, late or not, over arrived
     "on_time_ratio",  # finished on time over arrived
-    "qos_violations",  # jobs that finished late, left, or are unfinished past their latest finish
+    # jobs that finished late, left, or are unfinished past their latest finish; not those that are unfinished
+    # right at it, which count as inside the episode, above, and can no longer be on time
+    "qos_violations",
     "mean_slowdown",  # (finish - arrival) / duration over finished jobs, SC20 eq. 4; 0 if none finished
     "mean_wait",  # finish - arrival - duration over finished jobs, in steps; 0 if none finished
 )
@@ -38,7 +40,7 @@ ENERGY_METRICS = {
 
 COMMAND_METRICS = {
     "grid_cost": "grid_cost",  # price times grid energy
-    "switched_units": "switched_units",
+    "switched_units": "switched_units",  # units that started: not those that the last step ordered
     "switching_kwh": "switching_kwh",
     "battery_shortfall_kwh": "shortfall_kwh",  # what the battery had at the beginning and lacks at the end
     "settled_carbon_kg": "settled_carbon_kg",  # what refilling it would emit; not in ``carbon_kg``

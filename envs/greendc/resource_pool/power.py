@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timezone
 from functools import lru_cache
 from numbers import Real
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from greendc.config import require
 from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import ResourcePoolConfig
+from greendc.resource_pool.config import ResourcePoolConfig, require_class
+from greendc.resource_pool.covering import covering
 from greendc.resource_pool.shipped_years import is_shipped_year, of_size, same_days, shipped_year
 from greendc.traces.gleamm_like import generate
-from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power, resample
+from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
 from greendc.traces.prices import PriceTrace
 
 GENERATED_HOURS = 8760
 GENERATED_SEED = 0
+MICROSECONDS = 3_600_000_000
+"""Of an hour: whole numbers of them tell midnights, which sums of hours miss."""
 
 
 @lru_cache(maxsize=4)
@@ -29,59 +32,13 @@ def _generated(hours: int) -> PowerTrace:
     return generate(GENERATED_SEED, hours)
 
 
-def _covering(
-    name: str, series: CarbonTrace | PriceTrace, values: NDArray[np.float64], trace: PowerTrace
-) -> NDArray[np.float64]:
-    """Return the part of a series, in the trace's steps, that is the trace's time.
-
-    :param name: the field that the series is of
-    :param series: in steps of any length
-    :param values: the series' own
-    :raises ValueError: if it is not on the trace's clock, or does not cover it; names the field
-    """
-    aware = series.start.tzinfo is not None
-    require(
-        aware == (trace.start.tzinfo is not None),
-        name,
-        f"times {'with' if aware else 'without'} a time zone",
-        f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
-    )
-    lead = (_instant(trace.start) - _instant(series.start)).total_seconds() / 3600.0
-    if series.step_hours != trace.step_hours:
-        skipped = lead / series.step_hours
-        # Where the trace's steps begin between those that the series would get, but with one that it has.
-        if not _is_whole(lead / trace.step_hours) and _is_whole(skipped) and 0 < skipped < len(values) - 0.5:
-            values, lead = values[round(skipped) :], 0.0
-        values = resample(values, series.step_hours, trace.step_hours)
-    first = round(lead / trace.step_hours)
-    require(
-        _is_whole(lead / trace.step_hours) and 0 <= first <= len(values) - len(trace),
-        name,
-        f"{len(series)} steps of {series.step_hours:g} h from {series.start}",
-        f"a series that covers the trace, {len(trace)} steps of {trace.step_hours:g} h from {trace.start}, "
-        "step by step",
-    )
-    return values[first : first + len(trace)]
-
-
-def _instant(time: datetime) -> datetime:
-    """Return a time whose differences to others are what passes between them, where clocks are put on, too.
-
-    Python takes times that share a time zone apart by what their clocks show.
-    """
-    return time if time.tzinfo is None else time.astimezone(timezone.utc)
-
-
-def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) < 1e-6
-
-
 class PowerSource:
     """Fill the power series of one episode: ``episode_steps + horizon`` steps, so that forecasts read on.
 
     :param config: the configuration
     :raises ValueError: for a trace or carbon series that is too short, has another step, exceeds the
         site's generators, or does not fit the other one; names the field
+    :raises TypeError: for a trace, carbon or price of another class; names the field
     """
 
     def __init__(self, config: ResourcePoolConfig) -> None:
@@ -108,6 +65,7 @@ class PowerSource:
             trace = _generated(max(GENERATED_HOURS, math.ceil(self.steps * config.step_hours)))
             trace = of_size(trace, site.pv_kw, site.wind_kw)
         elif not isinstance(trace, PowerTrace):
+            require_class("trace", trace, (str, Path), "a PowerTrace, a path or None")
             trace = read_power(trace)
         if trace.step_hours != config.step_hours:
             trace = trace.resample(config.step_hours)
@@ -127,17 +85,17 @@ class PowerSource:
         if is_shipped_year(carbon):
             carbon = shipped_year(str(carbon))
         elif not isinstance(carbon, CarbonTrace):
+            require_class("carbon", carbon, (str, Path), "a number, a CarbonTrace, a path or a shipped year")
             carbon = read_carbon(carbon)
-        return _covering("carbon", carbon, carbon.kg_per_kwh, trace)
+        return covering("carbon", carbon, carbon.kg_per_kwh, trace)
 
     def _price(self, trace: PowerTrace) -> NDArray[np.float64]:
         """Return the price of grid energy in every step of the trace."""
         price = self.config.price
         if isinstance(price, float | Real):
             return np.full(len(trace), float(price))
-        if not isinstance(price, PriceTrace):
-            raise TypeError(f"price: must be a number or a PriceTrace, not {type(price).__name__}")
-        return _covering("price", price, price.per_kwh, trace)
+        require_class("price", price, (PriceTrace,), "a number or a PriceTrace")
+        return covering("price", price, price.per_kwh, trace)
 
     def _starts(self, trace: PowerTrace) -> NDArray[np.int64]:
         """Return the steps that an episode may start at: the first of each day, as for workloads' days.
@@ -146,7 +104,8 @@ class PowerSource:
         """
         steps = np.arange(len(trace) - self.steps + 1)
         start = trace.start.hour + trace.start.minute / 60
-        midnights = steps[np.round(start + steps * trace.step_hours, 6) % 24 < trace.step_hours]
+        begin = np.round((start + steps * trace.step_hours) * MICROSECONDS).astype(np.int64)
+        midnights = steps[begin % (24 * MICROSECONDS) < round(trace.step_hours * MICROSECONDS)]
         return midnights if len(midnights) else steps
 
     def fill(self, series: NDArray[np.float64], rng: np.random.Generator) -> float:

@@ -15,6 +15,19 @@ from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import PoolView
 
 
+def seen(pool: ResourcePoolSimulator, episode: int, steps: int) -> PoolView:
+    """Return a view of a pool that stands where its recorder does.
+
+    :param episode: how many episodes had begun when the recorder was reset
+    :param steps: recorded
+    :raises RuntimeError: if no episode has begun, or if the pool was reset or stepped past the recorder
+    """
+    view = pool.view()
+    if episode != pool.episodes[0] or view.now != steps:
+        raise RuntimeError("the pool was reset or stepped past its recorder: reset() the recorder")
+    return view
+
+
 class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
     """Keeps the record of each episode of a resource pool. Costs nothing where it is not used.
 
@@ -61,10 +74,7 @@ class EpisodeRecorder(gym.Wrapper[Any, Any, Any, Any]):
 
     def _seen(self) -> PoolView:
         """Return a view of the pool, all of whose episode has been recorded."""
-        view = self._pool.view()
-        if self._episode != self._pool.episodes[0] or view.now != len(self._steps):
-            raise RuntimeError("the pool was reset or stepped past its recorder: reset() the recorder")
-        return view
+        return seen(self._pool, self._episode, len(self._steps))
 
     def record(self) -> EpisodeRecord:
         """Return the record of the episode so far.

@@ -67,15 +67,18 @@ class ResourcePoolSimulator(PoolBatch):
     def reset_env(self, index: int, rng: np.random.Generator, options: dict[str, Any] | None = None) -> None:
         """Start a new episode in environment ``index``.
 
-        :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode
+        :param options: ``{"jobs": JobArrays}`` replaces the workload's jobs in this episode; its power stays
+            that of the generator
         :raises TypeError: for a generator, options or jobs of another type
         :raises ValueError: for another option, or a job that can never fit
         """
         config, index = self.config, self.in_range(index)
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: must be a numpy.random.Generator, not {type(rng).__name__}")
-        jobs = reset_options(options, "jobs").get("jobs")
-        jobs = self.fitting(self.workload.sample(rng, config.episode_steps) if jobs is None else jobs)
+        given = reset_options(options, "jobs").get("jobs")
+        given = None if given is None else self.fitting(given)
+        drawn = self.workload.sample(rng, config.episode_steps)  # always: the power drawn next is the seed's
+        jobs = self.fitting(drawn) if given is None else given
         self._make_room(len(jobs))
         state, latest = self._state, latest_finish(jobs)
         env = state.env[index : index + 1]

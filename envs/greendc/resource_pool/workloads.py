@@ -57,7 +57,7 @@ class SyntheticWorkload:
     other type U{0..M//2}; the QoS value is U(0.1, 0.9). All are independent. A run time above
     ``horizon`` is clipped to it and counted as ``clipped_duration``.
 
-    :param units: units ``M`` of each resource type, at least 2
+    :param units: units ``M`` of each resource type, at least 1
     :param resource_types: number of resource types ``R``; the first is CPU
     :param horizon: longest run time that fits the pool, in steps
     :param offered_load: what it means depends on ``arrivals``

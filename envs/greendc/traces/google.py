@@ -44,7 +44,7 @@ def read_google_jobs(source: str | Path | Iterable[str | Path], days: int | None
     ``JobTrace.counts`` tells how many of each there were.
 
     :param source: a folder (all of its ``*.csv`` and ``*.csv.gz``), a file or several files
-    :param days: length of the trace (default: up to the end of the last submission's day)
+    :param days: length of the trace (default: up to the end of the day of the last job that is kept)
     :raises TraceError: naming file and line, for a missing or truncated file, missing columns, values that
         are no numbers or beyond their limits, and tasks that are there twice
     """

@@ -97,26 +97,27 @@ class JobTrace:
         :param duration: microseconds of running time
         :param cpu: machine units; rounded to millionths, and to one millionth at least
         :param priority: Google's scale
-        :param days: length of the trace (default: up to the end of the last submission's day)
+        :param days: length of the trace (default: up to the end of the day of the last job that is kept)
         :raises TraceError: if nothing is left
         """
-        counts = {"read": len(time)}
         day_of = time // (24 * HOUR_US)
-        if days is None:
-            days = int(day_of.max(initial=0)) + 1
+        dropped = {
+            "before_start": time < 0,
+            "after_end": np.zeros(len(time), np.bool_) if days is None else day_of >= days,
+            "zero_duration": duration <= 0,
+            "zero_cpu": cpu <= 0,
+            "too_large": cpu > 1.0,
+        }
+        counts = {"read": len(time)}
         keep = np.ones(len(time), np.bool_)
-        for name, bad in (
-            ("before_start", time < 0),
-            ("after_end", day_of >= days),
-            ("zero_duration", duration <= 0),
-            ("zero_cpu", cpu <= 0),
-            ("too_large", cpu > 1.0),
-        ):
+        for name, bad in dropped.items():
             counts[name] = int(np.count_nonzero(keep & bad))
             keep &= ~bad
         counts["kept"] = int(np.count_nonzero(keep))
         if not counts["kept"]:
             raise TraceError(f"every row was dropped: {counts}")
+        if days is None:
+            days = int(day_of[keep].max()) + 1
         order = np.flatnonzero(keep)[np.argsort(time[keep], kind="stable")]
         # The constructor narrows the types, after it has checked that the values fit.
         return cls(

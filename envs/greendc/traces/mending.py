@@ -54,6 +54,10 @@ def inspect_series(
     return Inspection(name, defects, series.text().encode())
 
 
+def _is_number(cell: str) -> bool:
+    return NUMBER.fullmatch(cell) is not None and bool(np.isfinite(float(cell)))
+
+
 class _Series:
     """Rows of a series, mended step by step; each step notes its defects."""
 
@@ -247,10 +251,12 @@ class _Series:
     def _mend_values(self, column: int, stamps: NDArray[np.int64], empty_allowed: bool) -> None:
         """Interpolate what is no number, and lift what is negative to 0."""
         name, last = self.header[column], len(self.rows) - 1
+        numeric: list[int] = []
         bad: list[int] = []
         for k, row in enumerate(self.rows):
             cell = row[column]
-            if NUMBER.fullmatch(cell) and np.isfinite(float(cell)):
+            if _is_number(cell):
+                numeric.append(k)
                 if float(cell) < 0.0:
                     what = f"{name}={cell.strip()}: negative"
                     self.defects.append(Defect(self.numbers[k], what, "set to 0", kind="negative_values"))
@@ -262,7 +268,6 @@ class _Series:
             bad.append(k)
             what = f"{name} is missing" if empty else f"{name}={cell[:_SHOWN]!r}: no number"
             self.defects.append(Defect(self.numbers[k], what, "interpolated", kind="values_interpolated"))
-        numeric = [k for k, row in enumerate(self.rows) if NUMBER.fullmatch(row[column])]
         if not bad or not numeric:
             return
         if self._refuse_long(name, stamps, np.array(bad), np.array(numeric)):

@@ -47,6 +47,10 @@ _NOT_POWER = {
 
 _SOLAR, _WIND = frozenset({"solar", "pv"}), frozenset({"wind"})
 _ALIKE = 0.75  # how much of a word must be there to take it for another one, misspelled
+_OTHER_WORDS = frozenset(
+    ("bind", "find", "hind", "ind", "kind", "mind", "polar", "rind", "sonar", "win", "window", "wine", "wing")
+)
+"""Words of their own that are alike."""
 _DEFAULT_START = datetime(2021, 1, 1)
 
 
@@ -141,11 +145,13 @@ def read_power(
     """Read a power trace from CSV (plain or ``.gz``) or Parquet, with a column of time stamps.
 
     Columns are found by name: one with the word ``solar`` or ``pv``, one with ``wind``, both with their
-    unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0. A column
-    whose name says irradiance, a speed or a direction is refused, whatever ``unit`` says.
+    unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0. A column of
+    numbers, or with a unit of power, whose name is nearly ``wind`` or ``solar`` is then refused: it may be
+    misspelled. So is a column whose name says irradiance, a speed or a direction, whatever ``unit`` says.
 
     :param path: the file
-    :param solar: name of the solar column, if there are several or its name does not tell
+    :param solar: name of the solar column, if there are several or its name does not tell; ``""``: there is
+        none
     :param wind: name of the wind column, likewise
     :param time: name of the column of time stamps (default: the first that begins with time or date)
     :param unit: ``"W"``, ``"kW"``, ``"MW"`` or ``"GW"`` for columns whose name does not tell; one that
@@ -257,6 +263,8 @@ def _choose(
     matches: Callable[[set[str]], bool],
     option: str | None = None,
 ) -> str | None:
+    if column == "" and option is None:
+        return None
     if column is not None:
         return table.require_column(column)
     found = [name for name in table.columns if matches(set(_words(name)))]
@@ -266,11 +274,26 @@ def _choose(
         )
     if not found and option is None:
         for name in table.columns:  # misspelled, it would be taken for a site without any
-            if difflib.get_close_matches(what, _words(name), cutoff=_ALIKE):
+            if _is_nearly(table, name, what):
+                none = f'{what}="" if there is none'
                 raise UnclearTraceError(
-                    f"{table.name}: no column of {what}, but {name!r} is nearly one", option or what
+                    f"{table.name}: no column of {what}, but {name!r} is nearly one ({none})", what
                 )
     return found[0] if found else None
+
+
+def _is_nearly(table: Table, column: str, what: str) -> bool:
+    """Tell by a word of a column's name, and by its unit or cells, whether it is ``what``, misspelled."""
+    words = [word for word in _words(column) if word not in _OTHER_WORDS]
+    if not difflib.get_close_matches(what, words, cutoff=_ALIKE):
+        return False
+    if POWER_UNITS.keys() & set(words) or _energy_unit(column):
+        return True
+    try:
+        table.read([column], empty=[column])
+    except TraceError:
+        return False
+    return True
 
 
 def _words(name: str) -> list[str]:

@@ -42,6 +42,7 @@ _UNDER_WAY = frozenset(
     ("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
 )
 _SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
+_CLOCK_CHANGES = frozenset((23, 0, 1, 2, 3))  # hours of the day that clocks show twice in autumn somewhere
 _SHOWN = 40
 _FEWEST = 3  # bars in a line of an export
 
@@ -93,6 +94,10 @@ def read_sacct(path: str | Path) -> JobLog:
     held, or waited for others, are submitted when they became eligible. A time limit that is ``UNLIMITED``
     or not known is missing. Times have no zone: they are the cluster's clock, and so is the log's.
 
+    Without ``Elapsed``, a job runs from ``Start`` to ``End``. One that ends less than an hour before it
+    starts, between 23:00 and 4:00, ran while the clock was put back from summer time, and gets that hour. Of
+    others that ran through a change of clocks nothing tells so: they are an hour too short or too long.
+
     Slurm does not export the size of the machine: the header's ``MaxProcs`` is the greatest number in use at
     one time.
 
@@ -111,7 +116,8 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
 
     :param data: the content of the file
     :param name: what errors call it
-    :raises TraceError: as :func:`read_sacct`, but for defects of single lines
+    :raises DefectsError: for defects of single lines, if no job of the other lines ran
+    :raises TraceError: otherwise as :func:`read_sacct`
     """
     lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
     top = next(k for k, line in enumerate(lines) if line.strip())  # clean_text() refuses blank texts
@@ -144,6 +150,10 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
         jobs[job.number] = job
     if not jobs:
         seen = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
+        if defects:
+            hopeless = tuple(replace(defect, mend="") for defect in defects)  # nothing would be left
+            others = [f"{name}: no job of its other lines ran ({seen})"] if seen else []
+            raise DefectsError([Inspection(name, hopeless, data)], others)
         raise TraceError(f"{name}: no job of it ran ({seen or 'it has none'})")
     found = sorted(jobs.values(), key=lambda job: job.submit)
     columns = {column: [job.cells[k].strip() for job in found] for k, column in enumerate(header) if column}
@@ -207,6 +217,9 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
         run = duration(cell("elapsed"), "elapsed")
     else:
         run = np.nan if start is None or end is None else end - start
+        at_night = end is not None and end // 3600 % 24 in _CLOCK_CHANGES
+        if at_night and -3600.0 < run < 0.0 and state != "CANCELLED":
+            run += 3600.0  # the clock was put back meanwhile
     left_out = ""
     if state in ("PENDING", "CONFIGURING", "REVOKED"):
         left_out = "not_started"

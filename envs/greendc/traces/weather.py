@@ -45,6 +45,8 @@ _NSRDB = {
 _CLOCK = {"Year": "year", "Month": "month", "Day": "day", "Hour": "hour", "Minute": "minute"}
 _ATMOSPHERE = 101_325.0  # Pa
 _WIND_TOOLKIT_HEADER = 5
+_WIND_TOOLKIT_CELLS = 10  # of its first line
+_NEAR = 0.1  # degrees, about 10 km; the grids of the two archives are of 4 and 2 km
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +90,9 @@ def read_weather(paths: Sequence[str | Path], hub_height: float) -> Weather:
     :param paths: one or two files
     :param hub_height: of the turbine in m above ground
     :raises TraceError: for other files, too many or too few, a value that is missing, no number or beyond
-        :data:`~greendc.traces.limits.LIMITS`, times that do not rise, and fewer rows than the header
-        promises; names the file and line
+        :data:`~greendc.traces.limits.LIMITS`, times that do not rise, fewer rows than the header
+        promises, and a pair of files of other places (more than 0.1 degrees apart), years, steps or numbers
+        of rows; names the file and line
     """
     texts: dict[str, tuple[str, bytes]] = {}
     for path in paths:
@@ -192,6 +195,7 @@ def _join(nsrdb: tuple[str, bytes], toolkit: tuple[str, bytes], hub_height: floa
     wind = _read_toolkit(*toolkit, hub_height)
     if len(wind["Speed"]) != len(table):
         raise TraceError(f"{toolkit[0]}: has {len(wind['Speed'])} rows, but {name} has {len(table)}")
+    _refuse_others(toolkit, name, latitude, longitude, stamps)
     # NSRDB stamps the middle of the step where it can (minute 30 of hourly data); its sun is of that moment.
     return Weather(
         middle=_localize(stamps, offset),
@@ -203,6 +207,32 @@ def _join(nsrdb: tuple[str, bytes], toolkit: tuple[str, bytes], hub_height: floa
         longitude=longitude,
         altitude=altitude,
     )
+
+
+def _refuse_others(
+    toolkit: tuple[str, bytes], sun: str, latitude: float, longitude: float, stamps: pd.Series
+) -> None:
+    """Refuse a WIND Toolkit file whose first line says another place, year or step than the sun's file.
+
+    What it does not say in numbers is not compared.
+    """
+    name, text = toolkit
+    cells = _lines(text, 1)[0].split(",")
+    if len(cells) != _WIND_TOOLKIT_CELLS:
+        return
+    step = stamps.diff().min() / pd.Timedelta(hours=1)
+    compared = {
+        "year": (cells[4], stamps.dt.year.iloc[len(stamps) // 2], 0.5),
+        "latitude": (cells[5], latitude, _NEAR),
+        "longitude": (cells[6], longitude, _NEAR),
+        "step in hours": (cells[8], step, 0.05 * step),
+    }
+    known = {what: pair for what, pair in compared.items() if NUMBER.fullmatch(pair[0])}
+    if any(abs(float(cell) - wanted) > tolerance for cell, wanted, tolerance in known.values()):
+        theirs, ours = (
+            ", ".join(f"{what} {float(pair[k]):.5g}" for what, pair in known.items()) for k in (0, 1)
+        )
+        raise TraceError(f"{name}, line 1: {theirs}; but {sun}: {ours}; needed are the same place and time")
 
 
 def _read_toolkit(name: str, text: bytes, hub_height: float) -> dict[str, NDArray[np.float64]]:

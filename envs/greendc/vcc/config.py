@@ -12,7 +12,9 @@ from greendc.traces.moer import MoerSeries
 from greendc.vcc.splits import SPLITS
 
 FORECASTS = ("oracle", "sgip", "noisy", "persistence")
-"""``oracle`` shows the true next 24 h; the others know the past and the archived 3 h forecast only."""
+"""``oracle`` shows the true next 24 h; the others know the past and the archived 3 h forecast only: ``sgip``
+that forecast and then the mean day of the last two weeks, ``noisy`` the same plus noise, ``persistence`` the
+day before."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,16 @@ class VCCConfig:
     :param split: ``"train"``, ``"validation"``, ``"heldout"`` or ``"test"`` (:mod:`greendc.vcc.splits`):
         draws each episode's month from the split, which must contain ``month``
     :param region: whose emissions: ``"PGE"`` or ``"SCE"``
-    :param moer: emissions of one's own, in place of the shipped series of ``region``
+    :param moer: emissions of one's own, in place of the shipped series; ``region`` then stays the default
     :param utc_offset: hours between UTC and the region's local standard clock, whose midnight is t = 0
     :param days: length of an episode in days, from the first of the month
     :param forecast: one of :data:`FORECASTS`
-    :param forecast_noise: of ``noisy``: standard deviation of the error at 24 h lead, kg CO2/kWh; it
-        grows with the square root of the lead time
+    :param forecast_noise: of ``noisy``, the ``sgip`` forecast plus noise: standard deviation of this noise
+        at 24 h lead, kg CO2/kWh. It grows with the square root of the lead time; the error of the ``sgip``
+        forecast, which is larger at the default, comes on top
     :param workload: ``"google_like"``, a folder or file of Google per-day job CSVs, or a ``JobTrace``
-    :param workload_seed: seed of the generated jobs; the same jobs meet every month and year
+    :param workload_seed: seed of the generated jobs (``"google_like"``); the same jobs meet every month and
+        year
     :param resample_days: each episode strings together whole days of the trace, drawn by its seed
         among those of the same weekday; without it, the trace is replayed in its own order
     :param warm_start: fill the cluster with the jobs still running from the day before
@@ -53,7 +57,8 @@ class VCCConfig:
     :param observation: ``"page"`` (27 numbers) or ``"extended"`` (43)
     :param normalize: divide observations by constants of the configuration
     :param discrete_actions: ``None`` for ``Box(0, 1, (1,))``, else the number of equally spaced levels
-    :raises ValueError: for a wrong value; the message names the field, the value and what is allowed
+    :raises ValueError: for a wrong value, and for a value of ``region``, ``forecast_noise`` or
+        ``workload_seed`` that changes nothing; the message names the field, the value and what is allowed
     """
 
     month: str | tuple[str, ...] | None = None
@@ -124,9 +129,20 @@ class VCCConfig:
             "0 or more hours, below a million",
         )
         require_one_of("observation", self.observation, ("page", "extended"))
+        if self.moer is not None:
+            self._require_default("region", "with emissions of one's own (moer)")
+        if self.forecast != "noisy":
+            self._require_default("forecast_noise", f"with forecast={self.forecast!r}")
+        if self.workload != "google_like":
+            self._require_default("workload_seed", "with a workload other than 'google_like'")
         if self.discrete_actions is not None:
             levels = self.discrete_actions
             require(2 <= levels <= 10**6, "discrete_actions", levels, "from 2 to a million levels")
+
+    def _require_default(self, name: str, where: str) -> None:
+        """Refuse an option that changes nothing there."""
+        default, value = type(self).__dataclass_fields__[name].default, getattr(self, name)
+        require(value == default, name, value, f"{default!r} {where}")
 
     def _check_split(self) -> None:
         """Refuse a split that leaves out the month that an id, or ``month``, names."""

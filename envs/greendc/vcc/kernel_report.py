@@ -22,7 +22,7 @@ class SloCharges(NamedTuple):
     overdue: float
     """The plain form of ``slo="overdue"``, kept for reports whatever the reward sees."""
     cost: float
-    """The SLO term as a share of the day's demand, without tolerance."""
+    """The SLO term as a share of the day's demand (of the mean day's, where it is 0), without tolerance."""
 
 
 @inlined
@@ -79,8 +79,7 @@ def charge_slo(dc: Datacenter, pending_before: int) -> SloCharges:
             allocated = cluster.vcc_today * settings.capacity
             charged = max(0.0, 0.97 * demand - allocated) / MICRO
             shortfall = max(0.0, demand - allocated)
-        if demand > 0:
-            cost = shortfall / demand
+        cost = shortfall / (demand if demand > 0 else settings.mean_day)
         cluster.vcc_today = 0.0
         cluster.demand_today = 0
     if settings.incurred:

@@ -171,6 +171,8 @@ class Settings:
     """Whether the observation is."""
     tolerance: Int64
     """Overdue work forgiven on a future day, millionths of a machine-unit-hour."""
+    mean_day: Real
+    """Demand of the trace's mean day, millionths of a machine-unit-hour."""
     carbon_weight: Real
     slo_weight: Real
     kw_per_unit: Real

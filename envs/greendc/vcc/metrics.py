@@ -18,7 +18,7 @@ def episode_metrics(
     history: Records,
     no_delay: NDArray[np.int64],
     cluster: Any,
-    unfinished: tuple[int, int],
+    unfinished: tuple[int, int, int],
     delays: NDArray[np.int64],
 ) -> dict[str, float]:
     """Return the metrics of one environment over its episode so far.
@@ -31,7 +31,8 @@ def episode_metrics(
     - ``page_shortfall``: the page's SLO
     - ``total_cost``: carbon and overdue work by their weights, whatever the reward of the configuration
     - ``days_violated``: days with an overdue charge
-    - ``flexible_work_done``: flexible work done as a share of what the no-delay schedule would have done
+    - ``flexible_work_done``: flexible work done as a share of what the no-delay schedule would have done. A
+      job that evictions set back behind what it had done at t = 0 has done none
     - ``mean_delay``, ``p97_delay``: over flexible jobs, those still unfinished with their delay so far
     - ``evictions``, ``outside_jobs`` (inflexible jobs that no machine had room for)
     - ``utilization``: mean running load as a share of C; ``mean_vcc``: mean action
@@ -48,8 +49,9 @@ def episode_metrics(
     overdue = float(past["overdue"].sum())
     baseline = float(config.kw_per_unit * (no_delay[:hours] / layout.MICRO) @ past["moer"])
     executed = cluster["executed_work"] / layout.MICRO
-    flexible_done = (cluster["executed_flexible_work"] - cluster["lost_work"]) / layout.MICRO
-    still_to_do, undone = (work / layout.MICRO for work in unfinished)
+    still_to_do, undone, set_back = (work / layout.MICRO for work in unfinished)
+    net = (cluster["executed_flexible_work"] - cluster["lost_work"]) / layout.MICRO  # may be below 0
+    share = (net + set_back) / (net + undone) if undone > 0 else 1.0
     mean_delay, p97_delay = _delay_statistics(delays)
     return {
         "carbon_kg": carbon,
@@ -59,7 +61,7 @@ def episode_metrics(
         "page_shortfall": page_shortfall(capacity, past["vcc"], no_delay[:hours]),
         "total_cost": config.carbon_weight * carbon + config.slo_weight * overdue,
         "days_violated": float((past["overdue"] > 0).sum()),
-        "flexible_work_done": float(flexible_done / (flexible_done + undone)) if undone > 0 else 1.0,
+        "flexible_work_done": float(share),
         "mean_delay": mean_delay,
         "p97_delay": p97_delay,
         "evictions": float(cluster["evictions"]),

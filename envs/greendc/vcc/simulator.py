@@ -144,7 +144,7 @@ class VCCSimulator(Simulator):
         return entry_point(kernel.begin, 0, True, self.world, self.state, self._workload.day_profiles)
 
     @cached_property
-    def _count_unfinished(self) -> Callable[..., tuple[int, int]]:
+    def _count_unfinished(self) -> Callable[..., tuple[int, int, int]]:
         return entry_point(count_unfinished, 0, self.world, self.state, np.zeros(1, np.int64))
 
     @property
@@ -195,6 +195,7 @@ class VCCSimulator(Simulator):
         settings["constrained"] = config.constrained
         settings["extended"] = config.observation == "extended"
         settings["tolerance"] = math.floor(0.03 * 24 * self.trace.mean_load * layout.MICRO)
+        settings["mean_day"] = 24 * self.trace.mean_load * layout.MICRO
         for weight in ("carbon_weight", "slo_weight", "kw_per_unit"):
             settings[weight] = getattr(config, weight)
         settings["first_places"] = self._workload.first_places[:-1]

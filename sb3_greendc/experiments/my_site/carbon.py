@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.resource_pool.covering import elapsed_hours
 from greendc.traces.power import CarbonTrace, PowerTrace, resample
 from sb3_greendc.experiments.my_site.assumptions import Assumption
 
@@ -67,10 +68,7 @@ def lay_on(carbon: CarbonTrace, power: PowerTrace, clock: float | None = None) -
     first = int(np.floor(lead + _ROUNDING))
     after = step * (lead - first) if lead - first > _ROUNDING else 0.0
     values = _means(carbon, step, after)
-    hours: NDArray[np.float64] = np.arange(len(power), dtype=np.float64) * step
-    moved = hours.copy()
-    for place, left_out in power.closed_up:
-        moved[hours > place - step * _ROUNDING] += left_out
+    moved = elapsed_hours(power)
     places = first + np.round(moved / step).astype(np.int64)
     covered = (places >= 0) & (places < len(values))
     if covered.all():

@@ -166,7 +166,7 @@ def _read_all(
         inspections.append(found.inspection)
     except TraceError as error:
         others.append(str(error))
-    wanted = traces.says_power, {options.solar, options.wind}
+    wanted = traces.says_power, {options.solar, options.wind} - {""}
     power_path, of_power = _mended(options.power, wanted, options.power_time, False, folder)
     wanted = traces.says_carbon, {options.carbon_column}
     carbon_path, of_carbon = _mended(options.carbon, wanted, options.carbon_time, True, folder)

@@ -64,6 +64,7 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
     }
     options.update(fixed)
     if options["power"] == "trace":
+        del options["power_level"], options["power_low"]
         hours = options["episode_steps"] + options["horizon"] + 5
         solar, wind = rng.uniform(0, 150, hours), np.repeat(rng.uniform(0, 300, hours), 3)[:hours]
         options["trace"] = PowerTrace(solar, wind, 1.0, datetime(2021, 6, 1, 5))

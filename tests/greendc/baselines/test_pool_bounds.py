@@ -224,6 +224,24 @@ def test_no_policy_passes_a_bound(first):
     assert max(tight) > 0.8
 
 
+@pytest.mark.parametrize("suspend", [False, True])
+@pytest.mark.parametrize("energy_kwh", [0.0, 1000.0])
+def test_with_an_open_grid_the_battery_binds_nothing(energy_kwh, suspend):
+    site = {"grid": "open", "battery": {"energy_kwh": energy_kwh}}
+    options = {"units": 4, "episode_steps": 40, "suspend": suspend}
+    config = ResourcePoolConfig(power="trace", site=site, **options)
+    pools = [ResourcePoolSimulator(config), ResourcePoolSimulator(ResourcePoolConfig(**options))]
+    for pool in pools:
+        pool.reset_env(0, np.random.default_rng(0))
+    site_bound, full_bound = (lp_bound(recorded_instance(pool)).value for pool in pools)
+    assert site_bound == full_bound
+    policy, out = make_policy("deadline_never", Holder(pools[0])), pools[0].empty_observations()
+    pools[0].observe(out)
+    while not pools[0].truncated[0]:
+        pools[0].step(policy.predict(out)[0], out)
+    assert 0.0 < pools[0].episode_metrics(0)["total_job_value"] <= site_bound + 1e-6
+
+
 @needs_cpsat
 def test_the_optimum_is_no_less_than_any_policy():
     for seed in range(6):

@@ -126,7 +126,8 @@ def test_values_are_those_of_the_simulator():
 @pytest.mark.parametrize("power", ["constant", "markov", "trace"])
 def test_it_does_not_see_the_future(power):
     options = {"forecast_error": 0.1} if power == "trace" else {}
-    config = ResourcePoolConfig(power=power, power_low=0.3, offered_load=1.2, **options)
+    low = {} if power == "trace" else {"power_low": 0.3}
+    config = ResourcePoolConfig(power=power, offered_load=1.2, **low, **options)
     rng = np.random.default_rng(3)
     simulator = ResourcePoolSimulator(config)
     simulator.reset_env(0, np.random.default_rng(3))

@@ -137,6 +137,8 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
     }
     options.update(fixed)
     if options["power"] == "trace":
+        for name in ("power_level", "power_low", "on_steps", "off_steps", "stay_on", "stay_off"):
+            del options[name]
         length = steps + horizon + int(rng.integers(0, 20))
         options.setdefault("trace", random_trace(rng, length, options["step_hours"]))
         options.setdefault("site", random_site(rng))

@@ -343,7 +343,6 @@ class ReferencePool:
                     self.reward += weights.on_time * job.value
         if self.commanded:
             self.starting = max(self.ordered - self.on_next, 0)
-            self.switched += self.starting * self.types
             self.on = min(self.ordered, self.on_next) if self.config.switch_delay else self.ordered
             self.on_next = self.ordered
         self.levels = self.forecast()
@@ -398,6 +397,7 @@ class ReferencePool:
         draw = unit_kw * (used + site.idle_fraction * idle)
         if self.starting:
             kwh = unit_kw * self.config.switch_hours * (self.starting * self.types)
+            self.switched += self.starting * self.types
             self.switching_kwh += kwh
             self.reward -= self.config.weights.switching * (self.starting * self.types)
             draw += kwh / hours

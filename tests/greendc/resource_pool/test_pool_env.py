@@ -287,6 +287,12 @@ def test_raw_ready_jobs_are_in_info_on_request():
             r"carbon=370.0: must be in \[0, 5\] kg/kWh \(370 g/kWh is 0.37\)",
         ),
         ({"power": "trace", "carbon": "short"}, "carbon="),
+        ({"power": "trace", "power_level": 0.5}, 'power_level=0.5: must be 1.0 with power="trace"'),
+        ({"power": "trace", "power_low": 0.5}, 'power_low=0.5: must be 0.0 with power="trace"'),
+        ({"power": "trace", "on_steps": 3}, 'on_steps=3: must be 12 with power="trace"'),
+        ({"power": "trace", "off_steps": 3}, 'off_steps=3: must be 12 with power="trace"'),
+        ({"power": "trace", "stay_on": 0.5}, 'stay_on=0.5: must be 0.9 with power="trace"'),
+        ({"power": "trace", "stay_off": 0.5}, 'stay_off=0.5: must be 0.8 with power="trace"'),
         ({"forecast_error": -0.1}, "forecast_error=-0.1"),
         ({"skip_forced": 1}, "skip_forced=1"),
         ({"workload": "syntetic"}, "workload='syntetic'"),
@@ -324,6 +330,18 @@ def test_every_preset_takes_overrides(reward):
         **SHORT,
     )
     trajectory(env.unwrapped, 0)
+
+
+@pytest.mark.parametrize("power", ["markov", "random", "trace"])
+def test_given_jobs_have_the_power_of_the_seed(power):
+    env = ResourcePoolEnv(power=power, forecast_error=0.1, **SHORT)
+    env.reset(seed=3)
+    usual, hour = env.simulator.power_series()
+    env.reset(seed=3, options={"jobs": JobArrays(*(np.array(x) for x in ([0], [1], [[1, 1]], [0.5])))})
+    given, same_hour = env.simulator.power_series()
+    np.testing.assert_array_equal(given, usual)
+    assert same_hour == hour
+    assert env.simulator.view().job_table()["duration"].tolist() == [1]
 
 
 def test_reset_options_are_checked():

@@ -152,6 +152,35 @@ def test_episodes_at_a_site_start_at_midnight_like_the_workloads_days():
     assert len(starts) > 15
 
 
+@pytest.mark.parametrize("series_hours", [1.0, 0.5])
+def test_steps_after_days_that_are_left_out_have_the_carbon_and_price_of_their_own_days(series_hours):
+    gone = ((72.0, 24.0), (144.0, 48.0))  # the fourth day; then the eighth and ninth
+    trace = PowerTrace(np.ones(240), np.ones(240), 1.0, datetime(2021, 1, 2), closed_up=gone)
+    day = np.repeat(np.arange(14.0), round(24 / series_hours))
+    carbon = CarbonTrace(day / 100.0, series_hours, datetime(2021, 1, 1))
+    price = PriceTrace(day, series_hours, datetime(2021, 1, 1))
+    options = {"power": "trace", "trace": trace, "episode_steps": 48}
+    power = ResourcePoolEnv(**options, carbon=carbon, price=price).simulator.power
+    expected = np.repeat([1.0, 2, 3, 5, 6, 7, 10, 11, 12, 13], 24)
+    np.testing.assert_allclose(power.price, expected)
+    np.testing.assert_allclose(100.0 * power.carbon, expected)
+    coarse = ResourcePoolEnv(**options, step_hours=2.0, price=price).simulator.power
+    np.testing.assert_allclose(coarse.price, expected[::2])
+    short = PriceTrace(day[: round(12 * 24 / series_hours)], series_hours, datetime(2021, 1, 1))
+    with pytest.raises(ValueError, match=r"price=.*covers the trace.* but for the days that it leaves out"):
+        ResourcePoolEnv(**options, price=short)
+
+
+@pytest.mark.parametrize("minutes", [1, 3, 5, 7, 10, 15, 20, 30, 60, 90])
+def test_episodes_of_steps_of_any_length_start_with_the_step_of_midnight(minutes):
+    steps = 5 * 24 * 60 // minutes
+    trace = PowerTrace(np.ones(steps), np.ones(steps), minutes / 60, datetime(2021, 1, 1))
+    env = ResourcePoolEnv(power="trace", trace=trace, step_hours=minutes / 60, episode_steps=8, horizon=4)
+    found = env.simulator.power.starts * minutes % (24 * 60)
+    assert len(found) == 5 if 24 * 60 % minutes == 0 else len(found) >= 4
+    assert (found < minutes).all()  # the first step that begins on a day
+
+
 def test_carbon_on_a_clock_of_another_kind_is_refused():
     generated = ResourcePoolEnv(power="trace").simulator.power.trace
     aware = generated.start.replace(tzinfo=timezone.utc)

@@ -16,6 +16,7 @@ from greendc.baselines.resource_pool.instance import recorded_instance
 from greendc.energy import SiteConfig
 from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv
+from greendc.resource_pool.energy_recording import EnergyRecorder
 from greendc.resource_pool.recording import EpisodeRecorder
 from greendc.resource_pool.rendering import describe
 from greendc.resource_pool.simulator import ResourcePoolSimulator
@@ -143,6 +144,23 @@ def test_a_record_is_of_one_episode() -> None:
     pool.reset_env(0, np.random.default_rng(0))
     with pytest.raises(RuntimeError, match="past its recorder"):
         env.record()
+
+
+def test_a_record_of_energy_is_of_one_episode() -> None:
+    env = EnergyRecorder(ResourcePoolEnv(power="trace", episode_steps=6, offered_load=0.0))
+    env.reset(seed=0)
+    no_op = env.unwrapped.config.no_op
+    env.step(no_op)
+    assert env.record().steps == 1
+    env.unwrapped.step(no_op)
+    for call in (env.record, lambda: env.step(no_op)):
+        with pytest.raises(RuntimeError, match="past its recorder"):
+            call()
+    env.reset(seed=0)
+    env.unwrapped.reset(seed=0)
+    for call in (env.record, lambda: env.step(no_op)):
+        with pytest.raises(RuntimeError, match="past its recorder"):
+            call()
 
 
 def test_a_view_outlives_a_reset_with_more_jobs() -> None:

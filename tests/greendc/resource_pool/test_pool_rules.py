@@ -72,6 +72,30 @@ def test_the_example_of_rares_figure_2():
     assert sum(no_op(env, 6)) == 24.0
 
 
+@pytest.mark.parametrize(("wait", "late", "cost"), [(0, 0, 0.0), (1, 0, 0.0), (2, 1, 0.0), (3, 1, 1.0)])
+def test_a_job_that_finishes_one_step_late_costs_nothing(wait, late, cost):
+    """It is due at 2, and gone when the third step ends."""
+    env = pool(job_arrays((0, 1, (1, 1), 0.5)), cost="delayed", late_jobs="stay", episode_steps=8)
+    costs = []
+    for step in range(8):
+        if step == wait:
+            act(env, 0)
+        *_, info = env.step(env.config.no_op)
+        costs.append(info["cost"])
+    assert info["episode_metrics"]["qos_violations"] == late
+    assert sum(costs) == cost
+
+
+def test_a_job_that_is_unfinished_at_its_latest_finish_is_no_violation_yet():
+    env = pool(job_arrays((0, 1, (1, 1), 0.5)), late_jobs="stay", episode_steps=8)
+    found = []
+    for _ in range(3):
+        env.step(env.config.no_op)
+        metrics = env.simulator.episode_metrics(0)
+        found.append((metrics["qos_violations"], metrics["total_job_value_ratio_inside"]))
+    assert found == [(0.0, 0.0), (0.0, 0.0), (1.0, 0.0)]
+
+
 def test_lowest_block_of_each_type_at_the_earliest_start():
     jobs = job_arrays((0, 2, (2, 0), 0.5), (0, 3, (3, 1), 0.5), (0, 1, (2, 4), 0.5))
     env = pool(jobs)

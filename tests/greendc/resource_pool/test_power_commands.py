@@ -87,6 +87,15 @@ def test_units_come_on_as_ordered_and_draw_their_switching_energy(delay: int) ->
     assert metrics["grid_cost"] == pytest.approx(0.2 * metrics["brown_kwh"])
 
 
+def test_units_ordered_by_the_last_decision_never_start_and_do_not_count() -> None:
+    env = pool(switch_hours=0.5, reward={"on_time": 1.0, "switching": 3.0}, episode_steps=3)
+    rewards = [order(env, level)[1] for level in (0, 1, 2)]
+    assert rewards == [0.0, 0.0, -3.0 * 8]
+    metrics = env.simulator.episode_metrics(0)
+    assert metrics["switched_units"] == 8
+    assert metrics["switching_kwh"] == 8 * 8.0 * 0.5
+
+
 def test_jobs_on_units_that_are_switched_off_are_suspended_and_keep_their_work() -> None:
     env = pool((0, 4, (6, 1), 0.4))
     env.step(0)
@@ -250,6 +259,23 @@ def test_bad_input_names_the_field(case: str) -> None:
     options, says = BAD[case]
     with pytest.raises(ValueError, match=says):
         pool(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"site": [1]}, "site: must be a SiteConfig, a mapping or None, not list"),
+        ({"site": "GLEAMM"}, "site: must be a SiteConfig, a mapping or None, not str"),
+        ({"site": {"battery": 3}}, "site.battery: must be a BatteryConfig or a mapping, not int"),
+        ({"carbon": None}, "carbon: must be a number, a CarbonTrace, a path or .*, not NoneType"),
+        ({"carbon": [0.3, 0.4]}, "carbon: must be a number, a CarbonTrace, a path or .*, not list"),
+        ({"trace": np.ones(9000)}, "trace: must be a PowerTrace, a path or None, not ndarray"),
+        ({"trace": 123}, "trace: must be a PowerTrace, a path or None, not int"),
+    ],
+)
+def test_what_is_of_another_class_is_refused_by_name(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=f"^{says}$"):
+        ResourcePoolEnv(power="trace", **options)
 
 
 def test_prices_are_prices() -> None:

@@ -118,3 +118,14 @@ def test_events_are_sorted_rounded_and_counted() -> None:
     assert first_day.priority.tolist() == [3, 2, 9]
     assert first_day.counts["after_end"] == 5
     assert sum(first_day.counts.values()) == 2 * first_day.counts["read"]
+
+
+@pytest.mark.parametrize("dropped", [(0, 0.5), (HOUR_US, 0.0), (HOUR_US, 1.5)])
+def test_rows_that_are_dropped_do_not_lengthen_the_trace(dropped: tuple[int, float]) -> None:
+    duration, cpu = dropped
+    time = 24 * HOUR_US * np.array([0, 9, 200])
+    durations, cpus = np.array([HOUR_US, HOUR_US, duration]), np.array([0.5, 0.5, cpu])
+    jobs = JobTrace.from_events(time, durations, cpus, np.full(3, 100))
+    alone = JobTrace.from_events(time[:2], durations[:2], cpus[:2], np.full(2, 100))
+    assert jobs.days == 10
+    assert jobs.mean_load == alone.mean_load

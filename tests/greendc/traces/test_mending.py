@@ -67,6 +67,15 @@ def test_everything_is_listed_at_once_and_mended(tmp_path):
     assert "2 defect(s) in the input; --repair mends 1 of them" in str(DefectsError([hopeless]))
 
 
+def test_a_number_too_large_for_a_computer_is_interpolated(tmp_path):
+    lines = list(SOUND)
+    lines[9] = lines[9].replace(",8,", ",1e999,")
+    lines[11] = lines[11].replace(",10,", ",off,")
+    inspection = inspect(lines)
+    assert inspection.counts == {"values_interpolated": 2}
+    assert mended(inspection, tmp_path).solar_kw.tolist() == np.arange(HOURS, dtype=float).tolist()
+
+
 def test_semicolons_decimal_commas_and_dotted_dates(tmp_path):
     lines = ["Date;solar_kw;wind_kw"]
     lines += [f"{1 + k // 24:02d}.01.2024 {k % 24}:00;{k},25;1.000,5" for k in range(HOURS)]

@@ -84,8 +84,8 @@ def test_units_of_power(tmp_path, column, unit, factor):
         ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
         ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
         ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
-        ("time,solar_kw,wnid_kw", {}, "no column of wind, but 'wnid_kw' is nearly one: say wind=...$"),
-        ("time,soler_kw,wind_kw", {}, "no column of solar, but 'soler_kw' is nearly one: say solar=...$"),
+        ("time,solar_kw,wnid_kw", {}, "no column of wind, but 'wnid_kw' is nearly one .*: say wind=...$"),
+        ("time,soler_kw,wind_kw", {}, "no column of solar, but 'soler_kw' is nearly one .*: say solar=...$"),
         ("time,a,b", {}, "no column of .* among 'time', 'a', 'b': say solar=... or wind=...$"),
         ("time,solar_kw,wind_kw", {"solar": "solr_kw"}, "no column 'solr_kw'; did you mean 'solar_kw'"),
         ("hour,solar_kw,wind_kw", {}, "no column of time stamps .*: say time=...$"),
@@ -97,6 +97,33 @@ def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, o
     path = write(tmp_path, header, [f"{stamp},1,2" for stamp in HOURS])
     with pytest.raises(ValueError, match=message):
         read_power(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        *((f"time,solar_kw,{word}", "1,2") for word in ("kind", "window", "grind", "quality", "window_kw")),
+        ("time,wind_kw,polar", "1,2"),
+        ("time,solar_kw,winds", "1,calm"),  # no numbers, no unit
+    ],
+)
+def test_other_words_are_no_misspelled_wind_or_solar(tmp_path, header, cells):
+    assert len(read_power(write(tmp_path, header, [f"{stamp},{cells}" for stamp in HOURS]))) == len(HOURS)
+
+
+def test_an_empty_name_says_that_there_is_none(tmp_path):
+    lines = [f"{stamp},1,2" for stamp in HOURS]
+    for column in ("wnid", "wnid_kw", "wind_kw"):
+        path = write(tmp_path, f"time,solar_kw,{column}", lines)
+        if column != "wind_kw":
+            with pytest.raises(
+                TraceError, match=f"'{column}' is nearly one .wind=\"\" if there is none.: say"
+            ):
+                read_power(path)
+        trace = read_power(path, wind="")
+        assert (trace.solar_kw.tolist(), trace.wind_kw.tolist()) == ([1.0] * 4, [0.0] * 4)
+    with pytest.raises(TraceError, match="no column of solar or wind power"):
+        read_power(path, wind="", solar="")
 
 
 @pytest.mark.parametrize(

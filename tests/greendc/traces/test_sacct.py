@@ -195,6 +195,46 @@ def test_a_column_that_is_missing_is_named(tmp_path, header, message):
         read_sacct(write(tmp_path, "1|2|3|4", header=header))
 
 
+def test_without_a_sound_line_the_defects_are_named(tmp_path):
+    wrong = [LINES[k].replace(f"{DAY}10:05:00", "03/01/2024-10:05:00") for k in (0, 0)]
+    path = write(tmp_path, *wrong, LINES[3])
+    for read in (read_sacct, read_log, inspect_log):
+        with pytest.raises(DefectsError) as raised:
+            read(path)
+        assert [line.partition("jobs.txt:")[2] for line in raised.value.lines] == [
+            *(
+                f"{k}: start='03/01/2024-10:05:00': must be a time such as 2024-01-31T13:45:00; "
+                "cannot be mended"
+                for k in (2, 3)
+            ),
+            " no job of its other lines ran (1 cancelled before start)",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "state", "seconds"),
+    [
+        ("01:50", "01:10", "COMPLETED", 1200.0),  # the clock went back from 2:00 to 1:00
+        ("01:50", "01:49:59", "FAILED", 3599.0),
+        ("01:50", "02:10", "COMPLETED", 1200.0),
+        ("01:50", "01:50", "FAILED", None),
+        ("01:50", "00:50", "COMPLETED", None),
+        ("01:50", "01:10", "CANCELLED by 7", None),
+        ("13:50", "13:49:59", "FAILED", None),  # no clock is put back at noon
+    ],
+)
+def test_a_job_that_ran_while_the_clock_was_put_back(tmp_path, start, end, state, seconds):
+    day = "2024-11-03T"
+    lines = [
+        f"1|{day}01:00:00|{day}03:00|{day}04:00|4|COMPLETED",
+        f"2|{day}01:00:00|{day}{start}|{day}{end}|4|{state}",
+    ]
+    log = read_sacct(write(tmp_path, *lines, header="JobID|Submit|Start|End|NCPUS|State"))
+    assert log.column("run_time").tolist() == [3600.0, *([] if seconds is None else [seconds])]
+    left_out = log.counts["no_run_time"] + log.counts["cancelled_before_start"]
+    assert left_out == (seconds is None)
+
+
 def test_an_export_of_which_no_job_ran(tmp_path):
     with pytest.raises(TraceError, match=r"no job of it ran \(1 cancelled before start\)"):
         read_sacct(write(tmp_path, LINES[3]))

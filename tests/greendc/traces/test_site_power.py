@@ -20,7 +20,7 @@ NSRDB_HEADER = (
     "Year,Month,Day,Hour,Minute,GHI,DHI,DNI,Wind Speed,Temperature",
 )
 SRW_HEADER = (
-    "1,city,TX,country,2012,33.6,-101.9,Not Available,1,{rows}",
+    "1,city,TX,country,2021,33.6,-101.9,Not Available,1,{rows}",
     "WIND Toolkit data",
     "Temperature,Pressure,Speed,Direction,Temperature,Pressure,Speed,Direction",
     "C,atm,m/s,Degrees,C,atm,m/s,Degrees",
@@ -215,6 +215,20 @@ def test_bad_weather_files(tmp_path, lines, message):
             "line 9: Pressure=900 is 9.11925e\\+07 Pa: must be from",
         ),
         (nsrdb(r2c3=1), toolkit(np.ones(HOURS)), "sun.csv, line 6: the time does not come after"),
+        *(
+            (
+                nsrdb(),
+                [line.replace(old, new) for line in toolkit(np.ones(HOURS))],
+                f"wind.srw, line 1: year {said}; but .*sun.csv: year 2021, latitude 33.6, longitude -101.9, "
+                "step in hours 1; needed are the same place and time",
+            )
+            for old, new, said in (
+                ("2021,", "1999,", "1999, latitude 33.6, longitude -101.9, step in hours 1"),
+                ("33.6,", "60.0,", "2021, latitude 60, longitude -101.9, step in hours 1"),
+                ("-101.9,", "-101.7,", "2021, latitude 33.6, longitude -101.7, step in hours 1"),
+                (",1,48", ",0.0833,48", "2021, latitude 33.6, longitude -101.9, step in hours 0.0833"),
+            )
+        ),
         (
             nsrdb(),
             [*SRW_HEADER[:4], "80,80,80,80,80,100,100,100", *toolkit(np.ones(HOURS))[5:]],
@@ -231,6 +245,13 @@ def test_bad_pairs_of_weather_files(tmp_path, sun_lines, wind_lines, message):
     files = [write(tmp_path, "sun.csv", sun_lines), write(tmp_path, "wind.srw", wind_lines)]
     with pytest.raises(TraceError, match=message):
         read_weather(files, 50.0)
+
+
+def test_what_wind_toolkit_does_not_say_is_not_compared(tmp_path):
+    about = f"1,city,TX,country,unknown,,-101.95,Not Available,,{HOURS}"
+    files = [write(tmp_path, "sun.csv", nsrdb())]
+    files.append(write(tmp_path, "wind.srw", [about, *toolkit(np.ones(HOURS))[1:]]))
+    assert len(read_weather(files, 50.0).wind_speed) == HOURS
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from vcc_cases import random_trace
 
 import greendc
 from greendc.environments import FINAL_OBSERVATION
+from greendc.traces import load_moer
 from greendc.vcc import VCCEnv, VCCVectorEnv, columns
 
 IDS = [env_id for env_id in gym.registry if env_id.split("-")[0] in ("VCC", "DiscreteVCC")]
@@ -245,6 +247,13 @@ def test_discrete_levels_are_tenths():
         ({"eviction_loss_hours": 2**63}, "eviction_loss_hours=9223372036854775808.*below a million"),
         ({"eviction_loss_hours": -1}, "eviction_loss_hours=-1"),
         ({"forecast_noise": float("inf")}, "forecast_noise=inf: must be finite"),
+        ({"forecast_noise": 0.1}, "forecast_noise=0.1: must be 0.05 with forecast='sgip'"),
+        ({"workload_seed": 1, "workload": "jobs.csv"}, "workload_seed=1: must be 0 with a workload other"),
+        (
+            {"workload_seed": 1, "workload": random_trace(np.random.default_rng(0))},
+            "workload_seed=1: must be 0 with a workload other",
+        ),
+        ({"region": "SCE", "moer": load_moer("PGE")}, "region='SCE': must be 'PGE' with emissions of one's"),
         ({"slo": "page"}, "charge='incurred'.*day_end"),
         ({"workload": "no/such/folder"}, "workload='no/such/folder'"),
         ({"discrete_actions": 1}, "discrete_actions=1"),

@@ -31,6 +31,8 @@ def test_kernel_equals_reference(block):
         assert cluster["evictions"] == reference.evictions
         assert cluster["outside_jobs"] == reference.outside
         assert cluster["lost_work"] == reference.lost
+        share = simulator.episode_metrics(0)["flexible_work_done"]
+        assert share == pytest.approx(reference.flexible_work_done(), rel=1e-12, abs=0.0)
         assert simulator.state.loads[0].tolist() == reference.machines
         assert simulator.world.no_delay[0].tolist() == reference.no_delay
 

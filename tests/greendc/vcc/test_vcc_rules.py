@@ -99,8 +99,21 @@ def test_overdue_work_is_charged_at_day_ends_and_once_more_at_the_end():
     assert charges[23] == 0.0
     assert charges[47] == pytest.approx(0.5 - 0.03 * demand[1] + 0.5)
     assert sum(charges) == charges[47]
-    # The last day has no demand, so its cost as a share of demand is 0; the plain charge is not.
-    assert infos[47]["cost"] == 0.0
+    # The last day has no demand: its cost is a share of the mean day's, which is 0.25.
+    assert [info["cost"] for info in infos if info["cost"]] == [(0.5 + 0.5) / 0.25]
+
+
+def test_a_job_set_back_behind_what_it_had_done_at_first_has_done_no_work():
+    # The job of the evening before has 4 of its 10 hours done at t = 0, and an eviction at once costs 3.
+    options = {"workload": trace_of([(20, 10, HALF, 50)], 1), "warm_start": True, "eviction_loss_hours": 3}
+    env = env_of([(0, 1, HALF, 50)], days=1, **options)
+    play(env, [0.0] + [1.0] * 2)
+    metrics = env.simulator.episode_metrics(0)
+    assert (metrics["lost_work"], metrics["executed_work"]) == (1.5, 1.0)
+    assert metrics["flexible_work_done"] == 0.0
+    env.step(np.ones(1)), env.step(np.ones(1))
+    # Two hours of running on, it has done one more than at t = 0, of the five that no delay gives.
+    assert env.simulator.episode_metrics(0)["flexible_work_done"] == pytest.approx(1 / 5)
 
 
 def test_incurred_charges_fall_in_the_hour_that_causes_them():
@@ -220,6 +233,15 @@ def test_noisy_errors_grow_with_lead_time():
     # The floor at zero clips some errors; the ordering and the size at 24 h remain.
     assert spread[23] == pytest.approx(0.05, rel=0.2)
     assert spread[23] > 1.5 * spread[5] > 1.5 * spread[0] > 0
+
+
+def test_noise_comes_on_top_of_the_sgip_forecast():
+    tables = []
+    for options in ({"forecast": "sgip"}, {"forecast": "noisy", "forecast_noise": 0.0}):
+        env = VCCEnv(month="2020-09", days=2, **options)
+        env.reset(seed=0)
+        tables.append(env.simulator.world.forecast[0])
+    np.testing.assert_array_equal(*tables)
 
 
 def test_the_same_jobs_meet_every_year():

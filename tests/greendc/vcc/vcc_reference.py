@@ -141,7 +141,7 @@ class Reference:
                 allocated = self.vcc_today * self.capacity
                 charge = max(0.0, 0.97 * demand - allocated) / MICRO
                 shortfall = max(0.0, demand - allocated)
-            cost = shortfall / demand if demand > 0 else 0.0
+            cost = shortfall / (demand if demand > 0 else 24 * self.mean_load * MICRO)
             self.vcc_today = 0.0
         pending = self.psi(self.hour, jobs)
         if self.config.charge == "incurred":
@@ -177,6 +177,18 @@ class Reference:
         if self.hour == self.hours:
             return 0
         return sum(self.undone(job, self.hours, self.done_by(job, start, self.hours)) for job in jobs)
+
+    def flexible_work_done(self):
+        """Flexible work done since t = 0, as a share of what the no-delay schedule would have done."""
+        jobs = [job for job in [*self.waiting, *self.running, *self.finished] if job.flexible]
+        if not any(self.undone(job, self.hour, job.done) for job in jobs):
+            return 1.0
+        begun = [max(0, -job.submit) for job in jobs]
+        pairs = list(zip(jobs, begun, strict=True))
+        done = sum(job.cpu * max(0, job.done - first) for job, first in pairs)
+        return done / sum(
+            job.cpu * (min(job.duration, self.hour - job.submit) - first) for job, first in pairs
+        )
 
     @staticmethod
     def done_by(job, start, when):

@@ -30,7 +30,7 @@ class SitePower:
     :param charge_kw: largest charging power
     :param discharge_kw: largest discharging power
     :param efficiency: of charging
-    :param grid_kw: grid power that the pool may use
+    :param grid_kw: grid power that the pool may use, finite
     :param unit_kw: draw of a unit in use
     :param step_hours: length of a step
     """
@@ -129,7 +129,10 @@ def recorded_instance(simulator: ResourcePoolSimulator, index: int = 0) -> Insta
 
 
 def _site_power(simulator: ResourcePoolSimulator, series: Floats) -> tuple[Ints, SitePower | None]:
-    """Return the greatest levels, and the site where they depend on the policy (that is, on a battery)."""
+    """Return the greatest levels, and the site where they depend on the policy.
+
+    They do where there is a battery, unless the grid gives the pool what it asks for.
+    """
     config, site = simulator.config, simulator.config.site_config.to_record()
     hours, steps, battery = config.step_hours, config.episode_steps, config.site_config.battery
     generation = series[:steps, at.SOLAR] + series[:steps, at.WIND]
@@ -141,7 +144,7 @@ def _site_power(simulator: ResourcePoolSimulator, series: Floats) -> tuple[Ints,
         level[t] = powered_units(at_work[1] / site["pool_kw"], config.units)
         at_rest = dispatch(site, stored[t], generation[t], 0.0, 0.0, hours)
         drain[t], stored[t + 1] = at_rest[3], at_rest[6]
-    if battery.energy_kwh == 0.0:
+    if battery.energy_kwh == 0.0 or np.isinf(site["grid_pool_kw"]):
         return level, None
     surplus = np.maximum(generation - site["critical_kw"], 0.0)
     return level, SitePower(

@@ -27,7 +27,7 @@ def lp_bound(instance: Instance, time_limit: float = 120.0) -> Bound:
 
     At a site with a battery the powered units depend on what was used before. The programme then holds
     the battery too: what the pool draws comes from sun and wind, from what was stored, or from the grid where
-    that is allowed.
+    that is allowed. With an open grid energy binds nothing, and the battery is left out.
 
     :param instance: the episode
     :param time_limit: seconds for the solver
