@@ -22,6 +22,7 @@ from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.losses import combine_critics
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.crr.updates import Losses, weights_of
+from sb3_greendc.crr.weights import state_value, value_of_samples
 
 
 class Opinions(NamedTuple):
@@ -31,6 +32,8 @@ class Opinions(NamedTuple):
         from it, as a share of the action's range
     :param q_taken: value of the data's action, critics combined
     :param v: value of the state under the policy
+    :param baseline: value of the state that training takes from an action's to have its advantage: what
+        ``value_mode`` says, with the same draws every time
     :param q_best: value of the best action; for ``Box`` actions, of the policy's mean
     :param best: the best action by value, ``None`` for ``Box`` actions
     """
@@ -38,6 +41,7 @@ class Opinions(NamedTuple):
     agrees: th.Tensor
     q_taken: th.Tensor
     v: th.Tensor
+    baseline: th.Tensor
     q_best: th.Tensor
     best: th.Tensor | None
 
@@ -77,7 +81,7 @@ def diagnose(
     seen = opinions(policy, config, batch)
     agreement = "action_error" if isinstance(policy, BoxCRRPolicy) else "agreement"
     values = {f"data/{agreement}": float(seen.agrees.mean())}
-    advantage = seen.q_taken - seen.v
+    advantage = seen.q_taken - seen.baseline
     weights = weights_of(config, advantage, advantage_std)
     for i, name in enumerate(data.dataset.sources):
         rows = th.from_numpy(data.probe_source == i).to(seen.agrees.device)
@@ -126,7 +130,9 @@ def _discrete_opinions(policy: CRRPolicy, config: CRRConfig, batch: Batch) -> Op
     q_taken = q.gather(1, batch.actions.unsqueeze(1)).squeeze(1)
     best_value, best = mask_logits(q, mask).max(dim=1)
     agrees = (log_pi.argmax(dim=1) == batch.actions).float()
-    return Opinions(agrees, q_taken, (log_pi.exp() * q).sum(dim=1), best_value, best)
+    drawn_by = th.Generator().manual_seed(0)
+    baseline = state_value(q, log_pi, mask, config.value_mode, config.n_value_samples, drawn_by)
+    return Opinions(agrees, q_taken, (log_pi.exp() * q).sum(dim=1), baseline, best_value, best)
 
 
 def _box_opinions(policy: BoxCRRPolicy, config: CRRConfig, batch: Batch) -> Opinions:
@@ -141,7 +147,9 @@ def _box_opinions(policy: BoxCRRPolicy, config: CRRConfig, batch: Batch) -> Opin
     q_taken = combine_critics(policy.q_values(features, actions), config.combine)
     q_mean = combine_critics(policy.q_values(features, distribution.mean), config.combine)
     error = (distribution.mean - actions).abs().mean(dim=1) / 2.0
-    return Opinions(error, q_taken, q_drawn.view(k, -1).mean(dim=0), q_mean, None)
+    q_samples = q_drawn.view(k, -1).T
+    baseline = value_of_samples(q_samples, config.value_mode)
+    return Opinions(error, q_taken, q_samples.mean(dim=1), baseline, q_mean, None)
 
 
 def warn_of_divergence(

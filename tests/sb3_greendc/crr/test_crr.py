@@ -273,3 +273,15 @@ def test_diagnostics_are_exact():
         found["data/q_gap"], float((seen.q_best - seen.q_taken).mean()) / model.scale, rel_tol=1e-4
     )
     assert found["data/best_unseen"] == 0
+
+
+@pytest.mark.parametrize("value_mode", ["max", "max_sample"])
+def test_advantages_of_sources_are_those_of_training(value_mode):
+    """Over the greatest value of all actions; of so many draws, all actions are among them."""
+    model = toy_model("box", weight_mode="exp", value_mode=value_mode, n_value_samples=2000).learn(3)
+    found = diagnose(model.policy, model.config, model._data, model.scale, model.advantage_std)
+    seen = opinions(model.policy, model.config, model._data.batch(np.arange(len(model.dataset))))
+    advantage = (seen.q_taken - seen.q_best).numpy() / model.scale
+    for i, name in enumerate(model.dataset.sources):
+        own = np.asarray(model.dataset.source_id) == i
+        assert found[f"sources/{name}/advantage_mean"] == pytest.approx(advantage[own].mean(), rel=1e-4)
