@@ -107,7 +107,7 @@ def nsrdb_files() -> Files:
         *(f"2021,6,20,{hour},30,{100 * hour},{10 * hour},{50 * hour},2.5,20.0" for hour in range(6)),
     ]
     wind = [
-        "1,city,TX,country,2012,33.6,-101.9,Not Available,1,6",
+        "1,city,TX,country,2021,33.6,-101.9,Not Available,1,6",
         "WIND Toolkit data",
         "Temperature,Pressure,Speed,Direction,Temperature,Pressure,Speed,Direction",
         "C,atm,m/s,Degrees,C,atm,m/s,Degrees",

@@ -187,8 +187,8 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
         record = _record(target, name)
         experiment = load_experiment(name)
         tasks = unique_tasks(experiment.items(Budget()))
-        run = Budget(record["budget"] == "quick", seeds=record["seeds"])
-        if unique_tasks(experiment.items(run)) == tasks:
+        same_seeds = unique_tasks(experiment.items(Budget(seeds=record["seeds"]))) == tasks
+        if record["budget"] == "full" and same_seeds:
             continue
         takes = duration(estimate(tasks, CORES))
         rows.append({"experiment": f"`{name}`", "was run as": f"`{_command(record)}`", "in full": takes})
