@@ -70,7 +70,7 @@ class CriticsFirst(BaseCallback):
         train = model.train
 
         def train_critics() -> None:
-            del model.train  # the class's own again
+            vars(model).pop("train", None)  # the class's own again
             actor = model.policy.mlp_extractor.actor_heads
             held = [parameter for parameter in actor.parameters() if parameter.requires_grad]
             try:

@@ -88,9 +88,10 @@ class DefectsError(TraceError):
     """
 
     def __init__(self, inspections: Iterable[Inspection], others: Sequence[str] = ()) -> None:
-        found = [one for one in inspections if one.defects]
-        self.lines = [line for one in found for line in one.lines()] + list(others)
-        total = sum(len(one.defects) for one in found) + len(others)
+        found = self.inspections = [one for one in inspections if one.defects]
+        self.others = list(others)
+        self.lines = [line for one in found for line in one.lines()] + self.others
+        total = sum(len(one.defects) for one in found) + len(self.others)
         mendable = sum(len(one.defects) - len(one.hopeless) for one in found)
         self.advice = (
             f"{total} defect(s) in the input; --repair mends {mendable} of them and counts what it did"

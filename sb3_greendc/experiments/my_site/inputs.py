@@ -164,6 +164,9 @@ def _read_all(
     try:
         found = inspect_log(options.jobs)
         inspections.append(found.inspection)
+    except DefectsError as error:
+        inspections += error.inspections
+        others += error.others
     except TraceError as error:
         others.append(str(error))
     wanted = traces.says_power, {options.solar, options.wind} - {""}

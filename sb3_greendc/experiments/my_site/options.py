@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--repair", action="store_true", help="mend defects of the files where that can be, and count them"
     )
     for name, what in (
-        ("solar", "column of solar power, if its name does not tell"),
+        ("solar", "column of solar power, if its name does not tell; '' if there is none"),
         ("wind", "column of wind power, likewise"),
         ("power-time", "column of the power file's time stamps, likewise"),
         ("carbon-column", "column of the carbon intensity, likewise"),

@@ -257,6 +257,7 @@ def test_raw_ready_jobs_are_in_info_on_request():
         ({"episode_steps": True}, "episode_steps=True: must be a whole number"),
         ({"offered_load": "high"}, "offered_load='high': must be a number or None"),
         ({"prices": "dear"}, "prices='dear': must be a sequence of numbers"),
+        ({"prices": (True, False)}, r"prices=\(True, False\): must be a sequence of numbers"),
         ({"cost_weights": (1.0, "x")}, r"cost_weights=\(1.0, 'x'\): must be a sequence of numbers"),
         ({"reward": {"on_time": "x"}}, "reward.on_time='x': must be a number"),
         ({"power": "trace", "site": {"total_kw": "x"}}, "site.total_kw='x': must be a number"),

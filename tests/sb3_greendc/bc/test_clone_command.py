@@ -29,9 +29,10 @@ def _imitation() -> None:
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    collect(["hvf"], "ResourcePool-10", 6000, env_kwargs=POOL).save(tmp_path / "x.npz")
+    data = tmp_path / "token=s3cret.npz"
+    collect(["hvf"], "ResourcePool-10", 6000, env_kwargs=POOL).save(data)
     out = tmp_path / "clone"
-    arguments = ["--data", str(tmp_path / "x.npz"), "--out", str(out), "--epochs", "1", "--episodes", "2"]
+    arguments = ["--data", str(data), "--out", str(out), "--epochs", "1", "--episodes", "2"]
     assert main([*arguments, "--no-progress"]) == 0
     said = capsys.readouterr().out
     assert "maskable_ppo, epoch 1 of 1" in said and "agreement on 2 fresh episodes" in said
@@ -41,6 +42,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {path.name for path in out.iterdir()} == written
     record = json.loads((out / "run.json").read_text())
     assert record["algorithm"] == "maskable_ppo" and record["env_id"] == "ResourcePool-10-v0"
+    assert "s3cret" not in str(record)
 
 
 @pytest.mark.parametrize(

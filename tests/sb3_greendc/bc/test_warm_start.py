@@ -157,6 +157,16 @@ def test_the_rollouts_for_critics_alone_count_on_in_further_calls_of_learn():
         assert any(changed(actor, before)) == learns
 
 
+def test_two_callbacks_for_critics_first_rest_the_actor_as_the_longer_one_says():
+    model = make_model()
+    actor = model.policy.mlp_extractor.actor_heads
+    callbacks = [CriticsFirst(1), CriticsFirst(2)]
+    for learns in (False, False, True):
+        before = weights_of(actor)
+        model.learn(128, callback=callbacks, reset_num_timesteps=False)
+        assert any(changed(actor, before)) == learns
+
+
 def test_networks_that_do_not_fit_are_refused(clone):
     with pytest.raises(ValueError, match="CostMultiInputActorCriticPolicy: must be a JobSetPolicy"):
         start_from(make_model("MultiInputPolicy"), clone)

@@ -45,6 +45,26 @@ def test_limits_are_shares_of_the_first_policys_mean():
     assert limits["reached"].tolist() == [True, False]  # the cheapest policy costs 12
 
 
+def test_the_record_keeps_no_secret_of_a_setting(tmp_path):
+    log = tmp_path / "token=s3cret.swf"
+    rest = "900 2 -1 -1 2 900 -1 1 1 1 1 1 1 -1 -1"
+    jobs = "".join(f"{number} {600 * number} 0 {rest}\n" for number in range(1, 400))
+    log.write_text(f"; MaxProcs: 10\n{jobs}")
+    arguments = ["--env", "ResourcePool-10", "--policies", "hvf", "--episodes", "1", "--no-progress"]
+    arguments += [
+        "--set",
+        f"workload={log}",
+        "episode_steps=20",
+        "step_hours=0.25",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(arguments) == 0
+    record = (tmp_path / "out" / "calibration.json").read_text()
+    assert "s3cret" not in record
+    assert "token=***" in record
+
+
 def test_an_environment_without_cost_is_an_error():
     with pytest.raises(ValueError, match=r'E-v0: the environment reports no info\["cost"\]'):
         cost_distribution(episodes(trained=[1.0, float("nan")]))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -369,6 +370,23 @@ def test_list_says_which_budgets_were_run(tmp_path):
     ):
         (tmp_path / "run.json").write_text(json.dumps(record))
         assert reproduce.was_run(tmp_path) == said
+
+
+@pytest.mark.parametrize(("seeds", "listed"), [(None, False), (3, False), (2, True)])
+def test_a_run_with_as_many_seeds_as_the_full_budget_was_run_in_full(
+    run, tmp_path, monkeypatch, seeds, listed
+):
+    """Tasks of toys are those of the full budget unless other seeds are asked for."""
+
+    def toys(budget):
+        return toy_experiment(tmp_path, range(budget.seeds or 3)).items(budget)
+
+    run()
+    path = tmp_path / "out" / "toys" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "seeds": seeds}))
+    with_seeds = dataclasses.replace(toy_experiment(tmp_path), items=toys)
+    monkeypatch.setattr(pages, "load_experiment", lambda name: with_seeds)
+    assert ("`toys`" in pages._not_in_full(tmp_path / "out", ["toys"])) == listed
 
 
 def test_pages_keep_what_was_not_run_again(run, tmp_path, monkeypatch):
