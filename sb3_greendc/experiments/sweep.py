@@ -161,7 +161,7 @@ def drawn(table: pd.DataFrame, learners: Sequence[str], named: Sequence[str] = (
     wanted = (*baselines, ROLLOUTS, *learners)
     found = [name for name in wanted if name in known]
     for spare in ("MaskablePPO", BEST_MASKED, *found[::-1]):
-        if len(found) > MOST_SERIES and spare in found and spare != ROLLOUTS:
+        if len(found) > MOST_SERIES and spare in found:
             found.remove(spare)
     return found
 

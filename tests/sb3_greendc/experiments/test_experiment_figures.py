@@ -15,7 +15,9 @@ from sb3_greendc.experiments.controls import UNIFORM_MASKED
 from sb3_greendc.experiments.distilled import NAME, SEARCHED
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.figures import color_of, curves, panels
+from sb3_greendc.experiments.known.online import draw
 from sb3_greendc.experiments.line_names import name_lines, spread, written
+from sb3_greendc.experiments.sc20 import training
 from sb3_greendc.experiments.sc20.fig6 import learners
 from sb3_greendc.experiments.sweep import BEST, ROLLOUTS
 
@@ -53,6 +55,63 @@ def test_a_curve_has_its_color_in_every_panel():
     colors = [{line.get_label(): line.get_color() for line in panel.get_lines()} for panel in axes]
     assert len(set(colors[0].values())) == 3
     assert colors[1] == {name: colors[0][name] for name in ("20%", "60%")}
+
+
+class Rows:
+    """Results that are a table."""
+
+    def __init__(self, *of_series):
+        self._rows = pd.DataFrame(
+            {
+                "series": name,
+                "curve": "60 %",
+                "train_seed": seed,
+                "trained_decisions": at,
+                "episode": k,
+                "r": 1.0,
+            }
+            for name, decisions in of_series
+            for at in decisions
+            for seed in (0, 1)
+            for k in range(2)
+        )
+
+    def table(self):
+        return self._rows
+
+
+def test_a_curve_is_shown_twice_from_its_first_steps_on_and_titles_say_how_far(monkeypatch):
+    monkeypatch.setitem(training.TITLES, "r", "reward")
+    results = Rows(("ours", (0, 100_000, 2_500_000)), ("theirs", (0, 200_000, 500_000)))
+    figure = training.curves_figure(results, "r")
+    ends = {panel.get_title(): panel.get_lines()[0].get_xdata()[-1] for panel in figure.axes}
+    assert ends == {
+        "ours, first 200 k steps": 100_000,
+        "ours, all 2.5 million steps": 2_500_000,
+        "theirs, first 200 k steps": 200_000,
+        "theirs, all 0.5 million steps": 500_000,
+    }
+    assert "2.5 million of the paper's 2.5 million decisions (theirs: 0.5), 2 training" in training.budget(
+        results
+    )
+
+
+def test_a_short_training_is_shown_once(monkeypatch):
+    monkeypatch.setitem(training.TITLES, "r", "reward")
+    figure = training.curves_figure(Rows(("ours", (0, 100_000))), "r")
+    assert [panel.get_title() for panel in figure.axes if panel.get_title()] == ["ours"]
+
+
+def test_chance_and_what_is_published_have_their_names_beside_the_curves():
+    about = {"series": "CartPole", "episode": 0}
+    learned = [
+        {**about, "policy": "PPO", "train_seed": 0, "trained_decisions": at, "return": at} for at in (0, 400)
+    ]
+    chance = {**about, "policy": "random", "return": 22.0}
+    [panel, *_] = draw(pd.DataFrame([*learned, chance])).axes
+    heights = {line.get_label(): line.get_ydata()[-1] for line in panel.get_lines()}
+    assert heights == {"PPO": 400, "random": 22, "published: solved": 475}
+    assert {text.get_text() for text in panel.texts} == set(heights)
 
 
 def crowded():
