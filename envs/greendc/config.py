@@ -60,6 +60,12 @@ def require_kinds(annotations: Mapping[str, str], values: Mapping[str, Any], pre
         require(right, prefix + field, value, " or ".join(KINDS[name][1] for name in allowed))
 
 
+def require_class(field: str, value: object, classes: tuple[type, ...], allowed: str) -> None:
+    """Raise a ``TypeError`` naming the field, unless ``value`` is of one of the classes."""
+    if not isinstance(value, classes):
+        raise TypeError(f"{field}: must be {allowed}, not {type(value).__name__}")
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Tell whether a value is a real number, of Python or NumPy; true and false are none."""
     return isinstance(value, Real) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greendc.config import is_number, numbers, require, require_kinds, require_one_of
+from greendc.config import is_number, numbers, require, require_class, require_kinds, require_one_of
 from greendc.energy.site import BatteryConfig, SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 from greendc.traces.limits import LIMITS
@@ -42,12 +42,6 @@ OUTLOOK = 24
 """Rows of carbon, price and green share that are observed where power is commanded, horizon permitting."""
 MOST_LEVELS = 32
 """How many levels of power can be told apart."""
-
-
-def require_class(field_name: str, value: object, classes: tuple[type, ...], allowed: str) -> None:
-    """Raise a ``TypeError`` naming the field, unless ``value`` is of one of the classes."""
-    if not isinstance(value, classes):
-        raise TypeError(f"{field_name}: must be {allowed}, not {type(value).__name__}")
 
 
 @dataclass(frozen=True)

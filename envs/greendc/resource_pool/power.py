@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import require
+from greendc.config import require, require_class
 from greendc.energy.kernel import markov_levels
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import ResourcePoolConfig, require_class
+from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.covering import covering
 from greendc.resource_pool.shipped_years import is_shipped_year, of_size, same_days, shipped_year
 from greendc.traces.gleamm_like import generate

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from pool_reference_site import dispatch
 
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays, job_values
@@ -403,7 +404,7 @@ class ReferencePool:
             draw += kwh / hours
         demand = min(draw, self.available_kw)
         brown = draw - demand if site.grid == "qos_above" else 0.0
-        flows = self.dispatch(self.stored, solar + wind, demand, brown, self.mode)
+        flows = dispatch(site, hours, self.stored, solar + wind, demand, brown, self.mode)
         self.stored = flows["stored"]
         self.flows = flows
         for name, power in (
@@ -444,47 +445,6 @@ class ReferencePool:
         self.settled_carbon = bought * (carbon / steps)
         self.pay_energy(bought, carbon / steps, price / steps)
 
-    def dispatch(
-        self, stored: float, generation: float, demand: float, brown: float, mode: str = "auto"
-    ) -> dict[str, float]:
-        """Sun and wind first, then the battery, then the grid; the critical load before the pool.
-
-        A battery that holds serves nothing; one that charges takes from the grid, too.
-        """
-        site, battery, hours = self.site, self.site.battery, self.config.step_hours
-        grid_limit = {"off": 0.0, "capped": site.grid_cap_kw}.get(site.grid, math.inf)
-        green_critical = min(generation, site.critical_kw)
-        green_pool = min(generation - green_critical, demand)
-        surplus = max(generation - green_critical - green_pool, 0.0)
-        room = max(battery.max_charge * battery.energy_kwh - stored, 0.0)
-        charge = min(surplus, battery.charge_kw, room / (battery.efficiency * hours))
-        above_minimum = max(stored - battery.min_charge * battery.energy_kwh, 0.0)
-        discharge_limit = min(battery.discharge_kw, above_minimum / hours) if mode == "auto" else 0.0
-        battery_critical = min(site.critical_kw - green_critical, discharge_limit)
-        battery_pool = min(demand - green_pool, discharge_limit - battery_critical)
-        grid_critical = min(site.critical_kw - green_critical - battery_critical, grid_limit)
-        grid_pool = 0.0
-        if site.grid == "capped":
-            grid_pool = min(demand - green_pool - battery_pool, site.grid_cap_kw, grid_limit - grid_critical)
-        elif site.grid == "open":
-            grid_pool = demand - green_pool - battery_pool
-        discharge = battery_critical + battery_pool
-        grid, curtailed = grid_critical + grid_pool + brown, surplus - charge
-        if mode == "charge":
-            full = min(battery.charge_kw, room / (battery.efficiency * hours))
-            bought = max(min(full - charge, grid_limit - grid), 0.0)
-            charge += bought
-            grid += bought
-        return {
-            "critical": green_critical + battery_critical + grid_critical,
-            "pool": green_pool + battery_pool + grid_pool + brown,
-            "charge": charge,
-            "discharge": discharge,
-            "grid": grid,
-            "curtailed": curtailed,
-            "stored": stored + (battery.efficiency * charge - discharge) * hours,
-        }
-
     def forecast(self) -> list[int]:
         """Powered units of each row, as foreseen now; row 0 is what is."""
         levels, stored = [], self.stored
@@ -496,7 +456,9 @@ class ReferencePool:
             drift = walk - self.series[self.now][3]
             factor = max(0.0, 1.0 + self.config.forecast_error * drift)
             if self.site:
-                flows = self.dispatch(stored, (solar + wind) * factor, self.site.pool_kw, 0.0)
+                flows = dispatch(
+                    self.site, self.config.step_hours, stored, (solar + wind) * factor, self.site.pool_kw, 0.0
+                )
                 stored = flows["stored"]
                 level = flows["pool"] / self.site.pool_kw
                 if h == 0:
@@ -505,155 +467,3 @@ class ReferencePool:
                 level = min(solar * factor, 1.0)
             levels.append(math.floor(level * self.units + 1e-9))
         return levels
-
-    # --- what the agent sees ---------------------------------------------------------------------------
-
-    def observe(self) -> dict[str, np.ndarray]:
-        grid = self.grid()
-        return {
-            "resources": self.observe_image(grid),
-            "jobs": self.observe_jobs(grid),
-            "context": self.observe_context(grid),
-            "action_mask": np.array(self.mask(), np.int8),
-        }
-
-    def observe_image(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
-        codes = np.zeros((self.horizon, self.types * self.units))
-        for h in range(self.horizon):
-            for k in range(self.types):
-                for u in range(self.units):
-                    job = grid[h][k][u]
-                    if job is not None:
-                        codes[h, k * self.units + u] = 64 + job.id * 37 % 128
-                    elif u >= self.levels[h]:
-                        codes[h, k * self.units + u] = 255
-        if self.config.image_dtype == "uint8":
-            return codes.astype(np.uint8)
-        return (codes * (1.0 / 255.0)).astype(np.float32)
-
-    def observe_jobs(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
-        table = np.zeros((self.config.ready_pool_size, 13 + self.types), np.float32)
-        step = 1.0 / self.horizon
-        long_step = 0.1 * step
-        for slot, job in enumerate(self.ready()):
-            found = self.earliest(job, grid)
-            slack = job.latest - self.now - self.length(job)
-            table[slot] = [
-                1.0,
-                job.value / (job.value + self.mean_value),
-                job.qos,
-                max(-1.0, min(1.0, (job.latest - self.now) * long_step)),
-                min(1.0, (self.now - job.arrival) * long_step),
-                job.duration * step,
-                job.remaining * step,
-                max(-1.0, min(1.0, slack * step)),
-                found[0] * step if found else 1.0,
-                found is not None and found[0] == 0,
-                found is not None and found[0] <= slack,
-                slack < 0,
-                self.schedule_choice(job, grid) is not None,
-                *(u * (1.0 / self.units) for u in job.units),
-            ]
-        return table
-
-    def observe_context(self, grid: list[list[list[Job | None]]]) -> np.ndarray:
-        n = self.config.ready_pool_size
-        beyond = self.queue()[n:]
-        hopeful = [job for job in beyond if not self.hopeless(job)]
-        hour = self.start_hour + self.now * self.config.step_hours
-        numbers = [
-            len(beyond) / (len(beyond) + n),
-            len(hopeful) / (len(hopeful) + n),
-            math.sin(hour * (math.pi / 12.0)),
-            math.cos(hour * (math.pi / 12.0)),
-        ]
-        if self.site and self.site.battery.energy_kwh > 0:
-            numbers.append(self.stored / self.site.battery.energy_kwh)
-        for k in range(self.types):
-            for h in range(min(self.config.context_rows, self.horizon)):
-                free = [grid[h][k][u] is None and u < self.levels[h] for u in range(self.units)]
-                longest = run = 0
-                for is_free in free:
-                    run = run + 1 if is_free else 0
-                    longest = max(longest, run)
-                numbers += [sum(free) * (1.0 / self.units), longest * (1.0 / self.units)]
-        if self.commanded:
-            numbers += [self.on * (1.0 / self.units), self.on_next * (1.0 / self.units), *self.outlook()]
-        return np.array(numbers, np.float32)
-
-    def outlook(self) -> list[float]:
-        """Carbon, price and green share of the next rows."""
-        rows = self.series[self.now : self.now + min(24, self.horizon)]
-        green = [
-            (solar + wind) * max(0.0, 1.0 + self.config.forecast_error * (walk - rows[0][3]))
-            for solar, wind, _, walk, _ in rows
-        ]
-        mean = self.mean_price
-        return [
-            *(min(row[2], 1.0) for row in rows),
-            *(row[4] / (row[4] + mean) if mean else 0.0 for row in rows),
-            *(kw / (kw + self.site.total_kw) for kw in green),
-        ]
-
-    # --- metrics ---------------------------------------------------------------------------------------
-
-    def metrics(self) -> dict[str, float]:
-        finished = [job for job in self.jobs if job.status == FINISHED]
-        on_time = [job for job in finished if job.finish <= job.latest]
-        inside = [job for job in self.jobs if job.latest <= self.now]
-        value, value_all = add_up(on_time), add_up(self.jobs)
-        value_inside = add_up([job for job in on_time if job.latest <= self.now])
-        value_all_inside = add_up(inside)
-        open_late = [j for j in self.jobs if j.status not in (FINISHED, LEFT) and j.latest < self.now]
-        slowdown = wait = 0.0
-        for j in finished:
-            slowdown += (j.finish - j.arrival) / j.duration
-            wait += j.finish - j.arrival - j.duration
-        units = self.now * self.units * self.types
-        metrics = {
-            "total_job_value": value,
-            "total_job_value_ratio": value / value_all if value_all else 0.0,
-            "total_job_value_ratio_inside": value_inside / value_all_inside if value_all_inside else 0.0,
-            "arrived_jobs": len(self.jobs),
-            "completed_jobs": len(finished),
-            "completion_ratio": len(finished) / len(self.jobs) if self.jobs else 0.0,
-            "on_time_ratio": len(on_time) / len(self.jobs) if self.jobs else 0.0,
-            "qos_violations": len(finished) - len(on_time) + self.counts["left"] + len(open_late),
-            "mean_slowdown": slowdown / len(finished) if finished else 0.0,
-            "mean_wait": wait / len(finished) if finished else 0.0,
-            "utilization": self.counts["used"] / units if units else 0.0,
-            "utilization_powered": self.counts["used"] / max(self.counts["powered"], 1),
-            "accrued_cost": self.accrued_cost,
-            "accrued_cost_per_step": self.accrued_cost / self.now if self.now else 0.0,
-            "accrued_reward": self.accrued_reward,
-            "time_steps": self.now,
-            "decisions": self.counts["decisions"],
-            "invalid_actions": self.counts["invalid"],
-            "agent_suspensions": self.counts["swaps"],
-            "power_suspensions": self.counts["power_suspensions"],
-            "broken_reservations": self.counts["broken"],
-            "left_jobs": self.counts["left"],
-        }
-        if self.site:
-            names = (
-                ("solar_kwh", "solar"),
-                ("wind_kwh", "wind"),
-                ("critical_kwh", "critical"),
-                ("pool_kwh", "pool"),
-                ("battery_charged_kwh", "charged"),
-                ("battery_discharged_kwh", "discharged"),
-                ("brown_kwh", "grid"),
-                ("curtailed_kwh", "curtailed"),
-                ("critical_unserved_kwh", "unserved"),
-                ("carbon_kg", "carbon"),
-            )
-            metrics |= {name: self.energy[key] for name, key in names}
-        if self.commanded:
-            metrics |= {
-                "grid_cost": self.grid_cost,
-                "switched_units": self.switched,
-                "switching_kwh": self.switching_kwh,
-                "battery_shortfall_kwh": self.shortfall,
-                "settled_carbon_kg": self.settled_carbon,
-            }
-        return {name: float(number) for name, number in metrics.items()}
