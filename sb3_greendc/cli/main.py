@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 from sb3_greendc.cli.launch import run
 from sb3_greendc.core.commands import PROGRAM, module_of
@@ -42,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return 0
     if name == "--version":
-        print(f"sb3-greendc {metadata.version('sb3-greendc')}")
+        from sb3_greendc.core.provenance import version_of
+
+        print(f"sb3-greendc {version_of('sb3-greendc')}")
         return 0
     if name not in COMMANDS:
         from greendc.config import nearest

@@ -58,7 +58,15 @@ def provenance() -> dict[str, Any]:
 
 def package_versions() -> dict[str, str]:
     """Return the versions of the packages that a result may depend on."""
-    return {package: metadata.version(package) for package in _PACKAGES}
+    return {package: version_of(package) for package in _PACKAGES}
+
+
+def version_of(package: str) -> str:
+    """Return a package's version; ``unknown`` where it is imported from a folder, without being installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def commit() -> str | None:

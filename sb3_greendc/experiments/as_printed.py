@@ -58,6 +58,7 @@ class Case:
     :param algorithms: arms that need another algorithm
     :param whole: whether the learner as printed has its whole budget, and is changed, one thing at a time;
         otherwise it stands alone, with a tenth
+    :param quick: whether the quick budget has it by itself; otherwise it does with ``--problems`` alone
     """
 
     name: str
@@ -69,6 +70,7 @@ class Case:
     choice: Mapping[str, Mapping[str, Any]]
     algorithms: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    quick: bool = True
 
     @property
     def learners(self) -> tuple[Learner, ...]:
@@ -140,7 +142,7 @@ _DEMOTED = (
 CASES = tuple(rule for case in _DEMOTED for rule in (case, case.with_late_jobs))
 """Each paper's problem as everywhere in the results, and beside it with late jobs as in the paper's text."""
 
-NOTES = (
+_NOTES = (
     "Of the numbers of decisions SC20's alone is printed (2.5 million). RARE and CoCoRL print none: 200,000 "
     "and 400,000 are ours.",
     "CoCoRL's learner has no LSTM with the network that scores jobs.",
@@ -150,19 +152,56 @@ NOTES = (
 )
 
 
-def items(budget: Budget) -> list[Item]:
-    """Return at each point the baselines, chance, the bound, and all arms."""
-    found: list[Item] = []
-    for case in _cases(budget):
-        about = {"series": case.name, "x": case.x}
-        found += labelled(budget.baselines(case.scenario), **about)
-        for arm, learner in zip(ARMS, case.learners, strict=case.whole):
-            found += labelled(_trainings(budget, case, learner), **about, curve=arm)
-    return found
+@dataclass(frozen=True)
+class AsPrinted:
+    """Learners as printed, and with one change at a time, on some of the papers' problems.
 
+    :param cases: the problems
+    :param notes: what tables say of them
+    """
 
-def _cases(budget: Budget) -> list[Case]:
-    return [case for case in CASES if budget.wants(case.name)]
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+
+    def items(self, budget: Budget) -> list[Item]:
+        """Return at each point the baselines, chance, the bound, and all arms."""
+        found: list[Item] = []
+        for case in self._wanted(budget):
+            about = {"series": case.name, "x": case.x}
+            found += labelled(budget.baselines(case.scenario), **about)
+            for arm, learner in zip(ARMS, case.learners, strict=case.whole):
+                found += labelled(_trainings(budget, case, learner), **about, curve=arm)
+        return found
+
+    def analyze(self, results: Results, budget: Budget) -> Analysis:
+        """Return the margins at the end of training, all means there, the curves as numbers, their figure."""
+        rows = results.table()
+        cases = self._wanted(budget)
+        parts = [
+            compare(
+                rows[rows["series"] == case.name],
+                [learner.name for learner in case.learners],
+                VALUE,
+                case.papers,
+            )
+            for case in cases
+        ]
+        trained = rows[rows["train_seed"].notna()]
+        tables = {
+            "comparison": pd.concat(parts, ignore_index=True),
+            "results": summary(final(rows), METRICS),
+            "curves": _along(trained),
+        }
+        figure = _figure(rows, cases, budget.pick({}, dict.fromkeys(ARMS[1:], "a tenth of the decisions")))
+        return Analysis(tables, {"figure": figure}, [*budget_notes(trained, cases), *self.notes])
+
+    def experiment(self, name: str, title: str) -> Experiment:
+        """Return the experiment."""
+        return Experiment(name, title, self.items, self.analyze, by_problem=True)
+
+    def _wanted(self, budget: Budget) -> list[Case]:
+        of_budget = [case for case in self.cases if case.quick or budget.problems or not budget.quick]
+        return [case for case in of_budget if budget.wants(case.name)]
 
 
 def _trainings(budget: Budget, case: Case, learner: Learner) -> list[Training]:
@@ -170,29 +209,6 @@ def _trainings(budget: Budget, case: Case, learner: Learner) -> list[Training]:
     found = budget.trainings(case.scenario, learner, full_seeds=3)
     judged_at = tuple(decisions for decisions in JUDGED_AT if decisions < found[0].decisions)
     return [replace(run, judged_at=judged_at, episodes_along=budget.pick(8, 32)) for run in found]
-
-
-def analyze(results: Results, budget: Budget) -> Analysis:
-    """Return the margins at the end of training, all means there, the curves as numbers, and their figure."""
-    rows = results.table()
-    cases = _cases(budget)
-    parts = [
-        compare(
-            rows[rows["series"] == case.name],
-            [learner.name for learner in case.learners],
-            VALUE,
-            case.papers,
-        )
-        for case in cases
-    ]
-    trained = rows[rows["train_seed"].notna()]
-    tables = {
-        "comparison": pd.concat(parts, ignore_index=True),
-        "results": summary(final(rows), METRICS),
-        "curves": _along(trained),
-    }
-    figure = _figure(rows, cases, budget.pick({}, dict.fromkeys(ARMS[1:], "a tenth of the decisions")))
-    return Analysis(tables, {"figure": figure}, [*budget_notes(trained, cases), *NOTES])
 
 
 def _along(trained: pd.DataFrame) -> pd.DataFrame:
@@ -247,10 +263,6 @@ def _figure(rows: pd.DataFrame, cases: Sequence[Case], budgets: Mapping[str, str
     return figure
 
 
-EXPERIMENT = Experiment(
-    "as-printed",
-    "the papers' learners with their whole budgets, and with one change at a time",
-    items,
-    analyze,
-    by_problem=True,
+EXPERIMENT = AsPrinted(CASES, _NOTES).experiment(
+    "as-printed", "the papers' learners with their whole budgets, and with one change at a time"
 )

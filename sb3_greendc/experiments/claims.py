@@ -148,7 +148,7 @@ RARE = (
         says="of the hours",
     ),
     Claim("RARE, Fig. 4", _FIG4, 18, 25, points=_SMALL),
-    Claim("RARE, Fig. 4", _FIG4, 2, 20, points=_LARGE),
+    Claim("RARE, Fig. 4", (*_FIG4, "rare-large"), 2, 20, points=_LARGE),
     *(
         Claim(
             "RARE, Fig. 4",

@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, str] = {
     "rare-fig6": "rare.fig6",
     "rare-fig7": "rare.fig7",
     "rare-fig8": "rare.fig8",
+    "rare-large": "rare.large",
     "rare-table1": "rare.table1",
     "rare-mixed": "rare.mixed",
     **{f"sc20-fig{number}": f"sc20.fig{number}" for number in range(2, 7)},

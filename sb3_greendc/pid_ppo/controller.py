@@ -207,16 +207,19 @@ class PIDController:
         """Go on where a controller of another limit or other settings is.
 
         Costs that it has smoothed are brought to this one's scale, and the error to this one's limit; the
-        multiplier stays as it is until the next :meth:`update`, but for this one's bound.
+        multiplier stays as it is until the next :meth:`update`, but for this one's bound. Where either has no
+        limit, the integral alone goes on: what was smoothed under an earlier limit says nothing of a later one.
 
         :param other: the controller up to now
         """
+        if math.isinf(self.cost_limit) or math.isinf(other.cost_limit):
+            self._integral = other._integral
+            self._multiplier = 0.0 if math.isinf(self.cost_limit) else self._clip(self._integral)
+            return
         state = other.state_dict()
         ratio = other.scale / self.scale
-        if 0.0 < ratio < math.inf:  # without a limit there is no scale, and nothing was smoothed
-            for name in ("error", "cost", "rise"):
-                state[name] *= ratio
-            state["history"] = [ratio * cost for cost in state["history"]]
-        if math.isfinite(self.cost_limit) and math.isfinite(other.cost_limit):
-            state["error"] += other._seen * (other.cost_limit - self.cost_limit) / self.scale
+        for name in ("error", "cost", "rise"):
+            state[name] *= ratio
+        state["history"] = [ratio * cost for cost in state["history"]]
+        state["error"] += other._seen * (other.cost_limit - self.cost_limit) / self.scale
         self.load_state_dict(state)

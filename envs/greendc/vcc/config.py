@@ -110,6 +110,7 @@ class VCCConfig:
         require(0 < self.target_load <= 1, "target_load", self.target_load, "above 0 and at most 1")
         if self.capacity is not None:
             require(1e-6 <= self.capacity < 1e6, "capacity", self.capacity, "1e-6 to 1e6 (machine units)")
+            self._require_default("target_load", "with a capacity, which it would set otherwise")
         for field in ("kw_per_unit", "carbon_weight", "slo_weight"):
             value = getattr(self, field)
             require(0 <= value < float("inf"), field, value, "finite and 0 or more")

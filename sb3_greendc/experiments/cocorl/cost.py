@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from sb3_greendc.experiments.cocorl.loads import LOADS, STEPS
 from sb3_greendc.experiments.comparison import FORMS, best_form, final, margin, matrix, summary
-from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, controls
+from sb3_greendc.experiments.controls import CONTROLS, UNIFORM_MASKED, UNIFORM_VALID, controls
 from sb3_greendc.experiments.episodes import Baselines, all_variants
 from sb3_greendc.experiments.experiment import ON_TIME, Analysis, Budget, Experiment, Results, labelled
 from sb3_greendc.experiments.figures import lines
@@ -106,7 +106,7 @@ def draw(
     :param comparison: of :func:`compare_costs`
     :param learners: the learners' names, and their limits
     """
-    shown = [*PAPERS, UNIFORM_MASKED, *learners]
+    shown = [*PAPERS, UNIFORM_VALID, UNIFORM_MASKED, *learners]
     changes = comparison[comparison["against"] == next(iter(learners))] if len(learners) > 1 else None
     had = budgets(rows, list(learners))
     limits = {f"limit {limit:,.0f}": limit for limit in sorted(set(learners.values()) - {math.inf})}

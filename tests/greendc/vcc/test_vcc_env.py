@@ -248,6 +248,7 @@ def test_discrete_levels_are_tenths():
         ({"eviction_loss_hours": -1}, "eviction_loss_hours=-1"),
         ({"forecast_noise": float("inf")}, "forecast_noise=inf: must be finite"),
         ({"forecast_noise": 0.1}, "forecast_noise=0.1: must be 0.05 with forecast='sgip'"),
+        ({"capacity": 2.0, "target_load": 0.5}, "target_load=0.5: must be 0.65 with a capacity"),
         ({"workload_seed": 1, "workload": "jobs.csv"}, "workload_seed=1: must be 0 with a workload other"),
         (
             {"workload_seed": 1, "workload": random_trace(np.random.default_rng(0))},

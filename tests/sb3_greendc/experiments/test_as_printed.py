@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from sb3_greendc.experiments.as_printed import ARMS, CASES, STAY, budget_notes, items
+from sb3_greendc.experiments.as_printed import ARMS, CASES, EXPERIMENT, STAY, budget_notes
 from sb3_greendc.experiments.controls import UNIFORM_MASKED, UNIFORM_VALID
 from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.rare import large
 from sb3_greendc.experiments.training import Training
 
 
@@ -23,7 +24,7 @@ def test_each_case_stands_beside_one_whose_late_jobs_stay():
 
 def test_both_rules_have_the_same_rivals_and_chance():
     found: dict[str, list[str]] = {}
-    for item in items(Budget()):
+    for item in EXPERIMENT.items(Budget()):
         task = item.task
         if not isinstance(task, Training):
             found.setdefault(str(item.labels["series"]), []).append(task.title)
@@ -50,3 +51,16 @@ def test_the_note_on_a_budget_is_of_its_own_case():
     whole, tenth = budget_notes(rows, (case, staying))
     assert "had 200,000 of 200,000 decisions" in whole
     assert "had 20,000 of 200,000 decisions" in tenth
+
+
+def test_large_pools_have_the_same_learners_and_rivals():
+    small, *larger = CASES[0], *large.CASES
+    assert [case.scenario.env_id for case in larger] == ["ResourcePool-100", "ResourcePool-300"]
+    for case in larger:
+        assert case.learners == small.learners
+        assert case.papers == small.papers
+    asked = Budget(quick=True, problems=("RARE, 300 units",))
+    series = {item.labels["series"] for item in large.EXPERIMENT.items(Budget(quick=True))}
+    assert series == {"RARE, 100 units"}
+    assert {item.labels["series"] for item in large.EXPERIMENT.items(asked)} == {"RARE, 300 units"}
+    assert len({item.labels["series"] for item in large.EXPERIMENT.items(Budget())}) == 2

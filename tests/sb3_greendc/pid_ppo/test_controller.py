@@ -152,10 +152,17 @@ def test_the_error_is_judged_by_a_new_limit(preset: str, n_updates: int, before:
     assert new.terms[2] == pytest.approx(always.terms[2])
 
 
-def test_without_a_limit_there_is_no_error_to_judge() -> None:
-    for before, limit in ((math.inf, 10.0), (10.0, math.inf)):
-        old, new = PIDController(before, scale=2.0), PIDController(limit, scale=2.0)
-        old.update(20.0)
-        new.continue_from(old)
-        assert math.isfinite(new.terms[0])
-        assert math.isfinite(new.update(20.0))
+@pytest.mark.parametrize("preset", PRESETS)
+def test_after_a_time_without_a_limit_the_integral_alone_goes_on(preset: str) -> None:
+    first, none, last = (PIDController.from_preset(preset, limit) for limit in (10.0, math.inf, 100.0))
+    for cost in (20.0, 30.0):
+        first.update(cost)
+    none.continue_from(first)
+    assert none.lagrange_multiplier == none.update(1e6) == 0.0
+    last.continue_from(none)
+    integral = first.terms[1]
+    assert integral > 0.0 and last.terms == (0.0, integral, 0.0)
+    assert last.lagrange_multiplier == integral
+    fresh = PIDController.from_preset(preset, 100.0, init=integral)
+    assert last.update(120.0) == fresh.update(120.0)
+    assert last.state_dict() == fresh.state_dict()
