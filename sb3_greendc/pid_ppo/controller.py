@@ -208,7 +208,7 @@ class PIDController:
 
         Costs that it has smoothed are brought to this one's scale, and the error to this one's limit; the
         multiplier stays as it is until the next :meth:`update`, but for this one's bound. Where either has no
-        limit, the integral alone goes on: what was smoothed under an earlier limit says nothing of a later one.
+        limit, the integral alone goes on: what was smoothed under an earlier one says nothing of a later one.
 
         :param other: the controller up to now
         """

@@ -60,7 +60,7 @@ class ResourcePoolConfig:
 
     **Jobs**
 
-    :param workload: a registered name, a path to a log in Standard Workload Format, or an object; see
+    :param workload: a registered name, the path of a job log, or an object; see
         :func:`~greendc.resource_pool.workloads.make_workload`
     :param offered_load: work offered per step over what the pool can do; ``None`` takes a log's own arrivals
     :param too_large: ``"clip"`` or ``"drop"`` recorded jobs that can never fit; the workload counts them

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from greendc.config import nearest, require, require_one_of
 from greendc.resource_pool.hpc_workloads import log_workload, lublin_workload
 from greendc.resource_pool.jobs import JobArrays, arrival_rate
-from greendc.traces.swf import JobLog, read_swf
+from greendc.traces.job_logs import read_log
+from greendc.traces.swf import JobLog
 
 
 @runtime_checkable
@@ -161,8 +162,8 @@ def make_workload(
           arrivals at an offered load, or with SC20's or so many arrivals a step
         - ``"lublin"``: the Lublin-Feitelson model, whose jobs need CPU only
         - ``"hpc"``: the same with a random demand of the other types, like a log, for when none is at hand
-        - a :class:`~greendc.traces.swf.JobLog`, or a path that ends in ``.swf`` or ``.swf.gz``:
-          :func:`~greendc.resource_pool.hpc_workloads.log_workload`
+        - a :class:`~greendc.traces.swf.JobLog`, or the path of a log in Standard Workload Format or of an
+          export of ``sacct``: :func:`~greendc.resource_pool.hpc_workloads.log_workload`
         - any other :class:`Workload`, which is returned as it is
     :param units: units ``M`` of each resource type
     :param resource_types: number of resource types ``R``
@@ -192,8 +193,8 @@ def make_workload(
             )
         arrivals = "poisson" if spec == "synthetic" else spec
         return SyntheticWorkload(units, resource_types, horizon, offered_load, arrivals)
-    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".swf", ".swf.gz"))):
-        spec = read_swf(spec)
+    if isinstance(spec, Path) or (isinstance(spec, str) and _names_a_file(spec)):
+        spec = read_log(spec)
     if isinstance(spec, JobLog):
         return log_workload(
             spec,
@@ -205,8 +206,13 @@ def make_workload(
             too_large=too_large,
         )
     if not isinstance(spec, Workload):
-        allowed = f"{', '.join(map(repr, WORKLOADS))}, a path (.swf or .swf.gz), a job log or a workload"
+        allowed = f"{', '.join(map(repr, WORKLOADS))}, the path of a job log, a job log or a workload"
         raise ValueError(f"workload={spec!r}: must be {allowed}{nearest(str(spec), WORKLOADS)}")
     types = len(spec.mean_units)
     require(types == resource_types, "workload", spec, f"for {resource_types} resource types, not {types}")
     return spec
+
+
+def _names_a_file(spec: str) -> bool:
+    """Tell a path from a misspelled name: there is a file, or it looks like one."""
+    return Path(spec).is_file() or spec.endswith((".swf", ".swf.gz"))

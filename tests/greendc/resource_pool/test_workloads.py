@@ -11,6 +11,7 @@ from greendc.resource_pool.hpc_workloads import log_workload, lublin_workload
 from greendc.resource_pool.jobs import JobArrays, job_values, require_fit
 from greendc.resource_pool.workloads import SyntheticWorkload, Workload, make_workload
 from greendc.traces import read_swf
+from greendc.traces.sacct import read_sacct
 from greendc.traces.swf import parse_swf
 
 POOL = {"units": 10, "resource_types": 2, "horizon": 48}
@@ -363,6 +364,19 @@ def test_lublin_jobs_too_long_for_the_horizon():
 
 
 # The way in
+
+
+def test_an_export_of_sacct_is_a_log(tmp_path):
+    path = tmp_path / "jobs.txt"
+    rows = [
+        f"{n}|2026-01-01T{n // 60:02}:{n % 60:02}:00|2026-01-01T{n // 60:02}:{n % 60:02}:00|"
+        f"2026-01-01T{n // 60 + 1:02}:{n % 60:02}:00|10|COMPLETED"
+        for n in range(50)
+    ]
+    path.write_text("JobID|Submit|Start|End|AllocCPUS|State\n" + "\n".join(rows) + "\n")
+    expected = sample(make_workload(read_sacct(path), **POOL), 100)
+    for spec in (path, str(path)):
+        np.testing.assert_array_equal(sample(make_workload(spec, **POOL), 100).units, expected.units)
 
 
 def test_paths_logs_and_objects(tmp_path):
