@@ -456,5 +456,6 @@ def long_jobs(count, hours):
     ],
 )
 def test_jobs_too_large_to_count_are_refused(jobs, message):
+    given = {"workload": jobs, "days": 4, "capacity": 1.0, "target_load": 0.65}
     with pytest.raises(ValueError, match=message):
-        VCCSimulator(random_config(np.random.default_rng(0), workload=jobs, days=4, capacity=1.0))
+        VCCSimulator(random_config(np.random.default_rng(0), **given))
