@@ -112,12 +112,13 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="these problems alone, of as-printed, what-earns-the-margin, learners and learners-*",
+        help="these problems alone, of as-printed, rare-large, what-earns-the-margin, learners and "
+        "learners-*",
     )
     parser.add_argument(
         "--job-log",
-        help="SWF log for experiments on the HPC log, beside a model of one; for rlscheduler the folder "
-        "of its traces (default: generated jobs alone)",
+        help="SWF log, or an export of sacct, for experiments on the HPC log, beside a model of one; for "
+        "rlscheduler the folder of its traces (default: generated jobs alone)",
     )
     parser.add_argument(
         "--weather",

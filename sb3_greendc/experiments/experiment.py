@@ -45,8 +45,8 @@ class Budget:
     :param quick: small budgets: the right shape within minutes
     :param seeds: training seeds, in place of the budget's own number
     :param seeds_by_learner: the same for single learners, by name
-    :param job_log: a log in Standard Workload Format for experiments on "the HPC log", beside a model of such
-        logs (Lublin and Feitelson); the papers' log is no part of this package
+    :param job_log: a log (SWF, or an export of ``sacct``) for experiments on "the HPC log", beside a model of
+        such logs (Lublin and Feitelson); the papers' log is no part of this package
     :param weather: weather files for RARE's Fig. 3, beside the generated year
     :param google: folder of real days of Google jobs for the page's scenario of ``vcc-shift``
     :param test_episodes: episodes that policies are judged on, in place of the budget's own number

@@ -9,7 +9,7 @@ from sb3_greendc.experiments.tasks import Scenario
 
 SIZES = (100, 300)
 QUICK_SIZES = (100,)
-"""Sizes that the quick budget has: on a CPU 300 units take a second for ten decisions."""
+"""Sizes that the quick budget has: with 300 units a CPU trains for ten decisions a second."""
 
 
 def _case(size: int) -> as_printed.Case:
@@ -22,8 +22,8 @@ def _case(size: int) -> as_printed.Case:
 CASES = tuple(map(_case, SIZES))
 """RARE's problem of ``as-printed``, with more units of each type."""
 
-NOTES = ("RARE prints no number of decisions: 200,000 are ours.",)
+_NOTES = ("RARE prints no number of decisions: 200,000 are ours.",)
 
-EXPERIMENT = as_printed.AsPrinted(CASES, NOTES).experiment(
+EXPERIMENT = as_printed.AsPrinted(CASES, _NOTES).experiment(
     "rare-large", "RARE's learner as printed on pools of 100 and 300 units, with its whole budget"
 )

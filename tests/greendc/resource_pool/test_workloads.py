@@ -412,6 +412,7 @@ def test_paths_logs_and_objects(tmp_path):
         ("syntetic", {}, "workload='syntetic': must be 'synthetic', .* did you mean 'synthetic'?"),
         (3, {}, "workload=3: must be"),
         ("none.swf", {}, "none.swf: cannot be read"),
+        ("none.txt", {}, "workload='none.txt': must be .* the path of a job log"),
         ("synthetic", {"offered_load": None}, "offered_load=None: must be a number for workload 'synthetic'"),
         ("synthetic", {"offered_load": -0.1}, "offered_load=-0.1: must be finite and at least 0"),
         ("bernoulli", {"offered_load": 1.2}, r"offered_load=1.2: must be a probability in [0, 1]"),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from sb3_greendc.experiments.cocorl import cost
 from sb3_greendc.experiments.controls import (
     CONTROLS,
     ORDER_MASKED,
@@ -72,3 +74,11 @@ def test_controls_play_the_test_episodes_and_are_named_by_their_mask():
     assert not {"hvf", "random"} & baselines
     arrived = [table.groupby("episode")["arrived_jobs"].first() for table in tables]
     assert all(one.equals(arrived[0]) for one in arrived)
+
+
+def test_figures_of_costs_show_uniform_choices_under_both_masks(monkeypatch):
+    drawn: list[str] = []
+    monkeypatch.setattr(cost, "lines", lambda _table, _metric, shown, *_rest: drawn.extend(shown))
+    monkeypatch.setattr(cost, "budgets", lambda *_: {})
+    cost.draw(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), {"learner": 2000.0})
+    assert {UNIFORM_VALID, UNIFORM_MASKED, "learner"} <= set(drawn)
