@@ -56,19 +56,27 @@ class PowerPlan:
 
     def take(self, job: WaitingJob) -> None:
         """Start a job now."""
-        if job.limit_seconds not in self.times:
-            place = int(np.searchsorted(self.times, job.limit_seconds))
-            self.times = np.insert(self.times, place, job.limit_seconds)
-            self.free = np.insert(self.free, place, self.free[place - 1])
-        self.free[self.times < job.limit_seconds] -= job.processors
-        self.least = np.minimum.accumulate(self.free)
+        self._cut([job.limit_seconds])
+        self._take(job)
 
     def losing(self, jobs: Iterable[WaitingJob]) -> set[str]:
         """Return which of these jobs would lose power before their limits if they started now, in order."""
-        lost = set()
-        for job in jobs:
+        in_order, lost = list(jobs), set()
+        self._cut([job.limit_seconds for job in in_order])
+        for job in in_order:
             if self.keeps(job):
-                self.take(job)
+                self._take(job)
             else:
                 lost.add(job.id)
         return lost
+
+    def _cut(self, limits: Sequence[int]) -> None:
+        """Let the plan have a point at each of these times."""
+        times = np.union1d(self.times, np.array(limits, np.int64))
+        self.free = self.free[np.searchsorted(self.times, times, side="right") - 1]
+        self.times, self.least = times, np.minimum.accumulate(self.free)
+
+    def _take(self, job: WaitingJob) -> None:
+        """Start a job at whose limit the plan has a point."""
+        self.free[: np.searchsorted(self.times, job.limit_seconds)] -= job.processors
+        self.least = np.minimum.accumulate(self.free)

@@ -54,10 +54,11 @@ def restore(
         *snapshot.running,
         *waiting,
     ]
-    now = 1 + max((_submitted_ago(job) for job in rows), default=0)
+    ago = np.array([_submitted_ago(job) for job in rows], np.int64)
+    now = 1 + int(ago.max(initial=0))
     if view is not None:
         now += (view.second_of_day - now) % layout.DAY
-    submit = np.array([now - _submitted_ago(job) for job in rows], np.int64)
+    submit = now - ago
     order = np.argsort(submit, kind="stable")
     rows, submit = [rows[k] for k in order], submit[order]
     request = np.array([job.limit_seconds for job in rows], np.int64)
