@@ -33,8 +33,14 @@ from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperpar
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-FAMILIES = {"vcc": "VCC-2021", "resource_pool": "ResourcePool"}
-"""The environment that stands for each family."""
+FAMILIES = {
+    "vcc": "VCC-2021",
+    "resource_pool": "ResourcePool",
+    "resource_pool_green": "ResourcePoolGreen-10",
+    "resource_pool_carbon": "ResourcePoolCarbon-10",
+}
+"""The environment that stands for each family; the pool also where power follows a site, and where it is
+commanded."""
 REFERENCE = "cartpole"
 _SAMPLES = 256  # actions drawn beforehand, used over and over
 

@@ -19,6 +19,7 @@ from sb3_greendc.core.costs import EpisodeCosts
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
 from sb3_greendc.pid_ppo.controller import PRESETS, PIDController
+from sb3_greendc.pid_ppo.reachable import require_reachable
 
 CONTROLLER_SETTINGS = tuple(inspect.signature(PIDController).parameters)[1:]
 """Keywords that go to the controller: all of its own but ``cost_limit``."""
@@ -75,14 +76,17 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
     def new_controller(self, cost_limit: float | None, settings: Mapping[str, Any]) -> PIDController:
         """Return a controller that has seen no cost yet.
 
-        :raises ValueError: if a setting is out of range, or there is no limit
+        :raises ValueError: if a setting is out of range, there is no limit, or no policy can keep it
         """
         if cost_limit is None:
             raise ValueError(
                 f"{type(self).__name__} needs cost_limit: the undiscounted cost allowed per episode, in the "
                 "units of info['cost'] (inf: no limit)"
             )
-        return PIDController(cost_limit, **settings)
+        controller = PIDController(cost_limit, **settings)
+        if self.env is not None and not math.isinf(controller.cost_limit):
+            require_reachable(self.env, controller.cost_limit)
+        return controller
 
     def check_settings(self) -> None:
         """Raise a ``ValueError`` if a setting that is not the controller's is out of range."""

@@ -41,6 +41,8 @@ MODES = 3
 OUTLOOK = 24
 """Rows of carbon, price and green share that are observed where power is commanded, horizon permitting."""
 MOST_LEVELS = 32
+ENERGY_COST_UNIT = 100.0
+"""kg, or kWh, of one unit of ``info["cost"]`` with ``cost="carbon"`` or ``"brown"``."""
 """How many levels of power can be told apart."""
 
 
@@ -323,10 +325,12 @@ class ResourcePoolConfig:
             and 1 <= len(levels) <= MOST_LEVELS
             and all(is_number(level) and isinstance(level, Integral) for level in levels)
             and all(0 <= level <= self.units for level in levels)
-            and list(levels) == sorted({*levels}),
+            and list(levels) == sorted({*levels})
+            and levels[-1] > 0,
             "power_levels",
             levels,
-            f"1 to {MOST_LEVELS} whole numbers of units in 0 .. units={self.units}, ascending",
+            f"a tuple of 1 to {MOST_LEVELS} whole numbers of units in 0 .. units={self.units}, ascending, "
+            "the last above 0",
         )
         object.__setattr__(self, "power_levels", tuple(int(level) for level in levels))
         for name, value in (

@@ -7,7 +7,13 @@ from numpy.typing import NDArray
 
 from greendc.energy.kernel import SITE
 from greendc.resource_pool import layout as at
-from greendc.resource_pool.config import LATE_JOBS, MASKS, MOST_LEVELS, ResourcePoolConfig
+from greendc.resource_pool.config import (
+    ENERGY_COST_UNIT,
+    LATE_JOBS,
+    MASKS,
+    MOST_LEVELS,
+    ResourcePoolConfig,
+)
 from greendc.resource_pool.observation import battery_kwh
 
 
@@ -73,8 +79,8 @@ def config_record(
         "charge_brown": weights.brown,
         "charge_price": weights.price,
         "charge_switching": weights.switching,
-        "cost_carbon": 0.01 if config.cost == "carbon" else 0.0,
-        "cost_brown": 0.01 if config.cost == "brown" else 0.0,
+        "cost_carbon": 1.0 / ENERGY_COST_UNIT if config.cost == "carbon" else 0.0,
+        "cost_brown": 1.0 / ENERGY_COST_UNIT if config.cost == "brown" else 0.0,
     }
     record = np.zeros(1, at.CONFIG)
     for name in at.CONFIG.fields or ():

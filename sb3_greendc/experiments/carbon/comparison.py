@@ -14,6 +14,8 @@ from sb3_greendc.evaluation.statistics import Interval, percentile_interval
 Floats = NDArray[np.float64]
 
 VALUE, CARBON = "total_job_value_ratio", "carbon_total_kg"
+GREEN = "green_kwh"
+"""Energy of sun and wind that was used or stored."""
 _RESAMPLES = 1_000
 
 

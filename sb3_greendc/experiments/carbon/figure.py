@@ -25,7 +25,10 @@ ORANGE, GREEN, VIOLET = "#a04a00", "#2a9d5c", "#7b3fa0"
 
 
 def frontier_figure(
-    means: pd.DataFrame, bounds: Mapping[str, NDArray[np.float64]], learners: Mapping[str, str]
+    means: pd.DataFrame,
+    bounds: Mapping[str, NDArray[np.float64]],
+    learners: Mapping[str, str],
+    limits: Mapping[float, float],
 ) -> Figure:
     """Draw a panel for each test; none has more series than can be told apart.
 
@@ -33,6 +36,7 @@ def frontier_figure(
     :param bounds: by test, the share of the value that no policy exceeds at each of :data:`KG`
     :param learners: what those are called beside their points that have not seen the plan, by how their
         policies' names begin
+    :param limits: in kg, by share of what every unit on emits
     """
     figure, axes = panels(list(bounds))
     for panel, (test, most) in zip(axes, bounds.items(), strict=True):
@@ -40,7 +44,10 @@ def frontier_figure(
         _draw_planned(panel, of_test)
         _draw_learned(panel, of_test, learners)
         panel.plot(KG, np.minimum(most, 1.0), color="#333333", lw=1.0, ls="--", label="no policy is above")
-        panel.set_xlabel("kg CO2 an episode of 30 days")
+        for share, kg in limits.items():
+            panel.axvline(kg, color="#999999", lw=0.7, ls=":", zorder=0)
+            panel.text(kg, 1.01, f"{share:.0%}", fontsize=6, color="#777777", ha="right")
+        panel.set_xlabel("kg CO2 an episode of 30 days; dotted: limits")
         panel.set_ylabel("share of the value")
         panel.set_ylim(-0.03, 1.05)
     outer_legend(figure, axes[-1])  # which has the other forecasts

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from greendc.baselines.resource_pool.energy_programme import carbon_bound
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS
-from greendc.resource_pool import ResourcePoolSimulator
-from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.experiments.carbon.comparison import (
     CARBON,
+    GREEN,
     VALUE,
     Floats,
     gain,
@@ -24,6 +21,13 @@ from sb3_greendc.experiments.carbon.comparison import (
     written,
 )
 from sb3_greendc.experiments.carbon.distillation import STUDENT, PlanStudent
+from sb3_greendc.experiments.carbon.envelope import (
+    BOUND_PRICES,
+    QUICK_BOUND_PRICES,
+    Envelope,
+    bound_at,
+    worth_of,
+)
 from sb3_greendc.experiments.carbon.figure import KG, frontier_figure
 from sb3_greendc.experiments.carbon.learners import (
     GREEDY_KG,
@@ -62,9 +66,9 @@ from sb3_greendc.experiments.carbon.lineup import (
 )
 from sb3_greendc.experiments.carbon.turns import TURNS, two_agents
 from sb3_greendc.experiments.controls import UNIFORM_VALID, UniformPlay
-from sb3_greendc.experiments.episodes import TEST_SEED, Baselines, Variant
+from sb3_greendc.experiments.episodes import Baselines, Variant
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
-from sb3_greendc.experiments.tasks import Item, Outcome, Scenario, Task
+from sb3_greendc.experiments.tasks import Item, Scenario, Task
 from sb3_greendc.experiments.training import Learner, Training
 
 CHOOSING, HELD_OUT, SHIFTED = "2019, for choosing", "2019, held out", "2021"
@@ -79,6 +83,7 @@ WITHOUT_PLAN = {
 }
 """Learners that have not seen the plan, and what the figure calls them."""
 ENERGY = (
+    GREEN,
     "solar_kwh",
     "wind_kwh",
     "brown_kwh",
@@ -89,8 +94,6 @@ ENERGY = (
     "switched_units",
     "grid_cost",
 )
-BOUND_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
-QUICK_BOUND_PRICES = BOUND_PRICES[::2]
 OTHER_FORECAST_PRICES = (0.1, 0.2)
 TAUGHT_PRICES = (0.05, 0.12, 0.25)
 """Values of a kg at which the plan is distilled; the network is asked at those and between them."""
@@ -99,43 +102,6 @@ QUICK_ASKED_PRICES = ASKED_PRICES[::2]
 COMPARED_AT = 0.60
 """Limit at which learners without the plan are trained, too."""
 FULL_SEEDS = 3
-
-
-@dataclass(frozen=True)
-class Envelope(Task):
-    """The bound on value less the price of carbon, at several prices, in the first test episodes.
-
-    :param scenario: of a pool whose power is commanded
-    :param prices: values of a kg
-    :param episodes: number of episodes
-    """
-
-    scenario: Scenario
-    prices: tuple[float, ...]
-    episodes: int
-
-    @property
-    def title(self) -> str:
-        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return f"bounds {self.scenario.env_id}"
-
-    def seconds(self) -> float:
-        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        return 2.0 + 0.35 * self.episodes * len(self.prices)
-
-    def compute(self) -> Outcome:
-        """See :class:`~sb3_greendc.experiments.tasks.Task`."""
-        env = make_vec_env(self.scenario.env_id, self.episodes, TEST_SEED, **self.scenario.env_kwargs)
-        env.reset()
-        assert isinstance(env, SimulatorVecEnv)
-        assert isinstance(env.simulator, ResourcePoolSimulator)
-        rows = [
-            {"episode": k, "kg_price": price, "bound": carbon_bound(env.simulator, price, k).value}
-            for k in range(self.episodes)
-            for price in self.prices
-        ]
-        env.close()
-        return Outcome({"bounds": pd.DataFrame(rows)})
 
 
 def items(budget: Budget) -> list[Item]:
@@ -240,6 +206,7 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     """Return what each policy earned and emitted, and the value at each limit."""
     rows = split(_with_years(results.table()))
     rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"]
+    rows[GREEN] = rows["solar_kwh"] + rows["wind_kwh"] - rows["curtailed_kwh"]
     judged = rows.loc[rows["baseline"] == GREEDY, ["test", "episode"]].drop_duplicates()
     rows = rows.merge(judged, on=["test", "episode"])
     bounds = split(results.table("bounds"))
@@ -269,10 +236,11 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "Weather is generated after that of Texas, emissions are California's: no real correlation.",
     ]
     table = means.rename(columns={"test": "series"})
+    limits = {share: share * greedy for share in LIMITS}
     tables = {"comparison": frontier, "results": table}
     tables |= {name: found for name, found in (("learners", learners), ("halves", halves)) if len(found)}
-    worth = _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates()))
-    return Analysis(tables, {"figure": frontier_figure(means, _most(bounds, worth), WITHOUT_PLAN)}, notes)
+    most = _most(bounds, _worth(rows.merge(bounds[["test", "episode"]].drop_duplicates())))
+    return Analysis(tables, {"figure": frontier_figure(means, most, WITHOUT_PLAN, limits)}, notes)
 
 
 def _with_years(rows: pd.DataFrame) -> pd.DataFrame:
@@ -326,7 +294,7 @@ def _bounded(rows: pd.DataFrame, bounds: pd.DataFrame) -> str:
 def _worth(rows: pd.DataFrame) -> pd.Series[float]:
     """Return the mean value of all jobs of an episode, by test."""
     greedy = rows[rows["baseline"] == GREEDY]
-    return (greedy["total_job_value"] / greedy[VALUE]).groupby(greedy["test"]).mean()
+    return worth_of(greedy).groupby(greedy["test"]).mean()
 
 
 def _chosen(means: pd.DataFrame) -> list[str]:
@@ -348,8 +316,8 @@ def _at_limits(
         plans = list(shown_plans(means)["policy"])
         planned = _means_of(of_test[of_test["episode"].isin(of_test.loc[is_plan(of_test), "episode"])])
         students = means[means["baseline"] == STUDENT]
-        lines = list(_bound_lines(bounds, str(test)))
-        worth = _worth(of_test[of_test["episode"].isin(bounds.loc[bounds["test"] == test, "episode"])])
+        bounds_of_test = bounds[bounds["test"] == test]
+        worth = _worth(of_test[of_test["episode"].isin(bounds_of_test["episode"])])
         for share in LIMITS:
             kg = share * greedy
             plan = value_at(hull(planned[planned["policy"].isin(plans)]), kg)
@@ -366,7 +334,7 @@ def _at_limits(
                 found["distilled"] = value_at(hull(students), kg)
                 found |= written("distilled_over_rules", gain(of_test, names, chosen, kg))
                 found["distilled_of_plan_percent"] = 100.0 + gain(of_test, names, plans, kg).estimate
-            found["bound"] = min(bound + price * kg for price, bound in lines) / worth[test]
+            found["bound"] = float(bound_at(bounds_of_test, kg)) / worth[test]
             found["chance"] = float(means.loc[means["baseline"] == CHANCE, VALUE].iloc[0])
             yield found
 
@@ -390,18 +358,10 @@ def _halves_at_limits(
             yield {"series": halves["test"].iloc[0], "limit_share": share, "policy": said, **found}
 
 
-def _bound_lines(bounds: pd.DataFrame, test: str) -> Iterator[tuple[float, float]]:
-    """Yield each price of carbon, for a kg, and the mean bound on value less that price's cost."""
-    of_test = bounds[bounds["test"] == test]
-    for price in sorted(of_test["kg_price"].unique()):
-        yield float(price), float(of_test.loc[of_test["kg_price"] == price, "bound"].mean())
-
-
 def _most(bounds: pd.DataFrame, worth: pd.Series[float]) -> dict[str, Floats]:
     """Return, by test, the share of the value that no policy exceeds at the carbon of the figure."""
     return {
-        test: np.min([bound + price * KG for price, bound in _bound_lines(bounds, test)], axis=0)
-        / worth[test]
+        test: bound_at(bounds[bounds["test"] == test], KG) / worth[test]
         for test in (HELD_OUT, SHIFTED)
         if test in worth
     }

@@ -14,6 +14,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import greendc
+from greendc.resource_pool.config import ENERGY_COST_UNIT
 from sb3_greendc.bc.warm_start import CriticsFirst, start_from
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import Policy, policy_sources, takes_masks
@@ -218,7 +219,6 @@ class CarbonLearner(Learner):
 GREEDY_KG = 10_700.0
 """What the greedy schedule, every unit on, emits in an episode of 2019 (mean of the training seeds 20,000 to
 20,039, ± 700); limits in training are shares of it."""
-KG_OF_COST = 100.0
 PRICING_SEED = 20_000
 """Of the episodes of the training year in which :data:`GREEDY_KG` was measured, and prices are chosen."""
 PRICING = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -279,7 +279,7 @@ def pid_from_plan(student: PlanStudent, share: float) -> CarbonLearner:
     return CarbonLearner(
         named(PID, share),
         "pid_ppo",
-        {**_PID, "cost_limit": share * GREEDY_KG / KG_OF_COST},
+        {**_PID, "cost_limit": share * GREEDY_KG / ENERGY_COST_UNIT},
         deterministic=False,
         **_BUDGET,
         prices=student.prices,
@@ -293,7 +293,7 @@ def pid_from_plan(student: PlanStudent, share: float) -> CarbonLearner:
 
 def pid_from_scratch(share: float) -> Learner:
     """Return the same algorithm on the same networks, that begins with every unit on."""
-    limit = {"cost_limit": share * GREEDY_KG / KG_OF_COST}
+    limit = {"cost_limit": share * GREEDY_KG / ENERGY_COST_UNIT}
     return StartsOn(
         named(PID_SCRATCH, share),
         "pid_ppo",
@@ -310,7 +310,7 @@ def recurrent_pid(share: float) -> Learner:
     Other settings are those of ``zoo_hparams/recurrent_pid_ppo.yml``; the costs' are those of PID-PPO here.
     """
     own = {key: _PID[key] for key in ("callback", "init", "min_episodes", "cost_vf_coef", "cost_gamma")}
-    limit = {"cost_limit": share * GREEDY_KG / KG_OF_COST}
+    limit = {"cost_limit": share * GREEDY_KG / ENERGY_COST_UNIT}
     return StartsOn(
         named(RECURRENT, share),
         "recurrent_pid_ppo",

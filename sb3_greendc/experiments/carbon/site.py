@@ -15,9 +15,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from greendc.resource_pool.presets import CARBON as PRESET
-from sb3_greendc.experiments.carbon.comparison import CARBON, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.comparison import CARBON, GREEN, VALUE, gain, hull, value_at, written
 from sb3_greendc.experiments.carbon.distillation import STUDENT
-from sb3_greendc.experiments.carbon.frontier import ASKED_PRICES, FULL_SEEDS, QUICK_ASKED_PRICES, student
+from sb3_greendc.experiments.carbon.envelope import (
+    BOUND_PRICES,
+    QUICK_BOUND_PRICES,
+    Envelope,
+    bound_at,
+    worth_of,
+)
+from sb3_greendc.experiments.carbon.frontier import (
+    ASKED_PRICES,
+    FULL_SEEDS,
+    QUICK_ASKED_PRICES,
+    student,
+)
 from sb3_greendc.experiments.carbon.learners import StudentPlay
 from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
@@ -59,7 +71,16 @@ FOLLOWING = {
     "pausing": False,
 }
 """Machines that nobody commands; rollouts know no pauses."""
-METRICS = [VALUE, CARBON, "brown_kwh", "battery_discharged_kwh", "critical_unserved_kwh", "switched_units"]
+METRICS = [
+    VALUE,
+    CARBON,
+    GREEN,
+    "brown_kwh",
+    "battery_charged_kwh",
+    "battery_discharged_kwh",
+    "critical_unserved_kwh",
+    "switched_units",
+]
 
 
 def scenario(name: str, year: str) -> Scenario:
@@ -96,7 +117,7 @@ def _rules(budget: Budget, name: str, year: str) -> Baselines:
 
 
 def _ahead(budget: Budget, name: str) -> list[Task]:
-    """Return what looks ahead: the plan and the network distilled from it, or rollouts."""
+    """Return what looks ahead: the plan, the network distilled from it and the bound, or rollouts."""
     site, episodes = scenario(name, JUDGED_ON), budget.pick(4, 24)
     if name not in BATTERIES:
         return [Baselines(site, (Variant(ROLLOUT, {"futures": budget.pick(16, 64)}),), budget.pick(5, 24))]
@@ -104,6 +125,7 @@ def _ahead(budget: Budget, name: str) -> list[Task]:
     asked = budget.pick(QUICK_ASKED_PRICES, ASKED_PRICES)
     return [
         *(Plans(site, (plan,), episodes) for plan in plans),
+        Envelope(site, budget.pick(QUICK_BOUND_PRICES, BOUND_PRICES), episodes),
         *(
             StudentPlay(student(budget, seed), asked, site, budget.pick(5, 24))
             for seed in budget.seeds_of(STUDENT, full=FULL_SEEDS)
@@ -116,12 +138,16 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     """Return what policies earned and emitted on each site, and the value at each limit."""
     rows = results.table()
     rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"].fillna(0.0)
+    rows[GREEN] = rows["solar_kwh"] + rows["wind_kwh"] - rows["curtailed_kwh"]
     judged = rows[rows["year"].astype(str) == JUDGED_ON]
     greedy = judged[(judged["series"] == DEFAULT) & (judged["baseline"] == GREEDY)][CARBON].mean()
     sites = dict(list(judged.groupby("series", sort=False)))
     chosen = {str(name): _on_hull(of_site) for name, of_site in _choosing(rows).groupby("series", sort=False)}
+    bounds = results.table("bounds")
     comparison = [
-        row for name, at in sites.items() for row in _at_limits(str(name), at, chosen[str(name)], greedy)
+        row
+        for name, at in sites.items()
+        for row in _at_limits(str(name), at, chosen[str(name)], bounds[bounds["series"] == name], greedy)
     ]
     means = judged.groupby(["series", "policy", "baseline"], sort=False)
     table = means[METRICS].mean().assign(episodes=means["episode"].nunique()).reset_index()
@@ -134,7 +160,8 @@ def analyze(results: Results, _form: Budget) -> Analysis:
         "what rules do, times its gain over them in these.",
         f"The {STUDENT} has learned from plans at the site with {DEFAULT}, and acts only where there are "
         "commands and a battery. The plan has the truth of the next 36 hours, the network that of 24.",
-        "Chance is any valid action, jobs in a random order with every unit on, and mixtures of both.",
+        "Chance is any valid action, jobs in a random order with every unit on, and mixtures of both. The "
+        "bound knows the arrivals, too; it is there where power is commanded.",
         "Machines that nobody commands follow sun, wind, battery and the jobs that the grid may serve at "
         "once and for nothing. Commanded ones start an hour later, and draw power for it. What refilling the "
         "battery would emit is counted for these alone.",
@@ -157,7 +184,9 @@ def _on_hull(rows: pd.DataFrame) -> list[str]:
     return [str(policy) for policy, row in means.iterrows() if [row[CARBON], row[VALUE]] in corners]
 
 
-def _at_limits(name: str, rows: pd.DataFrame, chosen: list[str], greedy: float) -> Iterator[dict[str, Any]]:
+def _at_limits(
+    name: str, rows: pd.DataFrame, chosen: list[str], bounds: pd.DataFrame, greedy: float
+) -> Iterator[dict[str, Any]]:
     means = rows.groupby(["policy", "baseline"], sort=False)[[VALUE, CARBON]].mean().reset_index()
     ahead = means[means["baseline"].isin([PLAN, ROLLOUT])]
     students = means[means["baseline"] == STUDENT]
@@ -171,6 +200,9 @@ def _at_limits(name: str, rows: pd.DataFrame, chosen: list[str], greedy: float) 
                 gained = gain(rows, list(of_side["policy"]), chosen, kg)
                 found[side] = earned * (1.0 + gained.estimate / 100.0)
                 found |= written(f"{side}_over_rules", gained)
+        if len(bounds):
+            bounded = rows[(rows["baseline"] == GREEDY) & rows["episode"].isin(bounds["episode"])]
+            found["bound"] = min(float(bound_at(bounds, kg)) / worth_of(bounded).mean(), 1.0)
         yield found | {"chance": value_at(chance, kg)}
 
 

@@ -13,7 +13,14 @@ from greendc.resource_pool import ResourcePoolConfig
 from greendc.resource_pool.presets import CARBON as PRESET
 from greendc.traces.power import read_carbon
 from sb3_greendc.evaluation.plots import TEXT_WIDTH, styled
-from sb3_greendc.experiments.carbon.comparison import CARBON, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.comparison import CARBON, GREEN, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.envelope import (
+    BOUND_PRICES,
+    QUICK_BOUND_PRICES,
+    Envelope,
+    bound_at,
+    worth_of,
+)
 from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
     GREEDY,
@@ -34,6 +41,18 @@ PART = {"part": "frontier"}
 """Labels of the tasks."""
 COMMANDED = ("switch_delay", "switch_hours", "placement", "mask", "late_jobs", "suspend", "pausing", "cost")
 """What makes power a decision, as in the preset ``ResourcePoolCarbon-10``."""
+ENERGIES = [
+    VALUE,
+    CARBON,
+    GREEN,
+    "brown_kwh",
+    "battery_charged_kwh",
+    "battery_discharged_kwh",
+    "switched_units",
+    "switching_kwh",
+    "grid_cost",
+]
+"""Columns of the table of energies."""
 STEPS_OF_UNITS = 5
 PRESET_UNIT_KG = 4.4
 """kg that a unit of the preset emits on the grid in a step in 2019: prices of the carbon are about it."""
@@ -53,19 +72,21 @@ def commanded(site: Scenario) -> Scenario:
 
 
 def items(site: Scenario, budget: Budget) -> list[Item]:
-    """Return rules, plans and chance on the commanded site; half of the episodes choose among rules.
+    """Return rules, plans, bounds and chance on the commanded site; half of the episodes choose among rules.
 
     :param site: whose grid serves everything
-    :param budget: of the rules; plans, which take their time, play fewer episodes
+    :param budget: of the rules; plans and bounds, which take their time, are of fewer episodes
     """
     scenario = commanded(site).with_kwargs(episode_steps=budget.test_steps)
     scale = PRESET_UNIT_KG / unit_kg(scenario)
     rules = tuple(_priced(rule, scale) for rule in budget.pick(QUICK_RULES, RULES))
     planned = min(budget.pick(8, 24), budget.episodes)
     plans = [Variant(PLAN, {"kg_price": price}) for price in budget.pick(QUICK_PRICES, PRICES)]
+    bounds = tuple(_rounded(price * scale) for price in budget.pick(QUICK_BOUND_PRICES, BOUND_PRICES))
     tasks = [
         Baselines(scenario, (*rules, Variant(CHANCE)), budget.episodes),
         *(Plans(scenario, (_priced(plan, scale),), planned) for plan in plans),
+        Envelope(scenario, bounds, planned),
     ]
     return [Item(task, {**PART, "series": "my site"}) for task in tasks]
 
@@ -81,7 +102,11 @@ def _priced(rule: Variant, scale: float) -> Variant:
     """Return a rule with its price of carbon in the site's scale."""
     if "kg_price" not in rule.options:
         return rule
-    return Variant(rule.name, {**rule.options, "kg_price": float(f"{rule.options['kg_price'] * scale:.3g}")})
+    return Variant(rule.name, {**rule.options, "kg_price": _rounded(rule.options["kg_price"] * scale)})
+
+
+def _rounded(price: float) -> float:
+    return float(f"{price:.3g}")
 
 
 def apart(results: Results) -> tuple[Results, Results]:
@@ -91,19 +116,22 @@ def apart(results: Results) -> tuple[Results, Results]:
     return Results(others, results.store), Results(ours, results.store)
 
 
-def at_limits(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what rules, plan and chance earn at each limit, in episodes that chose nothing.
+def at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
+    """Return what rules, plan and chance earn at each limit, in episodes that chose nothing, and the bound.
 
-    The plan plays fewer episodes: what it earns is what rules do, times its gain over them in these.
+    The plan plays fewer episodes: what it earns is what rules do, times its gain over them in these. The
+    bound is of these, too.
 
     :param rows: episodes of :func:`items`
+    :param bounds: of the same
     :return: a row for each of :data:`~sb3_greendc.experiments.carbon.frontier.LIMITS`, a share of the carbon
         of every unit on
     """
-    return pd.DataFrame(_at_limits(rows.assign(**{CARBON: rows["carbon_kg"] + rows["settled_carbon_kg"]})))
+    total = rows["carbon_kg"] + rows["settled_carbon_kg"]
+    return pd.DataFrame(_at_limits(rows.assign(**{CARBON: total}), bounds[bounds["episode"] % 2 == 1]))
 
 
-def _at_limits(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> Iterator[dict[str, Any]]:
     choosing, judged = (rows[rows["episode"] % 2 == odd] for odd in (0, 1))
     rules = _means(choosing[~choosing["baseline"].isin([PLAN, CHANCE])])
     corners = hull(rules).tolist()
@@ -112,6 +140,7 @@ def _at_limits(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     with_plan = judged[judged["episode"].isin(judged.loc[judged["baseline"] == PLAN, "episode"])]
     means = _means(judged)
     greedy = means[means["baseline"] == GREEDY].iloc[0]
+    bounded = judged[(judged["baseline"] == GREEDY) & judged["episode"].isin(bounds["episode"])]
     for share in LIMITS:
         kg = share * float(greedy[CARBON])
         earned = value_at(hull(means[means["policy"].isin(chosen)]), kg)
@@ -123,8 +152,21 @@ def _at_limits(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "rules": earned,
             "plan": earned * (1.0 + gained.estimate / 100.0),
             **written("plan_over_rules", gained),
+            "bound": min(float(bound_at(bounds, kg)) / worth_of(bounded).mean(), 1.0),
             "chance": float(means.loc[means["baseline"] == CHANCE, VALUE].iloc[0]),
         }
+
+
+def energies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return where each policy's energy came from, the most valuable first, in episodes that chose nothing.
+
+    :param rows: episodes of :func:`items`
+    """
+    judged = rows[rows["episode"] % 2 == 1]
+    green = judged["solar_kwh"] + judged["wind_kwh"] - judged["curtailed_kwh"]
+    total = judged["carbon_kg"] + judged["settled_carbon_kg"]
+    means = judged.assign(**{GREEN: green, CARBON: total}).groupby("policy", sort=False)[ENERGIES].mean()
+    return means.sort_values(VALUE, ascending=False).reset_index()
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:

@@ -65,12 +65,13 @@ def site_experiment(site: Site) -> Experiment:
             "tradeoff": trade_off_figure(policies, learners),
         }
         tables = {**analysis.tables, "comparison": comparison, "policies": policies}
-        notes = verdicts(comparison)
+        notes: list[str] = []
         if len(commanded):
-            tables["frontier"] = frontier.at_limits(commanded)
+            tables["frontier"] = frontier.at_limits(commanded, of_frontier.table("bounds"))
+            tables["energies"] = frontier.energies(commanded)
             figures["frontier"] = frontier.draw(commanded, policies, learners)
             notes += frontier.verdicts(tables["frontier"])
-        notes += analysis.notes
+        notes += [*verdicts(comparison), *analysis.notes]
         return dataclasses.replace(analysis, tables=tables, figures=figures, notes=notes)
 
     return Experiment(NAME, "heuristics and trained policies on your own jobs and power", items, analyze)

@@ -133,8 +133,8 @@ _CARRY = (
 def _frontier_lines(analysis: Analysis) -> list[str]:
     if "frontier" not in analysis.tables:
         return []
-    rounded = _rounded(analysis.tables["frontier"])
-    return [f"## {_COMMANDED}", _FRONTIER, markdown(rounded), f"![{_DRAWN}](frontier.png)"]
+    limits, energies = (markdown(_rounded(analysis.tables[name])) for name in ("frontier", "energies"))
+    return [f"## {_COMMANDED}", _FRONTIER, limits, f"![{_DRAWN}](frontier.png)", _ENERGIES, energies]
 
 
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
@@ -143,6 +143,12 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _COMMANDED = "Machines and battery commanded"
+_SOURCES = "Where the energy came from"
+_ENERGIES = (
+    "Energy of an episode by policy, the most valuable first, in the episodes that judge: of sun and wind "
+    "what was used or stored, what the grid delivered, what went into the battery and came out of it, units "
+    "that were started and what starting took."
+)
 _DRAWN = "value against carbon where machines and battery are commanded"
 _FRONTIER = (
     "The grid serves everything here, so that carbon is a decision: how many machines are on, what the "
@@ -150,7 +156,8 @@ _FRONTIER = (
     "judged with plan and chance by the other half. Columns are shares of the value at a limit on carbon; a "
     "limit is a share of what every unit on emits. Each hour the plan solves a linear programme of the next "
     "ones. It knows run times of waiting jobs, and sun, wind and carbon of those hours exactly, which rules "
-    "do not. It plays fewer episodes: its column is that of rules times its gain over them in these."
+    "do not. It plays fewer episodes: its column is that of rules times its gain over them in these. No "
+    "policy is above the bound, which knows the arrivals, too."
 )
 
 
@@ -207,8 +214,11 @@ def _write_page(
     ]
     if "frontier" in analysis.tables:
         figures = [(analysis.figures["frontier"], _DRAWN)]
-        table = _rounded(analysis.tables["frontier"])
-        sections.insert(4, Section(_COMMANDED, _FRONTIER, frames=[table], figures=figures))
+        sections.insert(
+            4,
+            Section(_COMMANDED, _FRONTIER, frames=[_rounded(analysis.tables["frontier"])], figures=figures),
+        )
+        sections.insert(5, Section(_SOURCES, _ENERGIES, frames=[_rounded(analysis.tables["energies"])]))
     if site.mended:
         mended = [line.replace("; --repair: ", ": ") for line in site.mended]
         sections.insert(3, Section("Mended by --repair", points=mended))

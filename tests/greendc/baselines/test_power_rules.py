@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pool_cases import random_commanded, sensible_or_any
 
 import greendc
 from greendc.baselines import make_policy, names
-from greendc.baselines.resource_pool.energy_programme import carbon_bound, least_kg
+from greendc.baselines.resource_pool.energy_programme import carbon_bound, least_cost, least_kg
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS, foresee
 from greendc.baselines.resource_pool.power_rules import POWER_RULES, GridQos, PowerRule, look
 from greendc.baselines.resource_pool.power_views import PowerView, SchedulerView
@@ -186,6 +187,24 @@ def test_random_actions_in_random_pools_do_not_pass_the_bound(seed: int) -> None
     carbon = metrics["carbon_kg"] + metrics["settled_carbon_kg"]
     assert metrics["total_job_value"] - price * carbon <= bound + 1e-6 * (1 + abs(bound))
     assert carbon >= least - 1e-6 * (1 + least)
+
+
+def test_the_least_cost_is_that_of_the_critical_load_in_the_mean_of_episodes() -> None:
+    simulator = ResourcePoolSimulator(gym.make(ENV_ID, **SHORT).unwrapped.simulator.config, 3)
+    for seed in range(3):
+        simulator.reset_env(seed, np.random.default_rng(seed))
+    kg = [least_kg(simulator, k) for k in range(3)]
+    assert simulator.config.cost == "carbon"
+    assert least_cost(simulator.config, 3) == pytest.approx(np.mean(kg) / 100.0)
+    brown = dataclasses.replace(simulator.config, cost="brown")
+    assert least_cost(brown, 3) != least_cost(simulator.config, 3)
+    assert least_cost(dataclasses.replace(simulator.config, cost="delayed"), 3) is None
+    assert least_cost(gym.make("ResourcePoolGreen-10-v0").unwrapped.simulator.config, 1) is None
+    env = gym.make(ENV_ID, **SHORT)
+    spent = [play(env, make_policy("grid_off", env), seed)["brown_kwh"] for seed in range(3)]
+    least = least_cost(brown, 3)
+    assert least is not None
+    assert 0.4 * np.mean(spent) < 100.0 * least < np.mean(spent)
 
 
 def test_forecasts_know_what_they_say() -> None:

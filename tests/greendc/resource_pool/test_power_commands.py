@@ -228,6 +228,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no unit": ({"power_levels": (0, 11)}, r"power_levels=\(0, 11\): must be .* in 0 \.\. units=10"),
     "half a unit": ({"power_levels": (0, 2.5)}, "power_levels"),
     "falling": ({"power_levels": (4, 2)}, "ascending"),
+    "never a unit": ({"power_levels": (0,)}, r"power_levels=\(0,\): must be .*the last above 0"),
+    "an array": ({"power_levels": np.array([0, 4])}, "power_levels=.*: must be a tuple of"),
     "none": ({"power_levels": ()}, "power_levels"),
     "reservations": ({"placement": "earliest"}, "placement='earliest': must be 'now'"),
     "skipping": ({"skip_forced": True}, "skip_forced=True"),

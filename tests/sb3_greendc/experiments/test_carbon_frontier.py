@@ -61,6 +61,9 @@ class Fake:
                 frontier.VALUE: value,
                 "total_job_value_ratio_inside": value,
                 "total_job_value": max(100.0 * value, 1e-9),
+                "solar_kwh": 5.0,
+                "wind_kwh": 3.0,
+                "curtailed_kwh": 2.0,
             }
             for year, k in heads
             for policy, baseline, kg, value in POLICIES
@@ -94,6 +97,7 @@ def test_policies_are_compared_at_shares_of_the_greedy_carbon() -> None:
     assert row["plan"] == pytest.approx(0.7)  # between both plans with exact forecasts
     assert row["plan_over_rules_percent"] == pytest.approx(40.0)
     assert row["bound"] == pytest.approx((90.0 - 5.0 + 6.0) / 100.0)
+    assert (analysis.tables["results"]["green_kwh"] == 6.0).all()
     assert "grid_off/0, grid_on" in analysis.notes[2]
     assert "plan 12 ms, distilled plan 0.8 ms" in analysis.notes[4]
     # The bound is 85 at a price of 0.001, and the plan gets 80 for 8,000 kg there.
@@ -107,7 +111,9 @@ def test_no_panel_has_more_series_than_can_be_told_apart() -> None:
     for panel in figure.axes:
         assert 6 <= len(panel.get_legend_handles_labels()[1]) <= MOST_SERIES
         named = {text.get_text() for text in panel.texts}
-        assert {"every unit on", "DiscreteSAC"} <= named
+        assert {"every unit on", "DiscreteSAC", "45%", "60%", "75%"} <= named
+        dotted = [line.get_xdata()[0] for line in panel.lines if line.get_linestyle() == ":"]  # type: ignore[index]
+        assert dotted == pytest.approx([4_500.0, 6_000.0, 7_500.0])
 
 
 def test_each_half_of_the_plan_is_compared_with_rules() -> None:

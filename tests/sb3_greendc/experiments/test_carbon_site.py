@@ -11,6 +11,7 @@ import pytest
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.carbon import frontier, site
+from sb3_greendc.experiments.carbon.envelope import Envelope
 from sb3_greendc.experiments.carbon.learners import StudentPlay
 from sb3_greendc.experiments.carbon.lineup import LIMITS, YEARS
 from sb3_greendc.experiments.episodes import Baselines, Variant
@@ -40,6 +41,13 @@ class Fake:
     """Results of policies that do the same in every episode."""
 
     def table(self, name: str = "episodes") -> pd.DataFrame:
+        if name == "bounds":
+            return pd.DataFrame(
+                {"series": name, "episode": k, "kg_price": price, "bound": 90.0 - 5_000.0 * price}
+                for name in site.BATTERIES
+                for k in range(2)
+                for price in (0.001, 0.01)
+            )
         rows: list[dict[str, Any]] = []
         for name in EVERY:
             less, cleaner = (0.9 if name == "no battery" else 1.0), (0.5 if name == "2,000 kWh" else 1.0)
@@ -57,6 +65,10 @@ class Fake:
                         "carbon_kg": cleaner * kg - (100.0 if name in site.BATTERIES else 0.0),
                         "settled_carbon_kg": 100.0 if name in site.BATTERIES else np.nan,
                         site.VALUE: less * value,
+                        "total_job_value": 100.0 * less * value,
+                        "solar_kwh": 5.0,
+                        "wind_kwh": 3.0,
+                        "curtailed_kwh": 2.0,
                         "critical_unserved_kwh": 700.0 if name == "no grid" else 0.0,
                     }
                     for year in known
@@ -79,7 +91,10 @@ def test_sites_are_compared_at_the_same_carbon():
     assert row["distilled_over_rules_percent"] == pytest.approx(20.0)
     assert row["chance"] == pytest.approx(0.1)  # a fifth of the way from any action to every unit on
     assert table.loc[("no battery", 0.6), "plan"] == pytest.approx(0.63)
+    assert row["bound"] == pytest.approx((90.0 - 5.0 + 6.0) / 100.0)
+    assert (analysis.tables["results"]["green_kwh"] == 6.0).all()
     closed = table.loc[("no grid", 0.6)]
+    assert np.isnan(closed["bound"])
     assert closed["rules"] == pytest.approx(0.3)  # below the limit whatever it does
     assert closed["plan_over_rules_percent"] == pytest.approx(10.0)
     assert np.isnan(closed["distilled"])
@@ -106,6 +121,7 @@ def test_rules_are_chosen_in_2019_and_everything_else_is_of_2021(quick):
     for name, tasks in at.items():
         acts = any(isinstance(task, StudentPlay) for task in tasks)
         assert acts == (site.BATTERIES.get(name, 0.0) > 0.0)
+        assert any(isinstance(task, Envelope) for task in tasks) == (name in site.BATTERIES)
     if quick:
         assert sum(task.seconds() for task in unique_tasks(items)) < 8 * 60
 

@@ -17,6 +17,7 @@ from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
+from sb3_greendc.experiments.carbon.envelope import QUICK_BOUND_PRICES
 from sb3_greendc.experiments.comparison import compare
 from sb3_greendc.experiments.episodes import TEST_SEED, Variant
 from sb3_greendc.experiments.experiment import Budget
@@ -72,6 +73,11 @@ def test_from_three_files_to_a_report_and_a_folder_to_carry(inputs, tmp_path, mo
     commanded = pd.read_csv(site / "frontier.csv").set_index("limit_share")
     assert list(commanded.index) == [0.45, 0.6, 0.75]
     assert commanded["limit_kg"].is_monotonic_increasing
+    assert (commanded["bound"] >= commanded["rules"].fillna(0.0)).all()
+    assert text.index("Machines and battery commanded, at 45 %") < text.index(verdicts[0])
+    energies = pd.read_csv(site / "energies.csv").set_index("policy")
+    assert energies.loc["grid_on", "brown_kwh"] > energies.loc["grid_off", "brown_kwh"] > 0
+    assert "Where the energy came from" in page
     _check_the_folder_can_be_carried(site / "model", policies, tmp_path, capsys)
 
 
@@ -83,10 +89,11 @@ def test_carbon_is_a_decision_where_the_grid_serves_everything(inputs, tmp_path)
     site = prepared(inputs, tmp_path / "open", *more).scenario
     assert frontier.commanded(site).env_kwargs["power_levels"] == (0, 2, 4, 6, 8, 10)
     assert frontier.unit_kg(site) == pytest.approx(32.0 / 2 * 0.3)  # of two types
-    found = [item.task for item in frontier.items(site, QUICK)]
+    *found, bounds = [item.task for item in frontier.items(site, QUICK)]
     prices = {v.options["kg_price"] for task in found for v in task.variants if v.name == "power_plan"}
     scale = frontier.PRESET_UNIT_KG / (32.0 / 2 * 0.3)
     assert sorted(prices) == pytest.approx([0.1 * scale, 0.25 * scale], rel=5e-3)
+    assert bounds.prices == pytest.approx([price * scale for price in QUICK_BOUND_PRICES], rel=5e-3)
     assert any(variant.name == "random_actions" for task in found for variant in task.variants)
     make_vec_env(site.env_id, 1, **found[0].scenario.env_kwargs).close()
 
@@ -95,7 +102,13 @@ def test_rules_are_chosen_by_other_episodes_than_they_are_judged_on():
     def of(policy, baseline, pairs):
         head = {"policy": policy, "baseline": baseline, "settled_carbon_kg": 0.0}
         return [
-            {**head, "episode": k, "carbon_kg": kg, "total_job_value_ratio": value}
+            {
+                **head,
+                "episode": k,
+                "carbon_kg": kg,
+                "total_job_value_ratio": value,
+                "total_job_value": 100 * value,
+            }
             for k, (kg, value) in enumerate(pairs)
         ]
 
@@ -103,10 +116,11 @@ def test_rules_are_chosen_by_other_episodes_than_they_are_judged_on():
     rows += of("lucky", "grid_qos", [(60, 0.5), (60, 0.9)] * 2)  # good in the episodes that judge alone
     rows += of("power_plan/0.1", "power_plan", [(60, 0.7)] * 4)
     rows += of("random_actions", "random_actions", [(50, 0.1)] * 4)
-    table = frontier.at_limits(pd.DataFrame(rows)).set_index("limit_share")
-    assert table.loc[0.6, ["limit_kg", "every unit on", "rules", "plan", "chance"]].tolist() == pytest.approx(
-        [60.0, 0.8, 0.6, 0.7, 0.1]
-    )
+    bounds = pd.DataFrame({"episode": range(4), "kg_price": 0.1, "bound": [0.0, 84.0, 0.0, 84.0]})
+    table = frontier.at_limits(pd.DataFrame(rows), bounds).set_index("limit_share")
+    shown = ["limit_kg", "every unit on", "rules", "plan", "bound", "chance"]
+    # Of 100 of value no policy has more than 84 + .1 * 60 at 60 kg.
+    assert table.loc[0.6, shown].tolist() == pytest.approx([60.0, 0.8, 0.6, 0.7, 0.9, 0.1])
     assert table.loc[0.6, "plan_over_rules_percent"] == pytest.approx(100 / 6)
     assert np.isnan(table.loc[0.45, "plan"])
     said = frontier.verdicts(table.reset_index())

@@ -18,6 +18,7 @@ from greendc.baselines.resource_pool.lp_bound import work_programme
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.resource_pool import layout as at
+from greendc.resource_pool.config import ENERGY_COST_UNIT
 from greendc.resource_pool.kernel_command import SETTLED_SHARE
 
 
@@ -217,19 +218,43 @@ def least_kg(simulator: ResourcePoolSimulator, index: int = 0) -> float:
     :param simulator: in an episode
     :param index: the environment
     """
-    config = simulator.config
-    steps = config.episode_steps
-    series = simulator.power_series(index)[0][:steps]
+    series = simulator.power_series(index)[0][: simulator.config.episode_steps]
+    return _least(simulator.config, series, series[:, at.CARBON])
+
+
+def least_cost(config: ResourcePoolConfig, episodes: int) -> float | None:
+    """Return the mean least ``info["cost"]`` of an episode that the critical load alone causes.
+
+    A limit on the cost of an episode below it cannot be kept by any policy.
+
+    :param config: of the pool
+    :param episodes: number of episodes, with the seeds 0, 1, ...
+    :return: ``None`` for a pool whose power is not commanded, or whose cost is not of energy
+    """
+    if config.power_levels is None or config.cost not in ("carbon", "brown"):
+        return None
+    simulator, found = ResourcePoolSimulator(config), []
+    for seed in range(episodes):
+        simulator.reset_env(0, np.random.default_rng(seed))
+        series = simulator.power_series(0)[0][: config.episode_steps]
+        counted = series[:, at.CARBON] if config.cost == "carbon" else np.ones(len(series))
+        found.append(_least(config, series, counted) / ENERGY_COST_UNIT)
+    return float(np.mean(found))
+
+
+def _least(config: ResourcePoolConfig, series: Floats, counted: Floats) -> float:
+    """Return the least of what the grid's energy counts, by step, that the critical load alone takes."""
+    steps = len(series)
     battery = config.site_config.battery
     programme = energy_programme(
         config,
         no_jobs(config, steps),
         series[:, at.SOLAR] + series[:, at.WIND],
-        series[:, at.CARBON],
+        counted,
         1.0,
         battery.initial_kwh - battery.min_charge * battery.energy_kwh,
         0,
-        SETTLED_SHARE * float(series[:, at.CARBON].mean()),
+        SETTLED_SHARE * float(counted.mean()),
     )
     return max(-programme.bound(300.0), 0.0)
 
