@@ -78,11 +78,20 @@ def power_figure(record: EnergyRecord, title: str = "", first: int = 0, last: in
     units.stairs(record.units_on[part], edges, fill=True, color=UNITS_COLOR)
     units.set_ylim(0, record.config.units)
     units.set_ylabel("units\non")
-    units.set_xlabel("step")
+    units.set_xlabel("step; a line a day" if _day(hours) else "step")
     units.set_xlim(first, last)
     for axes in (power, battery, units):
         _frame(axes)
+        if _day(hours):
+            axes.set_xticks(range(-(-first // _day(hours)) * _day(hours), last + 1, _day(hours)))
+            axes.grid(axis="x", color=INK, linewidth=0.4, alpha=0.25)
     return figure
+
+
+def _day(step_hours: float) -> int:
+    """Return how many steps a day has, 0 where that is no whole number."""
+    steps = 24.0 / step_hours
+    return int(steps) if steps.is_integer() else 0
 
 
 def _served(record: EnergyRecord) -> list[tuple[str, NDArray[np.float64], str]]:
@@ -100,6 +109,7 @@ def _served(record: EnergyRecord) -> list[tuple[str, NDArray[np.float64], str]]:
 def _emissions(axes: Axes, carbon: NDArray[np.float64], edges: NDArray[np.int64]) -> None:
     twin: Any = axes.twinx()
     twin.stairs(carbon, edges, baseline=None, color=CARBON_COLOR, linewidth=1.3)
+    axes.plot([], [], color=CARBON_COLOR, linewidth=1.3, label="emissions of the grid, right")
     twin.set_ylim(0, max(float(carbon.max()), 0.1) * 1.15)
     twin.set_ylabel("kg CO2/kWh", color=CARBON_COLOR, fontsize=8)
     twin.spines[:].set_visible(False)
@@ -108,7 +118,7 @@ def _emissions(axes: Axes, carbon: NDArray[np.float64], edges: NDArray[np.int64]
 
 
 def _legend(axes: Axes) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.98), ncols=5, fontsize=7, frameon=False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.98), ncols=6, fontsize=7, frameon=False)
 
 
 def _frame(axes: Axes) -> None:
