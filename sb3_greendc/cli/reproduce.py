@@ -118,7 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--job-log",
         help="SWF log, or an export of sacct, for experiments on the HPC log, beside a model of one; for "
-        "rlscheduler the folder of its traces (default: generated jobs alone)",
+        "rlscheduler and rlscheduler-power the folder of its traces (default: generated jobs alone)",
     )
     parser.add_argument(
         "--weather",

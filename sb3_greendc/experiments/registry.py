@@ -26,6 +26,7 @@ EXPERIMENTS: dict[str, str] = {
     "crr-online": "online",
     "what-earns-the-margin": "ladder",
     "rlscheduler": "rlscheduler.table",
+    "rlscheduler-power": "rlscheduler.power",
     "exact": "exact.experiment",
     "learners": "known.online",
     "learners-offline": "known.offline",

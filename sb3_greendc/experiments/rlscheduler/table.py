@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from sb3_greendc.experiments.rlscheduler.learned import (
 from sb3_greendc.experiments.rlscheduler.windows import (
     DRAWS,
     GENERATED,
-    PROFILES,
     RANDOM,
     ROLLOUT,
     RULES,
@@ -38,6 +38,8 @@ from sb3_greendc.experiments.training import Training
 
 REPORTED, CHOOSING = 1, (2, 3)
 """Seed of the printed sequences, and seeds on which fixed rules (and settings) are chosen."""
+BENCHMARK = "rlscheduler"
+"""Profile of the table; the others are those of ``rlscheduler-power``."""
 BACKFILLS = ("none", "easy")
 LEARNED = "RL (printed)"
 LABELS = (36_000, 288_000)
@@ -65,16 +67,15 @@ def traces(budget: Budget) -> dict[str, str | None]:
 
 
 def items(budget: Budget) -> list[Item]:
-    """Return rules and rollouts for each trace, backfilling, profile and seed, then networks."""
+    """Return rules and rollouts for each trace, backfilling and seed, then networks."""
     found = []
     for trace, path in traces(budget).items():
-        for profile in budget.pick(("rlscheduler",), tuple(PROFILES)):
-            for backfill in BACKFILLS:
-                for seed in (REPORTED, *CHOOSING):
-                    labels = {"trace": trace, "profile": profile, "backfill": backfill, "seed": seed}
-                    where = (trace, path, backfill, profile, seed)
-                    found.append(Item(Windows(*where), labels))
-                    found.append(Item(Windows(*where, SEARCH), labels))
+        for backfill in BACKFILLS:
+            for seed in (REPORTED, *CHOOSING):
+                labels = {"trace": trace, "profile": BENCHMARK, "backfill": backfill, "seed": seed}
+                where = (trace, path, backfill, BENCHMARK, seed)
+                found.append(Item(Windows(*where), labels))
+                found.append(Item(Windows(*where, SEARCH), labels))
     return [*found, *_networks(budget)]
 
 
@@ -97,7 +98,7 @@ def _networks(budget: Budget) -> list[Item]:
                 training.append((learner.name, seed, from_scratch))
         for trace, path in at_hand.items():
             for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
-                labels = {"trace": trace, "profile": "rlscheduler", "backfill": backfill, "seed": seed}
+                labels = {"trace": trace, "profile": BENCHMARK, "backfill": backfill, "seed": seed}
                 for name, of_training, task in training:
                     judged = Judged(name, task, trace, path, backfill, seed)
                     found.append(Item(judged, {**labels, "train_seed": of_training}))
@@ -110,7 +111,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     keys = ["trace", "profile", "backfill"]
     groups = [(key, at) for key, at in rows.groupby(keys, sort=False)]
     table = pd.DataFrame([line for key, at in groups for line in _lines(key, at)])
-    comparison = pd.DataFrame([_compared(key, at) for key, at in groups])
+    comparison = pd.DataFrame([compared(key, at) for key, at in groups])
     means = rows.groupby([*keys, "policy", "seed"], sort=False).mean(numeric_only=True)
     notes = [
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
@@ -133,7 +134,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "table": table,
         "results": means.drop(columns=["start", "train_seed", "draw"]).reset_index(),
     }
-    return Analysis(found, {"figure": _figure(comparison)}, notes)
+    return Analysis(found, {"figure": bars(comparison)}, notes)
 
 
 def _budgets(rows: pd.DataFrame, budget: Budget) -> str:
@@ -157,7 +158,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
     for policy in (*RULES, RANDOM, ROLLOUT, DISTILLED, *LEARNERS, LEARNED):
-        figure = printed.get(policy) if profile == "rlscheduler" else None
+        figure = printed.get(policy) if profile == BENCHMARK else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
             continue
@@ -171,8 +172,12 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     return lines
 
 
-def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
-    """Return printed best, chosen rule, rollouts, and their difference with its interval."""
+def compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
+    """Return printed best, chosen rule, rollouts, and their difference with its interval.
+
+    :param key: trace, profile and backfilling
+    :param rows: sequences that policies played there
+    """
     trace, profile, backfill = key
     known = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill), float("nan"))}
     rule = chosen_rule(rows)
@@ -187,7 +192,7 @@ def _compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "trace": trace,
         "profile": profile,
         "backfill": backfill,
-        "printed_best": min(known.values()) if profile == "rlscheduler" else float("nan"),
+        "printed_best": min(known.values()) if profile == BENCHMARK else float("nan"),
         "rule": rule,
         "rule_slowdown": theirs.mean(),
         "rollouts": spread.estimate,
@@ -220,28 +225,33 @@ def _distilled(rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
     }
 
 
-def _figure(comparison: pd.DataFrame) -> Figure:
-    """Draw a panel for each profile: printed best, chosen rule, rollouts, networks."""
+BARS = {
+    "printed best": ("printed_best", "#c6c6c6"),
+    BEST_RULE: ("rule_slowdown", "#e6842a"),
+    ROLLOUT: ("rollouts", "#a04a00"),
+    DISTILLED: ("distilled", "#54a24b"),
+    RANDOM: ("random", "#7f7f7f"),
+    **{name: (LEARNERS[name], color) for name, color in zip(LEARNERS, ("#b279a2", "#5c3566"), strict=True)},
+}
+"""Column and color of each policy in figures."""
+
+
+def bars(comparison: pd.DataFrame, shown: Sequence[str] = tuple(BARS)) -> Figure:
+    """Draw a panel for each profile, a group of bars for each trace and backfilling.
+
+    :param comparison: rows of :func:`compared`
+    :param shown: names in :data:`BARS`
+    """
     profiles = list(comparison["profile"].unique())
     figure, axes = panels(profiles, columns=1)
-    bars = {
-        "printed best": ("printed_best", "#c6c6c6"),
-        BEST_RULE: ("rule_slowdown", "#e6842a"),
-        ROLLOUT: ("rollouts", "#a04a00"),
-        DISTILLED: ("distilled", "#54a24b"),
-        RANDOM: ("random", "#7f7f7f"),
-        **{
-            name: (LEARNERS[name], color)
-            for name, color in zip(LEARNERS, ("#b279a2", "#5c3566"), strict=True)
-        },
-    }
-    width = 0.8 / len(bars)
+    width = 0.8 / len(shown)
     for panel, profile in zip(axes, profiles, strict=True):
         rows = comparison[comparison["profile"] == profile]
-        for k, (name, (column, color)) in enumerate(bars.items()):
-            places = [place + width * (k - (len(bars) - 1) / 2) for place in range(len(rows))]
+        for k, name in enumerate(shown):
+            column, color = BARS[name]
+            places = [place + width * (k - (len(shown) - 1) / 2) for place in range(len(rows))]
             panel.bar(places, rows[column].fillna(0.0), width, color=color, label=name)
-        names = rows["trace"] + rows["backfill"].map({"none": "", "easy": "\nbackfill"})
+        names = rows["trace"] + rows["backfill"].map(lambda kind: "" if kind == "none" else f"\n{kind}")
         panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
         panel.set_yscale("log")
         panel.set_ylabel("mean bounded slowdown")

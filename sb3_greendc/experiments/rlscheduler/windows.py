@@ -57,6 +57,8 @@ tasks are not used again after the class's have changed."""
 DRAWS = 5
 """Seeds of the futures that :data:`ROLLOUT` plays each sequence with: one draw tells little."""
 
+_SEARCH_SECONDS = {"rlscheduler": 7.0, "easy": 30.0, "green": 120.0}
+
 METRICS = (
     "mean_bounded_slowdown",
     "mean_wait_h",
@@ -64,6 +66,9 @@ METRICS = (
     "longest_wait_h",
     "utilization",
     "energy_kwh",
+    "carbon_kg",
+    "preemptions",
+    "wasted_processor_hours",
 )
 
 
@@ -73,7 +78,7 @@ class Windows(Task):
 
     :param trace: name of the trace
     :param path: its file, ``None`` for :data:`GENERATED`
-    :param backfill: ``"none"`` or ``"easy"``
+    :param backfill: ``"none"`` or ``"easy"``; ``"conservative"`` with other profiles than the benchmark's
     :param profile: one of :data:`PROFILES`
     :param seed: of the sequences
     :param search: options of :data:`ROLLOUT`, which are then what is played; else all :data:`RULES`, and
@@ -97,13 +102,14 @@ class Windows(Task):
 
     def seconds(self) -> float:
         """Return a guess."""
-        return 3.0 if self.search is None else 7.0 * self.draws
+        return 3.0 if self.search is None else _SEARCH_SECONDS[self.profile] * self.draws
 
     def compute(self) -> Outcome:
         """Play them; a row for each policy, sequence and draw."""
-        simulator = benchmark_simulator(benchmark_jobs(self.path), self.backfill, **PROFILES[self.profile])
+        jobs = benchmark_jobs(self.path)
+        simulator = benchmark_simulator(jobs, self.backfill, **PROFILES[self.profile])
         rows: list[dict[str, object]] = []
-        for start in window_starts(self.seed):
+        for start in window_starts(self.seed, jobs=len(jobs)):
             if self.search is None:
                 for name, rule in RULES.items():
                     word, fits, _ = rule.partition(" that fits")
