@@ -115,10 +115,23 @@ def nominate(site: Site, options: Options, scratch: Scratch) -> int:
         count = add(job, count, scratch)
     for k in range(min(options.lightest, site.cluster.waiting)):
         count = add(site.light[k], count, scratch)
-    if site.settings.profile == EASY and next_event(site) != NEVER:
+    if may_wait(site):
         scratch.candidates[count] = WAIT
         count += 1
     return count
+
+
+@inlined
+def may_wait(site: Site) -> bool:
+    """Tell whether starting nothing is tried.
+
+    Where slowdown or waiting is paid and nothing runs, it is not: a wide job that delays the small ones of
+    each future by more than itself would wait for ever.
+    """
+    if site.settings.profile != EASY or next_event(site) == NEVER:
+        return False
+    delays = site.settings.reward == REWARD_SLOWDOWN or site.settings.reward == REWARD_WAIT
+    return site.cluster.running > 0 or not delays
 
 
 @inlined
