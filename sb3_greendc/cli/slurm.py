@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from greendc.live.slurm import Queue, commands, read_queue
 from greendc.live.slurm_answers import Run, SlurmError, run_command
 from sb3_greendc.cli.common import one_line_errors
 from sb3_greendc.cli.decide import add_scheduler_options, load_scheduler, scheduler_settings
+from sb3_greendc.cli.termination import TERMINATED, interrupted_by_term
 from sb3_greendc.core.commands import how_to_start
 
 _FAILED = 1
@@ -57,6 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     """Run the command and return its exit code: 2 for bad input or no Slurm, 1 if a command of its failed.
 
+    Ctrl-C raises ``KeyboardInterrupt``; where SIGTERM or SIGHUP end ``--apply``, the code is that of SIGTERM.
+
     :param run: runs commands of Slurm
     """
     parser = build_parser()
@@ -81,17 +88,24 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
         decision = scheduler.decide(queue.snapshot)
         notes = scheduler.notes(queue.snapshot, decision)
     lines = commands(queue, decision, options.priorities)
-    _show(queue)
-    for note in notes:
-        print(f"note: {note}")
-    for passed in decision.passed_over:
-        print(f"job {passed.id} waits: {passed.reason}")
-    if queue.excess:
-        print(f"{queue.excess} processors run jobs and have no power: running jobs must give way")
-    if not lines:
-        print("nothing to do")
-        return 0
-    return _apply(lines, run) if options.apply else _dry_run(lines)
+    try:
+        _show(queue)
+        for note in notes:
+            print(f"note: {note}")
+        for passed in decision.passed_over:
+            print(f"job {passed.id} waits: {passed.reason}")
+        if queue.excess:
+            print(f"{queue.excess} processors run jobs and have no power: running jobs must give way")
+        if not lines:
+            print("nothing to do")
+        elif not options.apply:
+            _show_commands(lines)
+        sys.stdout.flush()
+    except OSError as error:
+        _give_up_output()
+        print(f"slurm: error: output: {error}: no command was run", file=sys.stderr)
+        return _FAILED
+    return _apply(lines, run) if options.apply else 0
 
 
 def _show(queue: Queue) -> None:
@@ -115,25 +129,93 @@ def _show(queue: Queue) -> None:
         print(f"job {job} is left to Slurm: {why}")
 
 
-def _dry_run(lines: Sequence[Sequence[str]]) -> int:
+def _show_commands(lines: Sequence[Sequence[str]]) -> None:
     print("would run (--apply runs it):")
     for line in lines:
         print(f"  {shlex.join(line)}")
-    return 0
 
 
 def _apply(lines: Sequence[Sequence[str]], run: Run) -> int:
-    """Run the commands one by one, and say which took effect if one fails."""
-    for k, line in enumerate(lines):
-        print(f"  {shlex.join(line)}", flush=True)
+    """Run the commands one by one; if that ends half-way, whatever the reason, say which took effect."""
+    begun = done = 0
+    with _ended_by_signals() as signals:
         try:
-            run(line)
-        except SlurmError as error:
-            done = "; ".join(map(shlex.join, lines[:k])) or "none"
-            left = "; ".join(map(shlex.join, lines[k + 1 :])) or "none"
-            print(f"slurm: error: {error}\ntook effect: {done}\nnot tried: {left}", file=sys.stderr)
+            for line in lines:
+                print(f"  {shlex.join(line)}", flush=True)
+                begun += 1
+                run(line)
+                done += 1
+        except BaseException as error:
+            effect = error.effect if isinstance(error, SlurmError) else "unknown"
+            _report(_why(error, lines[done:begun], bool(signals)), lines, done, begun, effect)
+            if isinstance(error, KeyboardInterrupt) and signals:
+                return TERMINATED
+            if not isinstance(error, SlurmError | OSError):
+                raise
+            if begun == done:  # a command's line could not be printed
+                _give_up_output()
             return _FAILED
     return 0
+
+
+def _why(error: BaseException, failed: Sequence[Sequence[str]], by_signal: bool) -> str:
+    """Return why the run ended half-way, in a line; nothing for Ctrl-C, which says so itself.
+
+    :param failed: the command that was begun and did not end, if there is one
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return "slurm: terminated\n" if by_signal else ""
+    said = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, SlurmError):
+        said = f"{shlex.join(failed[0]) if failed else 'output'}: {said}"
+    return f"slurm: error: {said}\n"
+
+
+def _report(why: str, lines: Sequence[Sequence[str]], done: int, begun: int, effect: str) -> None:
+    """Say of each command what came of it.
+
+    :param done: how many took effect
+    :param begun: how many were begun, at most one more
+    :param effect: what came of that one, as in :class:`SlurmError`
+    """
+    one = lines[done:begun]
+    parts = {
+        "took effect": lines[:done],
+        "refused": one if effect == "refused" else [],
+        "not known": one if effect == "unknown" else [],
+        "not run": lines[done if effect == "none" else begun :],
+    }
+    shown = {name: "; ".join(map(shlex.join, part)) or "none" for name, part in parts.items()}
+    sys.stderr.write(why + "".join(f"{name}: {text}\n" for name, text in shown.items()))
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[list[int]]:
+    """Let SIGTERM, and SIGHUP where nobody has said that it is to be ignored, end the work as Ctrl-C does.
+
+    :return: signals that came
+    """
+    hang_up = getattr(signal, "SIGHUP", None)
+    with interrupted_by_term() as came:
+        if (
+            hang_up is None
+            or threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(hang_up) != signal.SIG_DFL
+        ):
+            yield came
+            return
+        signal.signal(hang_up, lambda *_: signal.raise_signal(signal.SIGTERM))
+        try:
+            yield came
+        finally:
+            signal.signal(hang_up, signal.SIG_DFL)
+
+
+def _give_up_output() -> None:
+    """Let nothing more go to an output that takes nothing: the end of the process would fail by it."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

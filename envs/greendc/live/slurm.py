@@ -20,8 +20,10 @@ from greendc.live.slurm_answers import (
     Row,
     Run,
     SlurmError,
+    beyond_processors,
     count,
     is_usable,
+    names,
     number,
     read_jobs,
     read_nodes,
@@ -115,7 +117,7 @@ def read_queue(
     clock = int(now.timestamp())
     nodes, jobs = read_nodes(run), read_jobs(run)
     name = _the_partition(partition, nodes)
-    mine = [node for node in nodes if name in (node.get("partitions") or [])]
+    mine = [node for node in nodes if name in names(node, "partitions")]
     processors = sum(count(node, "cpus") for node in mine)
     capacity = sum(count(node, "cpus" if is_usable(node) else "alloc_cpus") for node in mine)
     running, waiting, left = _jobs(jobs, name, clock, hold)
@@ -241,7 +243,7 @@ def _moment(where: str, text: str) -> datetime | None:
 
 
 def _the_partition(asked: str | None, nodes: Sequence[Row]) -> str:
-    known = sorted({str(name) for node in nodes for name in node.get("partitions") or []})
+    known = sorted({name for node in nodes for name in names(node, "partitions")})
     if asked is None and len(known) == 1:
         return known[0]
     if asked not in known:
@@ -325,4 +327,5 @@ def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:
         return "has no time limit"
     if (number(job, "eligible_time") or 0) > clock:
         return "may not begin yet"
-    return None
+    asked = beyond_processors(job)
+    return f"asks for what is not modelled ({asked})" if asked else None

@@ -8,6 +8,7 @@ the state of a node is a list, and numbers that can be unset are objects with ``
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -37,28 +38,74 @@ WAKING = {"POWERED_DOWN", "POWERING_UP"}
 """Flags of nodes that Slurm wakes for a job, which need not respond."""
 
 
+ORDINARY = {"cpu", "mem", "node", "billing"}
+"""Trackable resources that every job asks for."""
+TRES_FIELDS = ("tres_req_str", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
+"""Fields of a job with trackable resources, such as ``cpu=1,mem=1M,node=1`` or ``gres:gpu:1``."""
+OTHER_FIELDS = (
+    "gres_detail",
+    "licenses",
+    "features",
+    "required_nodes",
+    "excluded_nodes",
+    "contiguous",
+    "burst_buffer",
+    "resv_name",
+)
+"""Fields of a job that are empty, or ask for something that processors which are alike do not have."""
+LOST = r"timed? ?out|unable to contact|connection|communication|not respond|transmi|unexpected message"
+"""What Slurm's commands say if they have asked the controller and do not know what it did."""
+
+
 class SlurmError(RuntimeError):
-    """Slurm is not there, did not answer, or answered in another form; the message names the command."""
+    """Slurm is not there, did not answer, or answered in another form; the message names the command.
+
+    :param message: what is wrong
+    :param effect: what came of the command: ``"refused"`` (Slurm did not do it), ``"none"`` (it did not run),
+        or ``"unknown"`` (it may have taken effect)
+    """
+
+    def __init__(self, message: str, effect: str = "refused") -> None:
+        super().__init__(message)
+        self.effect = effect
 
 
 def run_command(command: Sequence[str]) -> str:
     """Run a command of Slurm. It prints times as Slurm does where no format is set.
 
-    :raises SlurmError: if it is not installed, fails or does not end within a minute
+    :raises SlurmError: if it is not installed, cannot be run, fails or does not end within a minute
     """
     environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
+    line = " ".join(command)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, env=environment
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
         )
     except FileNotFoundError:
-        raise SlurmError(f"{command[0]}: no such command: is Slurm installed here?") from None
-    except subprocess.TimeoutExpired:
-        raise SlurmError(f"{' '.join(command)}: no answer within {TIMEOUT_SECONDS} s") from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise SlurmError(f"{' '.join(command)}: exit code {done.returncode}: {said}")
-    return done.stdout
+        raise SlurmError(f"{command[0]}: no such command: is Slurm installed here?", "none") from None
+    except OSError as error:
+        raise SlurmError(f"{line}: cannot be run: {error.strerror or error}", "none") from None
+    with process:
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise SlurmError(f"{line}: no answer within {TIMEOUT_SECONDS} s", "unknown") from None
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode < 0:
+        raise SlurmError(f"{line}: ended by signal {-process.returncode}", "unknown")
+    if process.returncode > 0:
+        said = " ".join((errors or output).split())
+        effect = "unknown" if re.search(LOST, said, re.I) else "refused"
+        raise SlurmError(f"{line}: exit code {process.returncode}: {said}", effect)
+    return output
 
 
 def read_nodes(run: Run) -> list[Row]:
@@ -100,18 +147,23 @@ def _rows(answer: Mapping[str, Any], command: list[str], key: str) -> list[Row]:
     return rows
 
 
+def owner(row: Row) -> str:
+    """Return whose a row is, for messages."""
+    return f"job {row['job_id']}" if "job_id" in row else f"node {row.get('name')}"
+
+
 def number(row: Row, field: str) -> int | None:
     """Return a number; ``None`` if it is unset or infinite.
 
-    :raises SlurmError: if it is none
+    :raises SlurmError: if it is none; names the node or the job
     """
     value = row.get(field)
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SlurmError(f"{field}={value!r}: must be a number: another version of Slurm?")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SlurmError(f"{field}={value!r} of {owner(row)}: must be a number: another version of Slurm?")
     return int(value)
 
 
@@ -122,18 +174,52 @@ def count(row: Row, field: str) -> int:
     """
     found = number(row, field)
     if found is None or found < 0:
-        owner = row.get("name", row.get("job_id"))
-        raise SlurmError(f"{field}={row.get(field)!r} of {owner}: must be 0 or more")
+        raise SlurmError(f"{field}={row.get(field)!r} of {owner(row)}: must be 0 or more")
     return found
 
 
+def names(row: Row, field: str) -> list[str]:
+    """Return a list of names; none where the field is absent or empty.
+
+    :raises SlurmError: if it is something else
+    """
+    value = row.get(field) or []
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise SlurmError(f"{field}={value!r} of {owner(row)}: must be a list of names")
+    return value
+
+
 def states(row: Row) -> set[str]:
-    """Return the states of a node or a job, flags among them."""
+    """Return the states of a node or a job, flags among them.
+
+    :raises SlurmError: if they are neither names nor a list of names
+    """
     words: list[str] = []
     for field in ("state", "state_flags", "job_state"):
-        value = row.get(field) or []
-        words += [value] if isinstance(value, str) else [str(word) for word in value]
+        words += [row[field]] if isinstance(row.get(field), str) else names(row, field)
     return {word.upper().rstrip("*") for word in words}
+
+
+def beyond_processors(job: Row) -> str | None:
+    """Return what a job asks for that is no processor, node or memory, such as ``"licenses=matlab:2"``.
+
+    What a version of Slurm does not tell is not asked for.
+
+    :return: the fields that say so and what they say; ``None`` if there are none
+    """
+    asked = []
+    for field in TRES_FIELDS:
+        parts = [part.strip() for part in _text(job.get(field)).split(",")]
+        asked += [f"{field}={part}" for part in parts if part and re.split("[:=]", part)[0] not in ORDINARY]
+    asked += [f"{field}={text}" for field in OTHER_FIELDS if (text := _text(job.get(field)))]
+    return ", ".join(asked) or None
+
+
+def _text(value: object) -> str:
+    """Return what a field says, a list as its parts with commas between; empty where it says nothing."""
+    if isinstance(value, list):
+        return ",".join(filter(None, map(_text, value)))
+    return "" if value is None or value is False or value == "(null)" else str(value).strip()
 
 
 def is_usable(node: Row) -> bool:

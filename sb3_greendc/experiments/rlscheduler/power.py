@@ -68,9 +68,9 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "Mean bounded slowdown of ten sequences of 1,024 jobs; less is better. Fixed rules are chosen on the "
         f"sequences of seeds {CHOOSING[0]} and {CHOOSING[1]} and tested on those of seed {REPORTED}. "
         "Sequences of a trace overlap.",
-        f"{ROLLOUT.capitalize()} play each sequence {budget.pick(QUICK_DRAWS, DRAWS)} times. Their options "
-        "were chosen under the benchmark's rules: nothing was tuned on these profiles, or on other logs than "
-        "the benchmark's.",
+        f"{ROLLOUT.capitalize()} play each sequence with {budget.pick(QUICK_DRAWS, DRAWS)} draws of their "
+        "futures. Their options were chosen under the benchmark's rules: nothing was tuned on these "
+        "profiles, or on other logs than the benchmark's.",
         "easy: jobs end at their limits, and every end of a job is an occasion to start others. green: the "
         "same, and the processors that have power follow generated sun and wind, half of them always on; "
         "jobs that lose it are suspended. Rules know no forecast; rollouts have the true one.",

@@ -251,8 +251,10 @@ def bars(comparison: pd.DataFrame, shown: Sequence[str] = tuple(BARS)) -> Figure
             column, color = BARS[name]
             places = [place + width * (k - (len(shown) - 1) / 2) for place in range(len(rows))]
             panel.bar(places, rows[column].fillna(0.0), width, color=color, label=name)
-        names = rows["trace"] + rows["backfill"].map(lambda kind: "" if kind == "none" else f"\n{kind}")
-        panel.set_xticks(range(len(rows)), list(names), fontsize="small", rotation=30, ha="right")
+        names = rows["trace"] + rows["backfill"].map(lambda kind: "" if kind == "none" else f", {kind}")
+        panel.set_xticks(
+            range(len(rows)), list(names), fontsize="x-small", rotation=40, ha="right", rotation_mode="anchor"
+        )
         panel.set_yscale("log")
         panel.set_ylabel("mean bounded slowdown")
     outer_legend(figure, axes[0])

@@ -114,6 +114,21 @@ def test_a_guard_that_no_candidate_passes_leaves_the_base():
     np.testing.assert_array_equal(guarded.state.jobs[0]["finish"], base.state.jobs[0]["finish"])
 
 
+@pytest.mark.parametrize("reward", ["slowdown", "wait"])
+def test_a_job_that_needs_every_processor_does_not_wait_for_ever(reward):
+    green = {"power": "green", "on_drop": "suspend", "power_start": "log"}
+    simulator = simulator_of(backfill="easy", reward=reward, episode_jobs=120, **green)
+    policy, cluster, idle = GuardedRollout(simulator), simulator.state.cluster[0], 0
+    while not cluster["over"]:
+        job = policy.decide(0)
+        if cluster["running"] == 0:
+            idle += 1
+            assert job is not None
+        simulator.take(0, job)
+    assert idle > 0
+    assert cluster["finished"] == 120
+
+
 @pytest.mark.parametrize("predicted", [False, True])
 def test_plans_do_not_know_run_times_of_jobs_that_are_not_done(predicted):
     rng = np.random.default_rng(0)

@@ -28,6 +28,15 @@ def job(number: int, state: str = "PENDING", reason: str = "JobHeldUser", cpus: 
     }
 
 
+NOTHING_ASKED = {
+    **dict.fromkeys(["tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "licenses"], ""),
+    **dict.fromkeys(["features", "prefer", "required_nodes", "excluded_nodes", "burst_buffer"], ""),
+    **{"gres_detail": [], "contiguous": False, "resv_name": "", "shared": None},
+    "tres_req_str": "cpu=1,mem=1M,node=1,billing=1",
+}
+"""What a job that asks for processors alone says, as Slurm 22.05 prints it."""
+
+
 def node(name: str, cpus: int = 1, used: int = 0, state: str = "idle", flags=(), partitions=("all",)):
     return {
         "name": name,

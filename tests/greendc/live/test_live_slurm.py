@@ -378,8 +378,21 @@ def test_history_comes_from_accounting():
         ('{"jobs": []}', r"sinfo --json: no JSON with 'nodes'"),
         ('{"nodes": [3]}', r"'nodes' is no list of objects"),
         ('{"nodes": []}', r"partition=None: must be one of none: no node has one"),
-        ('{"nodes": [{"name": "a", "partitions": ["p"], "cpus": "4"}]}', r"cpus='4': must be a number"),
-        ('{"nodes": [{"name": "a", "partitions": ["p"]}]}', r"cpus=None of a: must be 0 or more"),
+        (
+            '{"nodes": [{"name": "a", "partitions": ["p"], "cpus": "4"}]}',
+            r"cpus='4' of node a: must be a number",
+        ),
+        ('{"nodes": [{"name": "a", "partitions": ["p"]}]}', r"cpus=None of node a: must be 0 or more"),
+        ('{"nodes": [{"name": "a", "partitions": 5}]}', r"^partitions=5 of node a: must be a list of names$"),
+        ('{"nodes": [{"name": "a", "partitions": "p"}]}', r"^partitions='p' of node a: must be a list of na"),
+        (
+            '{"nodes": [{"name": "a", "partitions": ["p"], "cpus": NaN}]}',
+            r"cpus=nan of node a: must be a num",
+        ),
+        (
+            '{"nodes": [{"name": "a", "partitions": ["p"], "cpus": 4, "state": 5}]}',
+            r"^state=5 of node a: must be a list of names$",
+        ),
     ],
 )
 def test_another_form_of_an_answer_is_named(answer, message):
@@ -388,6 +401,26 @@ def test_another_form_of_an_answer_is_named(answer, message):
 
     with pytest.raises(SlurmError, match=message):
         read_queue(run=run, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("cpus", "4", "cpus='4' of job 3: must be a number: another version of Slurm?"),
+        ("cpus", -1, "cpus=-1 of job 3: must be 0 or more"),
+        (
+            "time_limit",
+            {"set": True, "infinite": False, "number": "x"},
+            "time_limit='x' of job 3: must be a nu",
+        ),
+        ("job_state", [5], "job_state=[5] of job 3: must be a list of names"),
+        ("job_id", None, "job_id=None of job None: must be 0 or more"),
+    ],
+)
+def test_a_number_of_a_job_that_is_none_is_told_with_the_job(field, value, message):
+    with pytest.raises(SlurmError) as error:
+        read_queue(run=answers([{**job(3, name="my job"), field: value}], NODES)[0], now=NOW)
+    assert str(error.value).startswith(message)
 
 
 def test_a_command_that_is_not_there_or_fails_is_named():

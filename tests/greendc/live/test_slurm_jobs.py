@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 
 import pytest
-from slurm_cases import CLOCK, NODES, NOW, RUNNING, answers, job, node, power_table
+from slurm_cases import CLOCK, NODES, NOTHING_ASKED, NOW, RUNNING, answers, job, node, power_table
 
 from greendc.live import RunningJob, Scheduler
 from greendc.live.reservations import Layer, Reservation, power_layers
@@ -40,6 +40,67 @@ def test_components_of_a_heterogeneous_job_are_left_to_slurm(version):
     assert queue.left == dict.fromkeys(["2", "3"], "is part of a heterogeneous job")
     lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW))
     assert lines == [["scontrol", "release", "4"]]
+
+
+ASKED = [
+    ("tres_per_node", "gres:gpu:1", None),
+    ("tres_per_job", "gres:gpu:1", None),
+    ("tres_per_socket", "gres:gpu:tesla:2", None),
+    ("tres_per_task", "gres:gpu:1", None),
+    ("tres_per_task", "cpu:1,gres/gpu:1", "tres_per_task=gres/gpu:1"),
+    ("tres_req_str", "cpu=4,mem=8G,node=1,billing=4,gres/gpu=2", "tres_req_str=gres/gpu=2"),
+    ("tres_req_str", "cpu=4,license/matlab=2,bb/datawarp=9", None),
+    ("gres_detail", ["gpu:1(IDX:0)"], "gres_detail=gpu:1(IDX:0)"),
+    ("licenses", "matlab:2", None),
+    ("features", "fast&big", None),
+    ("required_nodes", "n2", None),
+    ("required_nodes", ["n2", "n3"], "required_nodes=n2,n3"),
+    ("excluded_nodes", "n1", None),
+    ("contiguous", True, None),
+    ("burst_buffer", "#BB", None),
+    ("resv_name", "course", None),
+]
+"""Fields as Slurm 22.05 prints them for ``--gres``, ``--gpus`` and so on, and as later versions do."""
+
+
+@pytest.mark.parametrize("hold", [False, True])
+@pytest.mark.parametrize(("field", "value", "told"), ASKED)
+def test_jobs_that_ask_for_more_than_processors_are_left_to_slurm(field, value, told, hold):
+    if field == "tres_req_str" and told is None:
+        told = "tres_req_str=license/matlab=2, tres_req_str=bb/datawarp=9"
+    jobs = [job(2, cpus=1, **{**NOTHING_ASKED, field: value}), job(3, **NOTHING_ASKED)]
+    queue = read_queue(run=answers([RUNNING, *jobs], NODES)[0], now=NOW, hold=hold)
+    assert queue.left == {"2": f"asks for what is not modelled ({told or f'{field}={value}'})"}
+    lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW))
+    assert lines == [["scontrol", "release", "3"]]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        NOTHING_ASKED,
+        dict.fromkeys(NOTHING_ASKED),
+        {"tres_per_task": "cpu=2", "tres_req_str": "billing=8,cpu=4,mem=1024000M,node=1"},
+        {"tres_per_task": "cpu:2", "licenses": "(null)", "required_nodes": [], "prefer": "fast"},
+    ],
+)
+def test_jobs_that_ask_for_processors_and_memory_alone_are_ours(fields):
+    queue = read_queue(run=answers([RUNNING, job(3, **fields)], NODES)[0], now=NOW)
+    assert (queue.left, [waiting.id for waiting in queue.snapshot.waiting]) == ({}, ["3"])
+
+
+def test_a_job_that_slurm_starts_takes_its_room_whatever_it_asks_for():
+    """With ``--hold`` it is not held either, and one that runs counts."""
+    jobs = [
+        job(1, "RUNNING", "None", 6, licenses="matlab:1"),
+        job(2, reason="Priority", cpus=3, features="fast"),
+        job(3),
+    ]
+    for hold in (False, True):
+        queue = read_queue(run=answers(jobs, NODES)[0], now=NOW, hold=hold)
+        assert queue.starting == {"2"} and queue.snapshot.used == 9
+        assert commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW)) == []
 
 
 def test_the_reasons_of_slurm_are_told():

@@ -1,7 +1,8 @@
-"""``greendc slurm``: what is shown, what is run, and a real Slurm under power that rises."""
+"""``greendc slurm``: what is shown, what is run, and what a real Slurm makes of it."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from sb3_greendc.cli.slurm import main
 
 sys.path.append(str(Path(__file__).parents[2] / "greendc" / "live"))
 from slurm_daemons import CONTROLLER, DAEMON, SlurmDaemons
+from slurm_replay import Played, draw, links, most_in_use, replay
 
 NODES = [{"name": "a", "partitions": ["all"], "cpus": 4, "alloc_cpus": 0, "state": "idle"}]
 
@@ -76,7 +78,8 @@ def test_a_failure_half_way_says_which_commands_took_effect(capsys):
     slurm = Slurm(JOBS, broken="2")
     assert main(["--policy", "fcfs", "--apply"], slurm) == 1
     error = capsys.readouterr().err
-    assert "took effect: scontrol release 1\n" in error and "not tried: scontrol release 3\n" in error
+    assert "took effect: scontrol release 1\nrefused: scontrol release 2\n" in error
+    assert error.endswith("not known: none\nnot run: scontrol release 3\n")
     assert slurm.changes == [["scontrol", "release", "1"]]
 
 
@@ -151,7 +154,7 @@ def test_nothing_is_released_if_a_reservation_fails(capsys, tmp_path):
     assert main(["--policy", "fcfs", "--reservations", "--apply", "--forecast", forecast], slurm) == 1
     error = capsys.readouterr().err
     assert "took effect: scontrol delete ReservationName=greendc-all-1-2-3\n" in error
-    assert "not tried: scontrol release 1; scontrol release 2; scontrol release 3\n" in error
+    assert "not run: scontrol release 1; scontrol release 2; scontrol release 3\n" in error
     assert slurm.changes == [["scontrol", "delete", "ReservationName=greendc-all-1-2-3"]]
 
 
@@ -177,67 +180,116 @@ needs_slurm = pytest.mark.skipif(
 )
 
 
+FIRST = ((4, 5, 6), (1, 7, 8), (1, 5, 6), (5, 1, 3), (1, 4, 3), (4, 1, 9), (2, 5, 5), (5, 9, 2))
+"""Processors, limits in minutes and run times in seconds of the jobs that are there at first."""
+LATER = ((2, 4, 8), (2, 9, 8), (4, 9, 2), (4, 8, 4))
+"""Of those that come after :data:`COME` seconds."""
+COME = 4
+POWER = ((0, 10), (8, 6), (15, 10))
+"""Seconds, and the processors of ten that have power from then on."""
+OTHER_ORDERS = (("fcfs", "easy"), ("smallest", "easy"), ("fcfs", "none"))
+
+
 @pytest.mark.default_row
 @needs_slurm
-def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path):
-    """Six jobs of up to four CPUs on eight nodes, five of which have power at first."""
-    slurm = SlurmDaemons(tmp_path, 8)
+def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path, capsys):
+    """Twelve jobs on ten nodes, four of which lose their power and get it back. No start takes processors
+    above the power of its time, and jobs start when the simulator starts them, by the same rule.
+
+    What becomes possible right after a call has read the queue is released at the end of the next call at the
+    latest, and then takes Slurm a while to start. Both times are measured. What starts when another job ends
+    has that job's delay, too, which had waited for others: the two are allowed for each start in such a row,
+    and a second because Slurm tells whole ones. Nothing starts earlier, and no two jobs in the other order.
+    """
+    slurm = SlurmDaemons(tmp_path, 10)
     try:
         slurm.wait_until_idle()
         script = tmp_path / "job.sh"
-        script.write_text("#!/bin/sh\nsleep 2\n")
-        sizes = {}
-        for cpus in (2, 4, 1, 3, 2, 4):
-            command = [
-                "sbatch",
-                "--hold",
-                "--parsable",
-                "-n",
-                str(cpus),
-                "-t",
-                "1",
-                "-o",
-                "/dev/null",
-                str(script),
-            ]
-            sizes[slurm.run(command).strip()] = cpus
-        begin = datetime.now(timezone.utc)
-        rises = begin + timedelta(seconds=10)
+        script.write_text("#!/bin/sh\nexec sleep $1\n")
+
+        def submit(cpus, minutes, seconds):
+            given = ["-n", str(cpus), "-t", str(minutes), "-o", "/dev/null", str(script), str(seconds)]
+            return slurm.run(["sbatch", "--hold", "--parsable", *given]).strip()
+
+        names = [submit(*job) for job in FIRST]
+        begin = int(time.time()) + 2
         power = tmp_path / "power.csv"
-        lines = [
-            f"{begin.isoformat()},5",
-            f"{rises.isoformat()},8",
-            f"{(begin + timedelta(days=2)).isoformat()},8",
-        ]
+        rows = [(-60, POWER[0][1]), *POWER[1:], (2 * 86_400, POWER[-1][1])]
+        stamps = [datetime.fromtimestamp(begin + after, timezone.utc).isoformat() for after, _ in rows]
+        lines = [f"{stamp},{size}" for stamp, (_, size) in zip(stamps, rows, strict=True)]
         power.write_text("time,processors\n" + "\n".join(lines) + "\n")
-        arguments = ["--policy", "fcfs", "--backfill", "none", "--forecast", str(power), "--apply"]
-        released: list[str] = []
+        arguments = ["--policy", "wspt", "--backfill", "easy", "--forecast", str(power)]
+        assert main(arguments, slurm.run) == 0
+        advice = capsys.readouterr().out
+        time.sleep(max(begin - time.time(), 0))
+        released: dict[str, float] = {}
 
         def run(command):
             if command[:2] == ["scontrol", "release"]:
-                released.append(command[2])
+                released[command[2]] = time.time() - begin
             return slurm.run(command)
 
-        most_before, done = 0, set()
+        calls, seen, ended = [], {}, set()
         end = time.monotonic() + 90
-        while len(done) < len(sizes) and time.monotonic() < end:
-            assert main(arguments, run) == 0
-            time.sleep(0.5)
-            jobs = json.loads(slurm.run(["squeue", "--json"]))["jobs"]
-            now = datetime.now(timezone.utc)
-            busy = sum(job["cpus"] for job in jobs if job["job_state"] in ("RUNNING", "COMPLETING"))
-            assert busy <= 8
-            if now < rises:
-                assert busy <= 5
-                most_before = max(most_before, busy)
-            alive = {
-                str(job["job_id"]) for job in jobs if job["job_state"] in ("RUNNING", "PENDING", "COMPLETING")
-            }
-            done = set(sizes) - alive
-        assert released == list(sizes)
-        assert done == set(sizes) and most_before >= 3
+        while len(ended) < len(FIRST + LATER) and time.monotonic() < end:
+            if len(names) == len(FIRST) and time.time() >= begin + COME:
+                names += [submit(*job) for job in LATER]
+            called = time.time()
+            assert main([*arguments, "--apply"], run) == 0
+            calls.append((called, time.time()))
+            jobs = {str(job["job_id"]): job for job in json.loads(slurm.run(["squeue", "--json"]))["jobs"]}
+            alive = {name for name, job in jobs.items() if job["job_state"] in ("RUNNING", "COMPLETING")}
+            for name in alive - seen.keys():  # what has just started has power
+                seen[name] = sum(jobs[other]["cpus"] for other in alive)
+                assert seen[name] <= power_at(jobs[name]["start_time"] - begin)
+            ended = {name for name, job in jobs.items() if job["job_state"] == "COMPLETED"}
+            time.sleep(0.1)
+        assert ended == set(names) == set(released)
     finally:
         slurm.stop()
+    capsys.readouterr()
+    played = [played_by(jobs[name], begin) for name in names]
+    for job in played:
+        assert most_in_use(played, job.start) <= power_at(job.start)
+    assert most_in_use(played, POWER[1][0]) > POWER[1][1], "what ran when power fell was not stopped"
+    starts = replay(played, POWER, 10, "wspt", "easy")
+    between = max(second[1] - first[0] for first, second in itertools.pairwise(calls))
+    slow = max(job.start - released[name] for name, job in zip(names, played, strict=True))
+    allowed = [int(count * (between + max(slow, 0)) + 1) for count in links(played, starts)]
+    if os.environ.get(PICTURES):
+        folder = Path(os.environ[PICTURES])
+        draw(played, starts, POWER, folder / "slurm_gantt.png")
+        figures = {"between": between, "slow": slow, "allowed": allowed, "starts": starts}
+        (folder / "slurm_gantt.json").write_text(json.dumps({**figures, "played": list(map(vars, played))}))
+        (folder / "slurm_advice.txt").write_text(advice)
+    found = [job.start for job in played]
+    assert agree(found, starts, allowed), (found, starts, allowed)
+    # Without backfilling the tenth job does not overtake the first; by other rules the order is another.
+    without = replay(played, POWER, 10, "wspt", "none")
+    assert found[9] < found[0] and without[9] >= without[0]
+    for rule, backfill in OTHER_ORDERS:
+        assert not agree(found, replay(played, POWER, 10, rule, backfill), allowed), (rule, backfill)
+
+
+PICTURES = "GREENDC_SLURM_PICTURES"
+"""Environment variable that names a folder for the picture and the figures of the test above."""
+
+
+def agree(found, starts, allowed):
+    """Return whether jobs started in the order of others, none of them earlier or much later."""
+    rows = sorted(zip(starts, found, allowed, strict=True))
+    order = all(one[1] <= two[1] for one, two in itertools.combinations(rows, 2) if one[0] < two[0])
+    return order and all(start <= at <= start + most for start, at, most in rows)
+
+
+def power_at(seconds):
+    return [size for after, size in POWER if after <= seconds or after == 0][-1]
+
+
+def played_by(job, begin):
+    """Return a job as Slurm ran it, in seconds from a time on; those from before were there then."""
+    times = (max(job["submit_time"] - begin, 0), job["start_time"] - begin, job["end_time"] - begin)
+    return Played(job["cpus"], 60 * job["time_limit"], *times)
 
 
 @pytest.mark.default_row

@@ -28,7 +28,7 @@ from sb3_greendc.experiments.known.plans import (
     think,
 )
 from sb3_greendc.experiments.known.players import PLAYERS, RANDOM, RULES
-from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE
+from sb3_greendc.experiments.known.problems import JOB_SHOP, JOB_SHOP_LARGE, JOB_SHOPS, Problem
 from sb3_greendc.experiments.known.tasks import Distilled, OnData, Played, acting
 from sb3_greendc.experiments.tasks import Scenario
 
@@ -162,9 +162,21 @@ def test_a_planner_s_data_say_what_it_did_and_what_each_action_was_worth(planner
         np.testing.assert_allclose(-100 * rows["return"], lengths[::12].min(axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("problem", "count"), [*zip(JOB_SHOPS, (50, 225, 400), strict=True)])
+def test_an_episode_has_as_many_steps_as_operations(problem: Problem, count: int) -> None:
+    env, observation = started(acting(problem), 0, 0)
+    assert env.jobs * env.machines == count == operations(acting(problem))
+    steps = 0
+    while observation["action_mask"].any():
+        observation, *_ = env.step(int(observation["action_mask"].argmax()))
+        steps += 1
+    assert steps == count
+    tested, _ = started(tasks.tested_in(problem), 0, 0)
+    assert tested.durations.shape == (env.jobs, env.machines)
+    assert len(problem.test_kwargs["instances"]) in (5, 10)
+
+
 def test_data_have_equal_shares_of_rules_and_planners() -> None:
-    assert operations(acting(JOB_SHOP)) == 50
-    assert operations(acting(JOB_SHOP_LARGE)) == 225
     task = OnData("", JOB_SHOP, "", ("earliest start", RANDOM, ROLLOUTS, OR_TOOLS), 800, 0, 2, 1)
     assert {name: one.episodes for name, one in task.planned.items()} == {ROLLOUTS: 4, OR_TOOLS: 4}
     files = [one.compute().files for one in task.needs]

@@ -322,33 +322,17 @@ def test_the_table_has_the_last_checkpoint_and_the_worst_seed() -> None:
     table = common.at_the_end(pd.DataFrame(rows)).set_index("policy")
     assert table.loc["learner", ["steps", "seeds", "return", "worst seed"]].tolist() == [20, 2, 6.0, 4.0]
     assert table.loc["random", ["steps", "seeds", "return"]].tolist() == [0, 0, 1.0]
-
-
-def test_trials_are_chosen_on_other_episodes_than_they_are_judged_on() -> None:
-    name = next(iter(LIMITS))
-    limit = LIMITS[name]
-    trials = {
-        "PPO penalty 0": (9.0, limit + 1, 1.0),  # over the limit
-        "PPO penalty 1": (5.0, limit, 7.0),  # chosen
-        "PPO penalty 2": (4.0, 0.0, 8.0),
-        "PIDLagrangianPPO a": (5.0, limit + 2, 3.0),
-        "PIDLagrangianPPO b": (1.0, limit + 1, 2.0),  # none is within: the least cost
-    }
-    rows = [
-        {"series": name, "policy": policy, "train_seed": 0, "episode": k, "return": value, "cost": cost}
-        for policy, (choosing, cost, judging) in trials.items()
-        for k, value in ((0, choosing), (1, judging))
-    ]
-    table = limits.under_limits(pd.DataFrame(rows)).set_index("policy")
-    assert list(table.index[table["chosen"]]) == ["PPO penalty 1", "PIDLagrangianPPO b"]
-    assert table["return"].tolist() == [judging for *_, judging in trials.values()]
-    assert limits.under_limits(pd.DataFrame()).empty
+    alone = pd.DataFrame(rows[-2:])  # as where rules play and nobody has trained
+    assert common.at_the_end(alone)["return"].tolist() == [1.0]
 
 
 def test_what_is_published_stands_beside_with_its_source() -> None:
-    table = common.references([CARTPOLE.name, "job shop 15 × 15"])
-    assert set(table["series"]) == {CARTPOLE.name, "job shop 15 × 15"}
-    assert table.set_index("series").loc["job shop 15 × 15", "gap, %"] == 26.0
+    names = [CARTPOLE.name, "job shop 15 × 15", "job shop 20 × 20", "LunarLander"]
+    table = common.references(names).set_index("series")
+    assert set(table.index) == {*names}
+    assert table.loc[names[1:3], "gap, %"].tolist() == [26.0, 31.6]
+    assert table.loc["LunarLander", "policy"].tolist() == ["published: PPO", "published: SAC"]
+    assert table.loc["LunarLander", "±"].tolist()[0] == 31.8
     assert table["source"].notna().all()
 
 
