@@ -202,7 +202,8 @@ def _not_in_full(target: Path, done: Sequence[str]) -> str:
     if not rows:
         return ""
     said = (
-        f"The times on {CORES} cores are estimates for all problems of an experiment; those of hours are why "
+        f"The times on {CORES} cores are estimates for all problems of an experiment, of RLScheduler's "
+        "sequences for generated jobs alone; those of hours are why "
         "most were left."
     )
     return "\n".join(["## Not run in full", "", said, "", markdown(pd.DataFrame(rows)), ""])
