@@ -109,7 +109,11 @@ POWER: tuple[Mutation, ...] = (
         "envs/greendc/live/power_plan.py",
         ("tests/greendc/live/test_power_plan.py",),
         ("live-power-lasts", "return bool(self.least[last] >= job.processors)", "return True"),
-        ("live-starts-take-no-power", "self.free[self.times < job.limit_seconds] -= job.processors", "pass"),
+        (
+            "live-starts-take-no-power",
+            "self.free[: np.searchsorted(self.times, job.limit_seconds)] -= job.processors",
+            "pass",
+        ),
         ("live-nothing-starts-later", "most.max(initial=0)", "most[:1].max(initial=0)"),
     ),
     *mutations(

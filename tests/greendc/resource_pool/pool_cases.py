@@ -175,7 +175,7 @@ def random_commanded(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConf
         "site": random_site(rng, ("open",)),
         "carbon": CarbonTrace(rng.uniform(0, 1.3, len(trace)), hours, trace.start),
         "price": PriceTrace(rng.uniform(0, 0.5, len(trace)), hours, trace.start),
-        "power_levels": tuple(int(level) for level in levels) or (units,),
+        "power_levels": tuple(int(level) for level in levels) if any(levels) else (units,),
         "switch_delay": int(rng.integers(0, 2)),
         "switch_hours": float(rng.choice([0.0, 0.5])),
         "placement": "now",

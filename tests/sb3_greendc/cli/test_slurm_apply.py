@@ -192,6 +192,13 @@ def wait_for(folder, count):
         time.sleep(0.05)
 
 
+DEFAULT = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "said"),
     [
@@ -202,7 +209,10 @@ def wait_for(folder, count):
 )
 def test_signals_end_the_command_with_a_report(sent, code, said, folder):
     at_the_second_release(folder, "exec sleep 60")
-    process = started(folder, stdout=subprocess.DEVNULL)
+    # Also where the tests themselves were started by ``nohup``.
+    process = started(
+        folder, stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(sent, DEFAULT[sent])
+    )
     wait_for(folder, 2)
     process.send_signal(sent)
     _, error = process.communicate(timeout=60)

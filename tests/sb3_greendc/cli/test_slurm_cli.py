@@ -197,9 +197,10 @@ def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path, capsys):
     above the power of its time, and jobs start when the simulator starts them, by the same rule.
 
     What becomes possible right after a call has read the queue is released at the end of the next call at the
-    latest, and then takes Slurm a while to start. Both times are measured. What starts when another job ends
-    has that job's delay, too, which had waited for others: the two are allowed for each start in such a row,
-    and a second because Slurm tells whole ones. Nothing starts earlier, and no two jobs in the other order.
+    latest, and then takes Slurm a while to start. Both times are measured, and Slurm tells whole seconds.
+    What starts when another job ends has that job's delay, too, which had waited for others: the two, and a
+    second, are allowed for each start in such a row. Nothing starts earlier, and no job before one that is to
+    start two seconds earlier. By other rules the simulator is further from these starts.
     """
     slurm = SlurmDaemons(tmp_path, 10)
     try:
@@ -255,7 +256,7 @@ def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path, capsys):
     starts = replay(played, POWER, 10, "wspt", "easy")
     between = max(second[1] - first[0] for first, second in itertools.pairwise(calls))
     slow = max(job.start - released[name] for name, job in zip(names, played, strict=True))
-    allowed = [int(count * (between + max(slow, 0)) + 1) for count in links(played, starts)]
+    allowed = [int(count * (between + max(slow, 0) + 1)) for count in links(played, starts)]
     if os.environ.get(PICTURES):
         folder = Path(os.environ[PICTURES])
         draw(played, starts, POWER, folder / "slurm_gantt.png")
@@ -267,8 +268,10 @@ def test_a_real_slurm_keeps_to_the_power_and_starves_nobody(tmp_path, capsys):
     # Without backfilling the tenth job does not overtake the first; by other rules the order is another.
     without = replay(played, POWER, 10, "wspt", "none")
     assert found[9] < found[0] and without[9] >= without[0]
+    late = apart(found, starts)
     for rule, backfill in OTHER_ORDERS:
-        assert not agree(found, replay(played, POWER, 10, rule, backfill), allowed), (rule, backfill)
+        others = replay(played, POWER, 10, rule, backfill)
+        assert apart(found, others) > late, (rule, backfill, found, starts, others)
 
 
 PICTURES = "GREENDC_SLURM_PICTURES"
@@ -278,8 +281,13 @@ PICTURES = "GREENDC_SLURM_PICTURES"
 def agree(found, starts, allowed):
     """Return whether jobs started in the order of others, none of them earlier or much later."""
     rows = sorted(zip(starts, found, allowed, strict=True))
-    order = all(one[1] <= two[1] for one, two in itertools.combinations(rows, 2) if one[0] < two[0])
+    order = all(one[1] <= two[1] for one, two in itertools.combinations(rows, 2) if one[0] < two[0] - 1)
     return order and all(start <= at <= start + most for start, at, most in rows)
+
+
+def apart(found, starts):
+    """Return by how many seconds jobs started at other times, in all."""
+    return sum(abs(at - start) for at, start in zip(found, starts, strict=True))
 
 
 def power_at(seconds):
