@@ -16,7 +16,19 @@ Floats = NDArray[np.float64]
 VALUE, CARBON = "total_job_value_ratio", "carbon_total_kg"
 GREEN = "green_kwh"
 """Energy of sun and wind that was used or stored."""
+SOURCES = (GREEN, "brown_kwh", "battery_charged_kwh", "battery_discharged_kwh", "switched_units")
+"""Columns that say where an episode's energy came from."""
 _RESAMPLES = 1_000
+
+
+def with_totals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return episodes with :data:`CARBON`, what refilling the battery adds included, and :data:`GREEN`.
+
+    :param rows: of pools with a site; where power is not commanded nothing is settled
+    """
+    settled = rows["settled_carbon_kg"].fillna(0.0)
+    green = rows["solar_kwh"] + rows["wind_kwh"] - rows["curtailed_kwh"]
+    return rows.assign(**{CARBON: rows["carbon_kg"] + settled, GREEN: green})
 
 
 def hull(points: pd.DataFrame) -> Floats:

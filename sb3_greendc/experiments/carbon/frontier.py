@@ -10,7 +10,7 @@ import pandas as pd
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS
 from sb3_greendc.experiments.carbon.comparison import (
     CARBON,
-    GREEN,
+    SOURCES,
     VALUE,
     Floats,
     gain,
@@ -18,6 +18,7 @@ from sb3_greendc.experiments.carbon.comparison import (
     interval_columns,
     learners_at_limits,
     value_at,
+    with_totals,
     written,
 )
 from sb3_greendc.experiments.carbon.distillation import STUDENT, PlanStudent
@@ -83,15 +84,11 @@ WITHOUT_PLAN = {
 }
 """Learners that have not seen the plan, and what the figure calls them."""
 ENERGY = (
-    GREEN,
+    *SOURCES,
     "solar_kwh",
     "wind_kwh",
-    "brown_kwh",
-    "battery_charged_kwh",
-    "battery_discharged_kwh",
     "curtailed_kwh",
     "switching_kwh",
-    "switched_units",
     "grid_cost",
 )
 OTHER_FORECAST_PRICES = (0.1, 0.2)
@@ -204,9 +201,7 @@ def split(rows: pd.DataFrame) -> pd.DataFrame:
 
 def analyze(results: Results, _form: Budget) -> Analysis:
     """Return what each policy earned and emitted, and the value at each limit."""
-    rows = split(_with_years(results.table()))
-    rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"]
-    rows[GREEN] = rows["solar_kwh"] + rows["wind_kwh"] - rows["curtailed_kwh"]
+    rows = with_totals(split(_with_years(results.table())))
     judged = rows.loc[rows["baseline"] == GREEDY, ["test", "episode"]].drop_duplicates()
     rows = rows.merge(judged, on=["test", "episode"])
     bounds = split(results.table("bounds"))

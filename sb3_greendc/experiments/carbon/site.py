@@ -15,7 +15,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from greendc.resource_pool.presets import CARBON as PRESET
-from sb3_greendc.experiments.carbon.comparison import CARBON, GREEN, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.comparison import (
+    CARBON,
+    SOURCES,
+    VALUE,
+    gain,
+    hull,
+    value_at,
+    with_totals,
+    written,
+)
 from sb3_greendc.experiments.carbon.distillation import STUDENT
 from sb3_greendc.experiments.carbon.envelope import (
     BOUND_PRICES,
@@ -71,16 +80,7 @@ FOLLOWING = {
     "pausing": False,
 }
 """Machines that nobody commands; rollouts know no pauses."""
-METRICS = [
-    VALUE,
-    CARBON,
-    GREEN,
-    "brown_kwh",
-    "battery_charged_kwh",
-    "battery_discharged_kwh",
-    "critical_unserved_kwh",
-    "switched_units",
-]
+METRICS = [VALUE, CARBON, *SOURCES, "critical_unserved_kwh"]
 
 
 def scenario(name: str, year: str) -> Scenario:
@@ -136,9 +136,7 @@ def _ahead(budget: Budget, name: str) -> list[Task]:
 
 def analyze(results: Results, _form: Budget) -> Analysis:
     """Return what policies earned and emitted on each site, and the value at each limit."""
-    rows = results.table()
-    rows[CARBON] = rows["carbon_kg"] + rows["settled_carbon_kg"].fillna(0.0)
-    rows[GREEN] = rows["solar_kwh"] + rows["wind_kwh"] - rows["curtailed_kwh"]
+    rows = with_totals(results.table())
     judged = rows[rows["year"].astype(str) == JUDGED_ON]
     greedy = judged[(judged["series"] == DEFAULT) & (judged["baseline"] == GREEDY)][CARBON].mean()
     sites = dict(list(judged.groupby("series", sort=False)))

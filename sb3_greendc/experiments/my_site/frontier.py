@@ -13,7 +13,16 @@ from greendc.resource_pool import ResourcePoolConfig
 from greendc.resource_pool.presets import CARBON as PRESET
 from greendc.traces.power import read_carbon
 from sb3_greendc.evaluation.plots import TEXT_WIDTH, styled
-from sb3_greendc.experiments.carbon.comparison import CARBON, GREEN, VALUE, gain, hull, value_at, written
+from sb3_greendc.experiments.carbon.comparison import (
+    CARBON,
+    SOURCES,
+    VALUE,
+    gain,
+    hull,
+    value_at,
+    with_totals,
+    written,
+)
 from sb3_greendc.experiments.carbon.envelope import (
     BOUND_PRICES,
     QUICK_BOUND_PRICES,
@@ -41,17 +50,7 @@ PART = {"part": "frontier"}
 """Labels of the tasks."""
 COMMANDED = ("switch_delay", "switch_hours", "placement", "mask", "late_jobs", "suspend", "pausing", "cost")
 """What makes power a decision, as in the preset ``ResourcePoolCarbon-10``."""
-ENERGIES = [
-    VALUE,
-    CARBON,
-    GREEN,
-    "brown_kwh",
-    "battery_charged_kwh",
-    "battery_discharged_kwh",
-    "switched_units",
-    "switching_kwh",
-    "grid_cost",
-]
+ENERGIES = [VALUE, CARBON, *SOURCES, "switching_kwh", "grid_cost"]
 """Columns of the table of energies."""
 STEPS_OF_UNITS = 5
 PRESET_UNIT_KG = 4.4
@@ -127,8 +126,7 @@ def at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
     :return: a row for each of :data:`~sb3_greendc.experiments.carbon.frontier.LIMITS`, a share of the carbon
         of every unit on
     """
-    total = rows["carbon_kg"] + rows["settled_carbon_kg"]
-    return pd.DataFrame(_at_limits(rows.assign(**{CARBON: total}), bounds[bounds["episode"] % 2 == 1]))
+    return pd.DataFrame(_at_limits(with_totals(rows), bounds[bounds["episode"] % 2 == 1]))
 
 
 def _at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -162,10 +160,8 @@ def energies(rows: pd.DataFrame) -> pd.DataFrame:
 
     :param rows: episodes of :func:`items`
     """
-    judged = rows[rows["episode"] % 2 == 1]
-    green = judged["solar_kwh"] + judged["wind_kwh"] - judged["curtailed_kwh"]
-    total = judged["carbon_kg"] + judged["settled_carbon_kg"]
-    means = judged.assign(**{GREEN: green, CARBON: total}).groupby("policy", sort=False)[ENERGIES].mean()
+    judged = with_totals(rows[rows["episode"] % 2 == 1])
+    means = judged.groupby("policy", sort=False)[ENERGIES].mean()
     return means.sort_values(VALUE, ascending=False).reset_index()
 
 
@@ -202,7 +198,7 @@ def draw(rows: pd.DataFrame, policies: pd.DataFrame, learners: Sequence[str]) ->
     """
     figure = Figure(figsize=(TEXT_WIDTH * 0.72, 3.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    means = _means(rows.assign(**{CARBON: rows["carbon_kg"] + rows["settled_carbon_kg"]}))
+    means = _means(with_totals(rows))
     rules = means[~means["baseline"].isin([PLAN, CHANCE])]
     axes.plot(rules[CARBON], rules[VALUE], "o", ms=3.5, color="#9aa7b0", label="rules that command")
     axes.plot(*hull(rules).T, "-", lw=0.8, color="#555555", label="mixtures of the best", zorder=1)

@@ -100,7 +100,8 @@ def test_carbon_is_a_decision_where_the_grid_serves_everything(inputs, tmp_path)
 
 def test_rules_are_chosen_by_other_episodes_than_they_are_judged_on():
     def of(policy, baseline, pairs):
-        head = {"policy": policy, "baseline": baseline, "settled_carbon_kg": 0.0}
+        energies = dict.fromkeys(("settled_carbon_kg", "solar_kwh", "wind_kwh", "curtailed_kwh"), 0.0)
+        head = {"policy": policy, "baseline": baseline, **energies}
         return [
             {
                 **head,
