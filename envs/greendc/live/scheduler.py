@@ -76,7 +76,10 @@ class Scheduler:
         meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
         if meant_cluster != meant_pool:  # a setting that only one kind has says which is meant
             return str(of_cluster if meant_cluster else of_pool)
-        if self.policy is None or (in_cluster and self.policy in RULES):
+        unknown = all(
+            str(one).startswith(f"policy={self.policy!r}: must be") for one in (of_cluster, of_pool)
+        )
+        if self.policy is None or unknown or (in_cluster and self.policy in RULES):
             same = str(of_cluster) == str(of_pool)
             return str(of_cluster) if same else f"{of_cluster}; of a pool: {of_pool}"
         return str(of_cluster if in_cluster else of_pool)

@@ -255,6 +255,10 @@ def test_both_kinds_of_snapshots_go_through_one_scheduler() -> None:
 SETTINGS = {
     "name": (("densty", {}), "policy='densty'.*did you mean 'density'"),
     "foresight": (("foresight", {}), "policy='foresight': must be one of"),
+    "neither": (
+        ("nope", {}),
+        "policy='nope': must be one of fcfs.*; of a pool: policy='nope': must be one of",
+    ),
     "network": (("ResourcePool-11", {}), "policy='ResourcePool-11': must be one of.*ResourcePool-10"),
     "family": (("VCC-2019", {}), "policy='VCC-2019': must be for resource pools, not for VCC-2019"),
     "option": (
