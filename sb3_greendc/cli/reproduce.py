@@ -350,14 +350,16 @@ def _validate(options: argparse.Namespace, folder: Path, command: str, console: 
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
             require_room(options.out)
             found = my_site.read_jobs(options)
-            validation = my_site.validate(found, told_size=options.processors is not None)
+            rule = (options.order or my_site.SITE_RULE[0], options.backfill or my_site.SITE_RULE[1])
+            told = options.processors is not None
+            validation = my_site.validate(found, told_size=told, site_rule=rule)
     except DefectsError as error:
         print(f"{my_site.NAME}: error: defects in the input\n{error}", file=sys.stderr)
         raise BadInput from error
     short = {"processors": "width", "jobs": "jobs"}
     for kind, called in (("recorded", "rec."), ("simulated", "sim.")):
         short |= {f"{kind}_{name}": f"{called} {name}" for name in ("mean", "median", "p95")}
-    print_frame(validation.by_width.rename(columns=short), "waits in hours, FCFS + EASY", console)
+    print_frame(validation.by_width.rename(columns=short), f"waits in hours, {validation.rule}", console)
     for note in validation.notes:
         console.print(f"- {note}", markup=False)
     path = my_site.write_validation(found, validation, folder, command)

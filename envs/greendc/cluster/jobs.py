@@ -128,12 +128,15 @@ class ClusterJobs:
         if reading == "rlscheduler":
             run[np.isnan(run)] = 10.0
             size = np.fmax(columns["allocated_processors"], columns["requested_processors"])
-            kept = (run > 0) & (size > 0)
+            parts = too_large = np.zeros(len(table), np.bool_)
+            ran = (run > 0) & (size > 0)
             order = np.argsort(columns["job"], kind="stable")
         else:
-            kept = (run > 0) & (size > 0) & (columns["submit_time"] >= 0) & (size <= machine)
-            kept &= ~np.isin(columns["status"], PARTS)
+            parts = np.isin(columns["status"], PARTS)
+            ran = (run > 0) & (size > 0) & (columns["submit_time"] >= 0)
+            too_large = ran & ~parts & (size > machine)
             order = np.arange(len(table))
+        kept = ran & ~parts & ~too_large
         rows = order[kept[order]][:most]
         require(len(rows) > 0, "log", log.source, "one with at least one job that ran")
         request = np.where(columns["requested_time"] > 0, columns["requested_time"], run)
@@ -141,7 +144,10 @@ class ClusterJobs:
         missing = ~(columns["requested_time"][rows] > 0)
         counts = {
             "read": len(table),
-            "left_out": int(len(table) - np.count_nonzero(kept)),
+            "partial_executions": int(np.count_nonzero(parts)),
+            "never_ran": int(np.count_nonzero(~ran & ~parts)),
+            "above_machine": int(np.count_nonzero(too_large)),
+            "beyond_most": int(np.count_nonzero(kept)) - len(rows),
             "no_request": int(np.count_nonzero(missing)),
             "beyond_request": int(np.count_nonzero(run[rows] > request[rows])),
         }

@@ -12,5 +12,6 @@ from sb3_greendc.experiments.my_site.options import add_options as add_options
 from sb3_greendc.experiments.my_site.report import MODEL as MODEL
 from sb3_greendc.experiments.my_site.report import portable_environment as portable_environment
 from sb3_greendc.experiments.my_site.report import write_report as write_report
+from sb3_greendc.experiments.my_site.validation import SITE_RULE as SITE_RULE
 from sb3_greendc.experiments.my_site.validation import validate as validate
 from sb3_greendc.experiments.my_site.validation import write_validation as write_validation

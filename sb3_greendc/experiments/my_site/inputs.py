@@ -64,6 +64,9 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     for name in ("power", "carbon"):
         if getattr(options, name) is None:
             raise ValueError(f"--{name}: missing; only --validate does without")
+    for name in ("order", "backfill"):
+        if (given := getattr(options, name)) is not None:
+            raise ValueError(f"--{name} {given}: only --validate plays the site's own rule")
     own = _settings(options)
     found, power, carbon, inspections = _read_all(options, folder)
     settings = _with_generators(own, power)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from greendc.cluster.config import BACKFILLS
+from greendc.cluster.rules import RULES
 from greendc.energy.site import GRID_MODES
 from sb3_greendc.core.arguments import whole_number
 
@@ -90,5 +92,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="no training: does the cluster simulator give the waits that the log records?",
     )
+    run.add_argument(
+        "--order", choices=RULES, help="with --validate: who is first in the site's queue (default: fcfs)"
+    )
+    run.add_argument("--backfill", choices=BACKFILLS, help="with --validate: who may pass (default: easy)")
     run.add_argument("--quick", action="store_true", help="train for seconds rather than minutes")
     run.add_argument("--seeds", type=whole_number, help="training seeds")

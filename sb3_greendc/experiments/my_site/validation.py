@@ -29,6 +29,7 @@ MOST_JOBS = 30_000
 WARM_UP = 0.05
 """Share of the jobs, at the beginning, that is left out of the comparison: the simulator starts empty."""
 SITE_RULE = ("fcfs", "easy")
+"""Order and backfilling that a site is taken to have, if it does not say."""
 RULES = (
     SITE_RULE,
     ("fcfs", "conservative"),
@@ -39,7 +40,9 @@ RULES = (
     ("wfp3", "easy"),
     ("unicep", "easy"),
 )
-"""Orders and backfillings that are tried beside the site's usual one, FCFS with EASY backfilling."""
+"""Orders and backfillings that are tried beside the site's own."""
+CHANCE = ("random order", "easy")
+"""Any waiting job is next: a rule that is no nearer to the log than this tells nothing of its order."""
 
 EDGES = (1, 2, 5, 17, 65, 257, 1025)
 _MINUTE = 60.0
@@ -66,28 +69,38 @@ class Validation:
         are, on average, on a scale of factors: 1 is equal) and ``rank_correlation`` job by job
     :param figure: bars by width, and both distributions
     :param notes: what came out, in sentences
+    :param rule: the site's, as it is called in the table
     """
 
     by_width: pd.DataFrame
     by_rule: pd.DataFrame
     figure: Figure
     notes: Sequence[str]
+    rule: str
 
 
-def validate(found: InspectedLog, most: int = MOST_JOBS, told_size: bool = False) -> Validation:
+def validate(
+    found: InspectedLog,
+    most: int = MOST_JOBS,
+    told_size: bool = False,
+    site_rule: tuple[str, str] = SITE_RULE,
+) -> Validation:
     """Play the jobs of a log with their recorded run times, and compare waits.
 
     :param found: the log
     :param most: jobs that are played
     :param told_size: whether the user said how large the machine is
-    :raises ValueError: if fewer than a hundred jobs of the log have a recorded wait
+    :param site_rule: the site's order (:data:`greendc.cluster.rules.RULES`) and backfilling (``"none"``,
+        ``"easy"``, ``"conservative"``)
+    :raises ValueError: if fewer than a hundred jobs of the log have a recorded wait, or for an unknown rule
     """
     log = found.log
     jobs, recorded, notes = _jobs_with_waits(log, most)
     first = int(WARM_UP * len(jobs))
     kept = slice(first, None)
     recorded, width = recorded[kept], jobs.processors[kept]
-    waits = {rule: simulated_waits(jobs, *rule)[kept] for rule in RULES}
+    rules = dict.fromkeys((site_rule, *RULES, CHANCE))
+    waits = {rule: simulated_waits(jobs, *rule)[kept] for rule in rules}
     by_rule = pd.DataFrame(
         [
             {
@@ -100,14 +113,15 @@ def validate(found: InspectedLog, most: int = MOST_JOBS, told_size: bool = False
         ]
     )
     by_rule = by_rule.sort_values("factor", ignore_index=True, kind="stable")
-    ours = waits[SITE_RULE]
+    ours = waits[site_rule]
     by_width = _by_width(width, recorded, ours)
     size = size_of_machine(found, told_size)
-    notes = [*_verdict(recorded, ours, by_rule), f"{size.about}: {size.said} ({size.option}).", *notes]
+    size_said = f"{size.about}: {size.said} ({size.option})."
+    notes = [*_verdict(recorded, ours, by_rule, _called(site_rule)), size_said, *notes]
     left_out = {} if found.kind == "SWF" else {**found.log.counts, "steps": 0}  # steps are parts of jobs
     if said := say_counts({**left_out, **found.inspection.counts}):
         notes.append(f"of the file, not among these jobs or changed: {said}.")
-    return Validation(by_width, by_rule, _figure(by_width, recorded, ours), notes)
+    return Validation(by_width, by_rule, _figure(by_width, recorded, ours), notes, _called(site_rule))
 
 
 def _jobs_with_waits(log: JobLog, most: int) -> tuple[ClusterJobs, NDArray[np.float64], list[str]]:
@@ -144,7 +158,7 @@ def simulated_waits(jobs: ClusterJobs, rule: str, backfill: str) -> NDArray[np.f
     """Return how long each job waits, in seconds, if a rule of the cluster simulator had decided.
 
     :param jobs: in order of submission
-    :param rule: the order of the queue (:data:`greendc.cluster.rules.RULES`)
+    :param rule: the order of the queue (:data:`greendc.cluster.rules.RULES`), or ``"random order"``
     :param backfill: ``"none"``, ``"easy"`` or ``"conservative"``
     """
     config = ClusterConfig(
@@ -152,9 +166,19 @@ def simulated_waits(jobs: ClusterJobs, rule: str, backfill: str) -> NDArray[np.f
     )
     simulator = ClusterSimulator(config)
     simulator.reset_env(0, np.random.default_rng(0), {"start": 0})
-    simulator.play(0, rule)
+    if rule == CHANCE[0]:
+        _play_at_random(simulator)
+    else:
+        simulator.play(0, rule)
     waits: NDArray[np.float64] = simulator.state.jobs[0]["delay"].astype(np.float64)
     return waits
+
+
+def _play_at_random(simulator: ClusterSimulator) -> None:
+    rng = np.random.default_rng(0)
+    cluster = simulator.state.cluster[0]
+    while not cluster["over"]:
+        simulator.take(0, int(rng.choice(simulator.state.queue[0, : cluster["waiting"]])))
 
 
 def factor_apart(recorded: NDArray[np.float64], simulated: NDArray[np.float64]) -> float:
@@ -204,14 +228,14 @@ def _called(rule: tuple[str, str]) -> str:
 
 
 def _verdict(
-    recorded: NDArray[np.float64], simulated: NDArray[np.float64], by_rule: pd.DataFrame
+    recorded: NDArray[np.float64], simulated: NDArray[np.float64], by_rule: pd.DataFrame, rule: str
 ) -> list[str]:
     theirs, ours = _statistics(recorded), _statistics(simulated)
     said = "; ".join(f"{key} {ours[key]:.2f} h where the log has {theirs[key]:.2f} h" for key in _STATISTICS)
-    of_site = by_rule[by_rule["rule"] == _called(SITE_RULE)].iloc[0]
+    of_site = by_rule[by_rule["rule"] == rule].iloc[0]
     nearest = by_rule.iloc[0]
     apart = f"the two distributions are a factor of {of_site['factor']:.2f} apart"
-    notes = [f"{_called(SITE_RULE)} gives waits of {said}: {apart}."]
+    notes = [f"{rule} gives waits of {said}: {apart}."]
     if nearest["rule"] != of_site["rule"]:
         notes.append(
             f"Of the rules tried, {nearest['rule']} comes nearest to the log: a factor of "
@@ -254,10 +278,11 @@ def _figure(by_width: pd.DataFrame, recorded: NDArray[np.float64], simulated: ND
 
 
 _TITLE = "Does the simulator give the waits of the log?"
-_TABLE = "Waits in hours, with FCFS + EASY, by the width of jobs."
+_TABLE = "Waits in hours, with {rule}, by the width of jobs."
 _BESIDE = (
     "Other rules on the same jobs. The factor says how far the distribution of waits is from that of the "
-    "log, 1 being equal; the rank correlation compares job by job."
+    "log, 1 being equal; the rank correlation compares job by job. A rule that is no nearer than "
+    "a random order tells nothing of the site's."
 )
 _CAPTION = "Recorded and simulated waits, by the width of jobs and of all jobs."
 
@@ -277,12 +302,13 @@ def write_validation(found: InspectedLog, validation: Validation, folder: Path, 
             frame.to_csv(file, index=False, float_format="%.6g")
     save_figure(validation.figure, folder / "validation.png")
     width, rule = (rounded(frame) for frame in frames.values())
+    table = _TABLE.format(rule=validation.rule)
     defects = [line.replace("; --repair: ", ": ") for line in found.inspection.lines()]
     parts = [
         f"# {_TITLE}",
         f"The log is {Path(found.log.source).name}.",
         "\n".join(f"- {note}" for note in validation.notes),
-        _TABLE,
+        table,
         markdown(width),
         f"![{_CAPTION}](validation.png)",
         _BESIDE,
@@ -297,7 +323,7 @@ def write_validation(found: InspectedLog, validation: Validation, folder: Path, 
         file.write(("\n\n".join(parts) + "\n").encode())
     sections = [
         Section("What came out", f"The log is {Path(found.log.source).name}.", points=validation.notes),
-        Section("Waits by width", _TABLE, frames=[width], figures=[(validation.figure, _CAPTION)]),
+        Section("Waits by width", table, frames=[width], figures=[(validation.figure, _CAPTION)]),
         Section("Other rules", _BESIDE, frames=[rule]),
         Section("What the simulator cannot know", points=UNKNOWN),
     ]

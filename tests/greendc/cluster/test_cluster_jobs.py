@@ -39,7 +39,9 @@ def test_a_log_is_read_strictly():
     found = columns(jobs, "number", "submit", "run", "request", "processors", "user", "done")
     assert found == [[1, 4, 3], [0, 9, 9], [101, 30, 80], [200, 30, 60], [4, 8, 3], [7, 9, -1], [104, 39, 89]]
     assert jobs.machine == 16
-    assert jobs.counts == {"read": 7, "left_out": 4, "no_request": 1, "beyond_request": 1}
+    left_out = {"partial_executions": 1, "never_ran": 2, "above_machine": 1, "beyond_most": 0}
+    assert jobs.counts == {"read": 7, **left_out, "no_request": 1, "beyond_request": 1}
+    assert ClusterJobs.from_log(LOG, most=1).counts["beyond_most"] == 2
 
 
 def test_a_log_is_read_as_rlscheduler_reads_it():

@@ -16,7 +16,13 @@ from greendc.traces.lublin import LublinModel, generate_log
 from greendc.traces.swf import SWF_FIELDS, format_swf
 from sb3_greendc.cli import reproduce
 from sb3_greendc.experiments import my_site
-from sb3_greendc.experiments.my_site.validation import RULES, WARM_UP, factor_apart, simulated_waits
+from sb3_greendc.experiments.my_site.validation import (
+    CHANCE,
+    RULES,
+    WARM_UP,
+    factor_apart,
+    simulated_waits,
+)
 
 JOBS = 600
 WAIT, REQUEST, STATUS = (SWF_FIELDS.index(name) for name in ("wait_time", "requested_time", "status"))
@@ -49,6 +55,26 @@ def test_waits_that_a_rule_made_are_found_again_under_that_rule(log, rule):
     assert nearest["rank_correlation"] == pytest.approx(1.0)
     other = "None of the other rules tried comes nearer" in " ".join(found.notes)
     assert other == (rule == ("fcfs", "easy"))
+
+
+def test_the_sites_own_rule_is_the_one_that_is_judged(log):
+    own = with_waits(log, ("f1", "conservative"))
+    found = my_site.validate(own, site_rule=("f1", "conservative"))
+    assert found.rule == "f1 + conservative" == found.by_rule["rule"].iloc[0]
+    assert found.by_width["recorded_mean"].tolist() == found.by_width["simulated_mean"].tolist()
+    assert found.notes[0].startswith("f1 + conservative gives waits of")
+    assert "None of the other rules tried comes nearer" in found.notes[1]
+    assert not any("f1" in name for name in my_site.validate(own).by_rule["rule"])
+
+
+def test_a_random_order_stands_beside_the_rules(log):
+    table = my_site.validate(with_waits(log, ("smallest", "easy"))).by_rule.set_index("rule")
+    chance = table.loc[CHANCE[0] + " + EASY"]
+    assert chance["factor"] > 1.1
+    assert 0.0 < chance["rank_correlation"] < 0.95
+    waits = simulated_waits(ClusterJobs.from_log(log), *CHANCE)
+    rules = [simulated_waits(ClusterJobs.from_log(log), *rule) for rule in RULES]
+    assert len(waits) == JOBS and not any((waits == other).all() for other in rules)
 
 
 def test_the_table_has_the_waits_of_each_width(log):
@@ -109,11 +135,24 @@ def test_the_command_needs_neither_power_nor_carbon(log, tmp_path, capsys):
     assert reproduce.main(arguments) == 0
     assert "SJF + EASY comes nearest to the log" in " ".join(capsys.readouterr().out.split())
     folder = tmp_path / "my-site"
-    assert len(pd.read_csv(folder / "waits_by_rule.csv")) == len(RULES)
+    assert len(pd.read_csv(folder / "waits_by_rule.csv")) == len(RULES) + 1
     text = (folder / "validation.md").read_text()
+    assert "Waits in hours, with FCFS + EASY, by" in text
     assert "priorities, fair share" in text
     assert (folder / "validation.png").is_file()
     assert "data:image/svg+xml" in (folder / "validation.html").read_text()
+
+
+def test_the_command_takes_the_sites_rule(log, tmp_path, capsys):
+    (tmp_path / "log.swf").write_bytes(format_swf(with_waits(log, ("sjf", "none")).log))
+    arguments = ["my-site", f"--jobs={tmp_path / 'log.swf'}", f"--out={tmp_path}", "--backfill=none"]
+    assert reproduce.main([*arguments, "--validate", "--order=sjf"]) == 0
+    assert "waits in hours, SJF" in capsys.readouterr().out
+    assert "Waits in hours, with SJF, by" in (tmp_path / "my-site" / "validation.md").read_text()
+    files = ["--power=power.csv", "--carbon=carbon.csv"]
+    with pytest.raises(SystemExit):
+        reproduce.main([*arguments, *files])
+    assert "--backfill none: only --validate plays the site's own rule" in capsys.readouterr().err
 
 
 def test_without_validate_power_and_carbon_are_needed(tmp_path):
