@@ -38,6 +38,7 @@ FAMILIES = {
     "resource_pool": "ResourcePool",
     "resource_pool_green": "ResourcePoolGreen-10",
     "resource_pool_carbon": "ResourcePoolCarbon-10",
+    "cluster": "Cluster-Lublin",
 }
 """The environment that stands for each family; the pool also where power follows a site, and where it is
 commanded."""

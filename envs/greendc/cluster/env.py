@@ -13,6 +13,8 @@ from greendc.cluster.rendering import WINDOW, draw, show, summarize
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.config import from_mapping
 from greendc.environments import SimulatorEnv, SimulatorVectorEnv
+from greendc.simulator import Observation
+from greendc.unmasked import warn_of_missing_masks
 
 
 def make_config(config: ClusterConfig | None, options: dict[str, Any]) -> ClusterConfig:
@@ -131,6 +133,16 @@ class ClusterEnv(SimulatorEnv):
     def config(self) -> ClusterConfig:
         """The configuration."""
         return self.simulator.config
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take one decision; the constraint cost is ``info["cost"]``."""
+        observation, reward, truncated, info = self.simulator.step_one(action)
+        if truncated:
+            info["episode_metrics"] = self.simulator.episode_metrics(0)
+            warn_of_missing_masks(info["episode_metrics"])
+        if self.render_mode == "human":
+            self.render()
+        return observation, reward, False, truncated, info
 
     def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]
         """Draw the Gantt chart of the last three days, the capacity, and the queue."""

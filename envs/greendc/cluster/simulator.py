@@ -200,9 +200,26 @@ class ClusterSimulator(Simulator):
         if self._threads.several and self._all_can_step(checked):
             self._step_shares(checked, seen)
             return
-        status = self._step(checked, *self._arrays, self.report, seen)
+        self._refuse(actions, self._step(checked, *self._arrays, self.report, seen))
+
+    def step_one(self, action: Any) -> tuple[Observation, float, bool, dict[str, Any]]:
+        """Step a batch of one, with less around it than :meth:`step`.
+
+        :return: a new observation, reward, whether the episode is over, and ``info``
+        :raises: as :meth:`step`
+        """
+        actions, report = np.asarray(action)[None], self.report
+        parts = self._empty_parts()
+        seen = layout.Seen(*parts.values())
+        self._refuse(actions, self._step(self._checked(actions), self.world, self.state, report, seen))
+        observation = {name: part[0] for name, part in parts.items()}
+        info = {name: values.item() for name, values in self.step_info.items()}
+        return observation, report.rewards.item(), report.truncated.item(), info
+
+    def _refuse(self, actions: NDArray[Any], status: int) -> None:
+        """Raise the error that the kernel's answer stands for, if any."""
         if status > 0:
-            action = np.asarray(actions)[status - 1]
+            action = actions[status - 1]
             raise ValueError(f"action[{status - 1}]={action}: must be {self._allowed_actions()}")
         if status < 0:
             raise RuntimeError(f"environment {-status - 1}: the episode is over or not begun, call reset()")
@@ -252,6 +269,13 @@ class ClusterSimulator(Simulator):
                     "aligned and writable"
                 )
         return layout.Seen(out["jobs"], out["cluster"], out["capacity"], out["action_mask"])
+
+    def empty_observations(self) -> Observation:
+        """Allocate a batch of observations; see :class:`~greendc.simulator.Simulator`."""
+        return self._empty_parts()
+
+    def _empty_parts(self) -> dict[str, NDArray[Any]]:
+        return {key: np.empty(self._shapes[key], dtype) for key, dtype in PARTS.items()}
 
     def observe(self, out: Observation, index: int | None = None) -> None:
         """Write present observations; see :class:`~greendc.simulator.Simulator`.

@@ -70,6 +70,29 @@ def test_batch_equals_single_over_several_episodes(env_id):
     assert ended > n
 
 
+def test_a_step_keeps_earlier_observations_and_refuses_what_is_no_action():
+    env = gym.make("Cluster-v0", **SHORT).unwrapped
+    with pytest.raises(RuntimeError, match=r"call reset\(\)"):
+        env.step(0)
+    first, _ = env.reset(seed=0)
+    kept = {key: part.copy() for key, part in first.items()}
+    second, _, _, _, info = env.step(0)
+    assert info.keys() == {"cost", "seconds", "started"}
+    assert {type(value) for value in info.values()} == {float, int}
+    for key, part in first.items():
+        np.testing.assert_array_equal(part, kept[key])
+        assert not np.shares_memory(part, second[key])
+        assert part in env.observation_space[key]
+    before = env.simulator.state.cluster.copy()
+    for action in (-1, env.action_space.n, np.uint64(2**64 - 1)):
+        with pytest.raises(ValueError, match=f"action.0.={action}: must be an integer from 0 to"):
+            env.step(action)
+    for action in (0.0, None, np.zeros(1, np.int64)):
+        with pytest.raises(ValueError, match="must be an integer from 0 to"):
+            env.step(action)
+    assert (env.simulator.state.cluster == before).all()
+
+
 @pytest.mark.parametrize("env_id", IDS)
 def test_observations_stay_within_their_space(env_id):
     env = gym.make(env_id, **SHORT, visible_jobs=8).unwrapped
