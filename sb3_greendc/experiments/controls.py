@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.cluster import ClusterSimulator
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.discrete_sac.collection import uniform_valid_actions
 from sb3_greendc.experiments.episodes import PAPER, Baselines, Variant, all_variants, play
@@ -113,3 +114,15 @@ def controls(scenario: Scenario, choice: dict[str, object], episodes: int) -> li
         UniformPlay(under, UNIFORM_MASKED, episodes),
         MaskedBaselines(under, variants, episodes),
     ]
+
+
+def play_randomly(simulator: ClusterSimulator, rng: np.random.Generator) -> None:
+    """Play environment 0 to the end of its episode: each job that waits is equally likely to be taken next.
+
+    :param simulator: in the midst of an episode
+    :param rng: of the choices
+    """
+    cluster = simulator.state.cluster[0]
+    while not cluster["over"]:
+        waiting = simulator.state.queue[0, : cluster["waiting"]]
+        simulator.take(0, int(rng.choice(waiting)) if len(waiting) else None)

@@ -21,6 +21,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, save_figure, styled
 from sb3_greendc.evaluation.report import Section
 from sb3_greendc.evaluation.report import write_report as write_page
+from sb3_greendc.experiments.controls import play_randomly
 from sb3_greendc.experiments.my_site.assumptions import say_counts, size_of_machine
 from sb3_greendc.experiments.text import markdown
 
@@ -167,18 +168,11 @@ def simulated_waits(jobs: ClusterJobs, rule: str, backfill: str) -> NDArray[np.f
     simulator = ClusterSimulator(config)
     simulator.reset_env(0, np.random.default_rng(0), {"start": 0})
     if rule == CHANCE[0]:
-        _play_at_random(simulator)
+        play_randomly(simulator, np.random.default_rng(0))
     else:
         simulator.play(0, rule)
     waits: NDArray[np.float64] = simulator.state.jobs[0]["delay"].astype(np.float64)
     return waits
-
-
-def _play_at_random(simulator: ClusterSimulator) -> None:
-    rng = np.random.default_rng(0)
-    cluster = simulator.state.cluster[0]
-    while not cluster["over"]:
-        simulator.take(0, int(rng.choice(simulator.state.queue[0, : cluster["waiting"]])))
 
 
 def factor_apart(recorded: NDArray[np.float64], simulated: NDArray[np.float64]) -> float:

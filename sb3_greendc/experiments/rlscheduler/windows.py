@@ -12,6 +12,7 @@ import pandas as pd
 from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster import ClusterJobs, ClusterSimulator, lublin_jobs
 from greendc.cluster.rlscheduler import AS_PRINTED, JOBS, benchmark_simulator, read_trace, window_starts
+from sb3_greendc.experiments.controls import play_randomly
 from sb3_greendc.experiments.tasks import Outcome, Task
 
 GENERATED = "Lublin, generated"
@@ -137,15 +138,3 @@ class Windows(Task):
 def benchmark_jobs(path: str | None) -> ClusterJobs:
     """Return the jobs of a trace's file, or of ``None`` the generated ones that stand in for it."""
     return lublin_jobs(GENERATED_SEED, JOBS) if path is None else read_trace(path)
-
-
-def play_randomly(simulator: ClusterSimulator, rng: np.random.Generator) -> None:
-    """Play environment 0 to the end of its episode: each job that waits is equally likely to be taken next.
-
-    :param simulator: in the midst of an episode
-    :param rng: of the choices
-    """
-    cluster = simulator.state.cluster[0]
-    while not cluster["over"]:
-        waiting = simulator.state.queue[0, : cluster["waiting"]]
-        simulator.take(0, int(rng.choice(waiting)) if len(waiting) else None)
