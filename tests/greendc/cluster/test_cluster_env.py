@@ -74,7 +74,8 @@ def test_a_step_keeps_earlier_observations_and_refuses_what_is_no_action():
     env = gym.make("Cluster-v0", **SHORT).unwrapped
     with pytest.raises(RuntimeError, match=r"call reset\(\)"):
         env.step(0)
-    first, _ = env.reset(seed=0)
+    env.reset(seed=0)
+    first, _, _, _, _ = env.step(0)
     kept = {key: part.copy() for key, part in first.items()}
     second, _, _, _, info = env.step(0)
     assert info.keys() == {"cost", "seconds", "started"}

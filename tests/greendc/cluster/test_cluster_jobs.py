@@ -42,6 +42,9 @@ def test_a_log_is_read_strictly():
     left_out = {"partial_executions": 1, "never_ran": 2, "above_machine": 1, "beyond_most": 0}
     assert jobs.counts == {"read": 7, **left_out, "no_request": 1, "beyond_request": 1}
     assert ClusterJobs.from_log(LOG, most=1).counts["beyond_most"] == 2
+    table = LOG.table.copy()
+    table[table[:, 10] == 3, 3] = np.nan  # a part that did not run is one of the parts alone
+    assert ClusterJobs.from_log(dataclasses.replace(LOG, table=table)).counts == jobs.counts
 
 
 def test_a_log_is_read_as_rlscheduler_reads_it():
