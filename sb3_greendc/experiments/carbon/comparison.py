@@ -56,6 +56,17 @@ def _is_below(first: tuple[float, float], middle: tuple[float, float], last: tup
     return bool((middle[1] - first[1]) * (last[0] - first[0]) <= rise)
 
 
+def on_hull(means: pd.DataFrame) -> list[str]:
+    """Return the policies on the hull of value over carbon, one row of ``means`` each."""
+    corners = hull(means).tolist()
+    return [str(row["policy"]) for _, row in means.iterrows() if [row[CARBON], row[VALUE]] in corners]
+
+
+def policy_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean value and carbon of each policy, with its ``baseline``."""
+    return rows.groupby(["policy", "baseline"], sort=False)[[VALUE, CARBON]].mean().reset_index()
+
+
 def value_at(corners: Floats, kg: float) -> float:
     """Return the value at some carbon, NaN below the least of the corners."""
     if kg < corners[0, 0]:

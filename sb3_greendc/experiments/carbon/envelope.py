@@ -69,3 +69,14 @@ def bound_at(bounds: pd.DataFrame, kg: float | Floats) -> Floats:
 def worth_of(rows: pd.DataFrame) -> pd.Series[float]:
     """Return the value of all jobs of each episode."""
     return rows["total_job_value"] / rows[VALUE]
+
+
+def bound_share(bounds: pd.DataFrame, rows: pd.DataFrame, kg: float) -> float:
+    """Return the share of the value that no policy exceeds at some carbon, at most 1.
+
+    :param bounds: of an :class:`Envelope`, of one test
+    :param rows: of one policy in the same test
+    :param kg: the carbon of an episode
+    """
+    worth = worth_of(rows[rows["episode"].isin(bounds["episode"])]).mean()
+    return min(float(bound_at(bounds, kg)) / worth, 1.0)

@@ -21,6 +21,8 @@ from sb3_greendc.experiments.carbon.comparison import (
     VALUE,
     gain,
     hull,
+    on_hull,
+    policy_means,
     value_at,
     with_totals,
     written,
@@ -30,8 +32,7 @@ from sb3_greendc.experiments.carbon.envelope import (
     BOUND_PRICES,
     QUICK_BOUND_PRICES,
     Envelope,
-    bound_at,
-    worth_of,
+    bound_share,
 )
 from sb3_greendc.experiments.carbon.frontier import (
     ASKED_PRICES,
@@ -140,7 +141,10 @@ def analyze(results: Results, _form: Budget) -> Analysis:
     judged = rows[rows["year"].astype(str) == JUDGED_ON]
     greedy = judged[(judged["series"] == DEFAULT) & (judged["baseline"] == GREEDY)][CARBON].mean()
     sites = dict(list(judged.groupby("series", sort=False)))
-    chosen = {str(name): _on_hull(of_site) for name, of_site in _choosing(rows).groupby("series", sort=False)}
+    chosen = {
+        str(name): on_hull(policy_means(of_site))
+        for name, of_site in _choosing(rows).groupby("series", sort=False)
+    }
     bounds = results.table("bounds")
     comparison = [
         row
@@ -175,17 +179,10 @@ def _choosing(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["year"].astype(str) == CHOSEN_ON) & ~chance]
 
 
-def _on_hull(rows: pd.DataFrame) -> list[str]:
-    """Return the policies on the hull of carbon and value."""
-    means = rows.groupby("policy", sort=False)[[CARBON, VALUE]].mean()
-    corners = hull(means.reset_index()).tolist()
-    return [str(policy) for policy, row in means.iterrows() if [row[CARBON], row[VALUE]] in corners]
-
-
 def _at_limits(
     name: str, rows: pd.DataFrame, chosen: list[str], bounds: pd.DataFrame, greedy: float
 ) -> Iterator[dict[str, Any]]:
-    means = rows.groupby(["policy", "baseline"], sort=False)[[VALUE, CARBON]].mean().reset_index()
+    means = policy_means(rows)
     ahead = means[means["baseline"].isin([PLAN, ROLLOUT])]
     students = means[means["baseline"] == STUDENT]
     chance = hull(means[means["baseline"].isin([CHANCE, RANDOM_ORDER])])
@@ -199,8 +196,7 @@ def _at_limits(
                 found[side] = earned * (1.0 + gained.estimate / 100.0)
                 found |= written(f"{side}_over_rules", gained)
         if len(bounds):
-            bounded = rows[(rows["baseline"] == GREEDY) & rows["episode"].isin(bounds["episode"])]
-            found["bound"] = min(float(bound_at(bounds, kg)) / worth_of(bounded).mean(), 1.0)
+            found["bound"] = bound_share(bounds, rows[rows["baseline"] == GREEDY], kg)
         yield found | {"chance": value_at(chance, kg)}
 
 

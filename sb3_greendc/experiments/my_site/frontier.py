@@ -19,6 +19,8 @@ from sb3_greendc.experiments.carbon.comparison import (
     VALUE,
     gain,
     hull,
+    on_hull,
+    policy_means,
     value_at,
     with_totals,
     written,
@@ -27,8 +29,7 @@ from sb3_greendc.experiments.carbon.envelope import (
     BOUND_PRICES,
     QUICK_BOUND_PRICES,
     Envelope,
-    bound_at,
-    worth_of,
+    bound_share,
 )
 from sb3_greendc.experiments.carbon.lineup import (
     CHANCE,
@@ -131,14 +132,11 @@ def at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
 
 def _at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> Iterator[dict[str, Any]]:
     choosing, judged = (rows[rows["episode"] % 2 == odd] for odd in (0, 1))
-    rules = _means(choosing[~choosing["baseline"].isin([PLAN, CHANCE])])
-    corners = hull(rules).tolist()
-    chosen = [str(row["policy"]) for _, row in rules.iterrows() if [row[CARBON], row[VALUE]] in corners]
+    chosen = on_hull(policy_means(choosing[~choosing["baseline"].isin([PLAN, CHANCE])]))
     plans = [str(name) for name in judged.loc[judged["baseline"] == PLAN, "policy"].unique()]
     with_plan = judged[judged["episode"].isin(judged.loc[judged["baseline"] == PLAN, "episode"])]
-    means = _means(judged)
+    means = policy_means(judged)
     greedy = means[means["baseline"] == GREEDY].iloc[0]
-    bounded = judged[(judged["baseline"] == GREEDY) & judged["episode"].isin(bounds["episode"])]
     for share in LIMITS:
         kg = share * float(greedy[CARBON])
         earned = value_at(hull(means[means["policy"].isin(chosen)]), kg)
@@ -150,7 +148,7 @@ def _at_limits(rows: pd.DataFrame, bounds: pd.DataFrame) -> Iterator[dict[str, A
             "rules": earned,
             "plan": earned * (1.0 + gained.estimate / 100.0),
             **written("plan_over_rules", gained),
-            "bound": min(float(bound_at(bounds, kg)) / worth_of(bounded).mean(), 1.0),
+            "bound": bound_share(bounds, judged[judged["baseline"] == GREEDY], kg),
             "chance": float(means.loc[means["baseline"] == CHANCE, VALUE].iloc[0]),
         }
 
@@ -163,10 +161,6 @@ def energies(rows: pd.DataFrame) -> pd.DataFrame:
     judged = with_totals(rows[rows["episode"] % 2 == 1])
     means = judged.groupby("policy", sort=False)[ENERGIES].mean()
     return means.sort_values(VALUE, ascending=False).reset_index()
-
-
-def _means(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.groupby(["policy", "baseline"], sort=False)[[VALUE, CARBON]].mean().reset_index()
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
@@ -198,7 +192,7 @@ def draw(rows: pd.DataFrame, policies: pd.DataFrame, learners: Sequence[str]) ->
     """
     figure = Figure(figsize=(TEXT_WIDTH * 0.72, 3.2), dpi=150, layout="constrained")
     axes = figure.subplots()
-    means = _means(with_totals(rows))
+    means = policy_means(with_totals(rows))
     rules = means[~means["baseline"].isin([PLAN, CHANCE])]
     axes.plot(rules[CARBON], rules[VALUE], "o", ms=3.5, color="#9aa7b0", label="rules that command")
     axes.plot(*hull(rules).T, "-", lw=0.8, color="#555555", label="mixtures of the best", zorder=1)

@@ -12,6 +12,9 @@ from sb3_greendc.core.arguments import whole_number
 
 NAME = "my-site"
 
+ORDERS = tuple(rule for rule in RULES if not rule.endswith("_printed"))
+"""Orders that a site may have: those that a benchmark printed by mistake are none."""
+
 SITE_OPTIONS = {
     "total_kw": "--total-kw",
     "critical_kw": "--critical-kw",
@@ -93,7 +96,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="no training: does the cluster simulator give the waits that the log records?",
     )
     run.add_argument(
-        "--order", choices=RULES, help="with --validate: who is first in the site's queue (default: fcfs)"
+        "--order", choices=ORDERS, help="with --validate: who is first in the site's queue (default: fcfs)"
     )
     run.add_argument("--backfill", choices=BACKFILLS, help="with --validate: who may pass (default: easy)")
     run.add_argument("--quick", action="store_true", help="train for seconds rather than minutes")

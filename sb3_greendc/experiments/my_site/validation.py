@@ -227,7 +227,8 @@ def _verdict(
     theirs, ours = _statistics(recorded), _statistics(simulated)
     said = "; ".join(f"{key} {ours[key]:.2f} h where the log has {theirs[key]:.2f} h" for key in _STATISTICS)
     of_site = by_rule[by_rule["rule"] == rule].iloc[0]
-    nearest = by_rule.iloc[0]
+    chance = float(by_rule.loc[by_rule["rule"] == _called(CHANCE), "factor"].iloc[0])
+    nearest = by_rule[by_rule["rule"] != _called(CHANCE)].iloc[0]
     apart = f"the two distributions are a factor of {of_site['factor']:.2f} apart"
     notes = [f"{rule} gives waits of {said}: {apart}."]
     if nearest["rule"] != of_site["rule"]:
@@ -238,6 +239,10 @@ def _verdict(
         )
     else:
         notes.append("None of the other rules tried comes nearer to the log.")
+    known = (
+        "so that nothing is known of the site's order" if chance <= nearest["factor"] else "for comparison"
+    )
+    notes.append(f"A random order is a factor of {chance:.2f} apart, {known}.")
     return notes
 
 

@@ -74,6 +74,11 @@ def test_a_random_order_stands_beside_the_rules(log):
     assert 0.0 < chance["rank_correlation"] < 0.95
     waits = simulated_waits(ClusterJobs.from_log(log), *CHANCE)
     rules = [simulated_waits(ClusterJobs.from_log(log), *rule) for rule in RULES]
+    assert "apart, for comparison" in " ".join(my_site.validate(with_waits(log, ("smallest", "easy"))).notes)
+    blind = my_site.validate(with_waits(log, CHANCE))
+    assert blind.by_rule["rule"].iloc[0] == CHANCE[0] + " + EASY"
+    assert "nothing is known of the site's order" in " ".join(blind.notes)
+    assert "random order + EASY comes nearest" not in " ".join(blind.notes)
     assert len(waits) == JOBS and not any((waits == other).all() for other in rules)
 
 
