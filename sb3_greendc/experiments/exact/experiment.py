@@ -62,7 +62,7 @@ def items(budget: Budget) -> list[Item]:
 
 
 def _tasks(pool: str, budget: Budget) -> list[Task]:
-    episodes = budget.pick(32, 1024)
+    episodes = budget.episodes
     plays: tuple[str | Variant, ...] = (
         OPTIMUM,
         "random",
