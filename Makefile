@@ -18,10 +18,10 @@ demo: venv
 	$(BIN)/python scripts/demo.py --out runs/demo
 
 test: venv
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 3 -m "not slow"
 
 test-all: venv
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 lint: venv
 	$(BIN)/ruff check .

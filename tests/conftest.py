@@ -23,9 +23,10 @@ DEFAULT_ROW = (
     *("tests/greendc/baselines/test_work_conserving", "tests/greendc/vcc/test_vcc_kernel.py"),
     *("tests/greendc/test_compile", "tests/sb3_greendc/core/test_engine.py"),
     *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties", "snapshots")),
-    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("journal_lock", "leases", "outages")),
+    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("databases", "journal_lock", "leases")),
+    *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("outages", "storage")),
 )
-"""What touches neither Gymnasium nor Stable-Baselines3, or is for maintainers alone."""
+"""What touches neither Gymnasium nor Stable-Baselines3, shares a study, or is for maintainers alone."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,8 +19,6 @@ from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.storage import open_storage
 from sb3_greendc.tuning.training import Training
 
-pytestmark = pytest.mark.default_row
-
 STUCK = """
 import socket, sys, time
 socket.gethostname = lambda: "elsewhere"

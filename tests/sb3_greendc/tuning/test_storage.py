@@ -106,7 +106,6 @@ def test_sqlite_that_others_write_at_the_moment_is_opened(tmp_path: Path) -> Non
         assert optuna.get_all_study_names(open_storage(f"sqlite:///{path}")) == ["s"]
 
 
-@pytest.mark.default_row
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_proxy(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="gRPC is not installed")
