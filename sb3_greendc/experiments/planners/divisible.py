@@ -20,8 +20,10 @@ LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 LABEL = "divisible jobs, arrivals unknown"
 
 
-def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth: int) -> pd.DataFrame:
-    """Return a row for each load and episode, seeded from 0 on.
+def study(
+    loads: Sequence[float], episodes: int, steps: int, futures: int, depth: int, first_seed: int = 0
+) -> pd.DataFrame:
+    """Return a row for each load and episode.
 
     Columns: ``load``, ``seed``, ``arrived`` (value of all jobs), ``divisible`` (what the schedule of
     fractions earns; it is checked for feasibility), ``bound`` (the linear programme's).
@@ -31,6 +33,7 @@ def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth
     :param steps: of an episode
     :param futures: sampled futures of each programme
     :param depth: steps that it looks ahead
+    :param first_seed: of the episodes
     """
     rows = []
     for load in loads:
@@ -38,7 +41,8 @@ def study(loads: Sequence[float], episodes: int, steps: int, futures: int, depth
         assert isinstance(env, SimulatorVecEnv)
         pool = env.simulator
         assert isinstance(pool, ResourcePoolSimulator)
-        for seed in progress_over(range(episodes), episodes, "episode", desc=f"divisible, load {load:g}"):
+        seeds = range(first_seed, first_seed + episodes)
+        for seed in progress_over(seeds, episodes, "episode", desc=f"divisible, load {load:g}"):
             pool.reset_env(0, seeding.np_random(seed)[0])
             instance = recorded_instance(pool)
             arrived = float(pool.state.jobs["value"][0, : int(pool.state.env["n_jobs"][0])].sum())

@@ -17,6 +17,7 @@ from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, styled
 from sb3_greendc.evaluation.policy_sources import policy_sources
+from sb3_greendc.experiments.planners import divisible
 from sb3_greendc.experiments.planners.common import (
     ENV_ID,
     RATIO,
@@ -32,7 +33,7 @@ from sb3_greendc.experiments.rollouts import strong
 
 FIRST_SEED = 60_000
 """Of the episodes: nothing was chosen or trained on those that follow."""
-FUTURES = (8, 32, 128, 512)
+FUTURES = (8, 32, 128, 512, 2048, 4096)
 RULES = ("fcfs", "sjf", "hvf", REFERENCE, f"{REFERENCE}:dispatch=easy,scope=queue")
 LEARNED = "pretrained"
 CHANCE = "random"
@@ -40,6 +41,8 @@ CHOICE: dict[str, Any] = {**STUDENT, "lookahead": 24}
 """What learned policies and rollouts choose from, and see; rules have the environment's ordinary mask."""
 BOUNDED = 32
 """Episodes whose linear programme is solved."""
+DIVISIBLE = {"episodes": 16, "steps": 500, "futures": 12, "depth": 30}
+"""Of the programmes of divisible jobs, on the first episodes."""
 COLORS = {
     "chance": PALETTE[8],
     "rules": PALETTE[1],
@@ -52,10 +55,10 @@ COLORS = {
 
 
 def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
-    """Return a row for each policy, and one for the bound.
+    """Return a row for each policy, one for the bound, and one for divisible jobs whose arrivals are unknown.
 
-    Columns: ``kind`` (of :data:`COLORS`, or the bound), ``policy``, ``futures``, ``mean`` (value of jobs on
-    time over that of all jobs), ``low``, ``high``, ``gain`` (per cent over ``deadline_never`` on the same
+    Columns: ``kind`` (of :data:`COLORS`, or a line's name), ``policy``, ``futures``, ``mean`` (value of jobs
+    on time over that of all jobs), ``low``, ``high``, ``gain`` (per cent over ``deadline_never`` on the same
     episodes), ``gain_low``, ``gain_high``, ``milliseconds`` of a decision asked alone.
 
     :param load: offered load
@@ -83,8 +86,10 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
         2, "futures", table["policy"].map(dict(zip(rolled + guided, [*futures, *futures], strict=True)))
     )
     alone = table[table["policy"] == LEARNED].assign(kind="network, NumPy", milliseconds=numpy_time(load))
-    bound = pd.DataFrame([{"kind": BOUND, "policy": BOUND, "mean": _bound(parts[0], ordinary)}])
-    return pd.concat([table, alone, bound], ignore_index=True)
+    bound = _bound(parts[0], ordinary)
+    lines = {BOUND: bound, divisible.LABEL: bound * divisible_share(load)}
+    rows = pd.DataFrame([{"kind": name, "policy": name, "mean": mean} for name, mean in lines.items()])
+    return pd.concat([table, alone, rows], ignore_index=True)
 
 
 def _bound(results: pd.DataFrame, scenario: dict[str, Any]) -> float:
@@ -92,6 +97,12 @@ def _bound(results: pd.DataFrame, scenario: dict[str, Any]) -> float:
     first = results[(results["policy"] == REFERENCE) & (results["episode"] < BOUNDED)]
     bounded = add_share_of_bound(first, "lp", scenario)
     return float((bounded[RATIO] / bounded[SHARE]).mean())
+
+
+def divisible_share(load: float) -> float:
+    """Return what divisible jobs earn of the bound in the first episodes, if their arrivals are unknown."""
+    sums = divisible.study([load], first_seed=FIRST_SEED, **DIVISIBLE).sum()
+    return float(sums["divisible"] / sums["bound"])
 
 
 def numpy_time(load: float, decisions: int = 300) -> float:
@@ -112,16 +123,14 @@ def numpy_time(load: float, decisions: int = 300) -> float:
 
 def describe(table: pd.DataFrame) -> str:
     """Return the Markdown of :func:`study`."""
-    rows = [
-        [
-            row["kind"],
-            f"`{row['policy']}`",
-            interval(row) if row["kind"] != BOUND else f"{row['mean']:.3f}",
-            "" if row["kind"] == BOUND else interval(row, "gain", "gain_low", "gain_high", "+.1f"),
-            "" if row["kind"] == BOUND else f"{row['milliseconds']:.2g}",
-        ]
-        for _, row in table.iterrows()
-    ]
+    rows = []
+    for _, row in table.iterrows():
+        line = pd.isna(row["milliseconds"])
+        value = f"{row['mean']:.3f}" if line else interval(row)
+        gain = "" if line else interval(row, "gain", "gain_low", "gain_high", "+.1f")
+        rows.append(
+            [row["kind"], f"`{row['policy']}`", value, gain, "" if line else f"{row['milliseconds']:.2g}"]
+        )
     return markdown(["", "policy", "share of value", f"% over {REFERENCE}", "ms a decision"], rows)
 
 
@@ -133,11 +142,10 @@ def draw(table: pd.DataFrame) -> Figure:
     """
     figure = Figure(figsize=(TEXT_WIDTH, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    bound = float(table.loc[table["kind"] == BOUND, "mean"].iloc[0])
-    left.axhline(bound, color="0.25", linestyle="--", lw=1.0)
-    left.annotate(
-        "no policy is above (bound)", (0.03, bound), xycoords=("axes fraction", "data"), **_at(0, 5, "0.25")
-    )
+    for kind, said in ((BOUND, "no policy is above (bound)"), (divisible.LABEL, divisible.LABEL)):
+        value = float(table.loc[table["kind"] == kind, "mean"].iloc[0])
+        left.axhline(value, color="0.25", linestyle="--" if kind == BOUND else ":", lw=1.0)
+        left.annotate(said, (0.03, value), xycoords=("axes fraction", "data"), **_at(0, 5, "0.25"))
     for kind, color in COLORS.items():
         rows = table[table["kind"] == kind]
         _draw(left, rows, "mean", color)

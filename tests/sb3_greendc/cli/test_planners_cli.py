@@ -16,7 +16,7 @@ from sb3_greendc.cli import planners
 from sb3_greendc.core.files import RescuedError
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.planners import distilled, effort, forecasts
+from sb3_greendc.experiments.planners import distilled, divisible, effort, forecasts
 from sb3_greendc.experiments.planners.common import STUDENT, estimates
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
@@ -104,6 +104,7 @@ def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
 
 def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(effort, "BOUNDED", 2)
+    monkeypatch.setattr(effort, "DIVISIBLE", {"episodes": 2, "steps": 50, "futures": 2, "depth": 10})
     picture = tmp_path / "effort.png"
     some = ("--futures", 16, 4, "--episodes", 3, "--figure", picture)
     table = run("effort", tmp_path / "effort.csv", *some)
@@ -112,6 +113,7 @@ def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, caps
     assert by_kind.size().to_dict() == {
         "bound (lp)": 1,
         "chance": 1,
+        "divisible jobs, arrivals unknown": 1,
         "guided rollouts": 2,
         "network": 1,
         "network, NumPy": 1,
@@ -119,6 +121,11 @@ def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, caps
         "rules": len(effort.RULES),
     }
     assert table["mean"].max() == table.loc[table["kind"] == "bound (lp)", "mean"].item()
+    lines = table[table["milliseconds"].isna()].set_index("kind")["mean"]
+    divided = divisible.study([1.0], **effort.DIVISIBLE, first_seed=effort.FIRST_SEED).sum()
+    assert lines[divisible.LABEL] / lines["bound (lp)"] == pytest.approx(
+        divided["divisible"] / divided["bound"]
+    )
     rolled = by_kind.get_group("rollouts").set_index("futures")
     assert 0 < rolled.loc[4, "milliseconds"] < rolled.loc[16, "milliseconds"]
     network = by_kind.get_group("network").iloc[0]
