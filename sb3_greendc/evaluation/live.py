@@ -139,5 +139,6 @@ def _prior_choice(source: str) -> dict[str, Any]:
     else:
         given = _environment(source)[1]
     return {
-        option: given.get(option, getattr(ResourcePoolConfig, option)) for option in ("mask", "lookahead")
+        option: given.get(option, getattr(ResourcePoolConfig, option))
+        for option in ("mask", "lookahead", "fragmentation")
     }

@@ -82,7 +82,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
     :param source: the path of a saved model, ``"pretrained"``, or ``"pretrained:NAME"``
     :param simulator: that it is for
     :raises ValueError: if there is no such model, it was not distilled from a planner, it does not fit,
-        or it was trained with another mask or lookahead
+        or it was trained with another mask, lookahead or fragmentation
     """
     if not isinstance(simulator, ResourcePoolSimulator):
         raise ValueError(f"prior={source!r}: there are rollouts only for resource pools")
@@ -105,7 +105,7 @@ def read_prior(source: str, simulator: Simulator) -> NetworkPrior:
             ) from error
         model, scale = saved.model, float(saved.run.get("logit_scale", LOGIT_SCALE))
         env_kwargs = saved.run.get("env_kwargs", {})
-    for option in ("mask", "lookahead"):
+    for option in ("mask", "lookahead", "fragmentation"):
         trained = env_kwargs.get(option, getattr(ResourcePoolConfig, option))
         here = getattr(simulator.config, option)
         if trained != here:

@@ -23,7 +23,10 @@ RULES = tuple(name for name in BASELINES.policies if name not in BASELINES.hinds
 
 _SEEN = {
     name: getattr(ResourcePoolConfig, name)
-    for name in ("mask", "queue_order", "lookahead", "observation", "image_dtype", "context_rows")
+    for name in (
+        *("mask", "queue_order", "lookahead", "fragmentation"),
+        *("observation", "image_dtype", "context_rows"),
+    )
 }
 """What shipped networks see where their settings say nothing."""
 

@@ -17,6 +17,7 @@ from greendc.resource_pool import kernel
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.config_record import config_record
+from greendc.resource_pool.fragmentation import Fragmentation
 from greendc.resource_pool.layout import NewJobs, PoolState
 from greendc.resource_pool.lookahead import Lookahead
 from greendc.resource_pool.observation import KERNEL_ORDER, dict_space, flat_space
@@ -63,8 +64,7 @@ class PoolBatch(Simulator):
         ]
         self._shapes = tuple(shape[1:] for _, shape, _ in self._layout)
         self._cell = np.dtype(config.cell_dtype)
-        lookaheads = threads if config.lookahead else 0
-        self._lookaheads = [Lookahead(config) for _ in range(lookaheads)]
+        self._afterstates = [_afterstates(config) for _ in range(threads)]
         self._allocate(mean_value, power)
         self._bind()
 
@@ -186,9 +186,15 @@ class PoolBatch(Simulator):
             _all_begun=True,
             _layout=[(key, (1, *shape[1:]), dtype) for key, shape, dtype in self._layout],
             _state=PoolState(**rows),
-            _lookaheads=copy.deepcopy(self._lookaheads[:1]),
+            _afterstates=copy.deepcopy(self._afterstates[:1]),
             _threads=Threads(1, 1),
         )
         copied._parts = copied._empty_parts()
         copied._bind()
         return copied
+
+
+def _afterstates(config: ResourcePoolConfig) -> list[Fragmentation | Lookahead]:
+    """Return what writes the features of the states after actions."""
+    found: list[Fragmentation | Lookahead] = [Fragmentation(config)] if config.fragmentation else []
+    return [*found, Lookahead(config)] if config.lookahead else found

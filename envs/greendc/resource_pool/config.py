@@ -144,6 +144,8 @@ class ResourcePoolConfig:
     :param context_rows: how many rows the summary of free units looks ahead, at most the horizon
     :param lookahead: steps that the observation looks ahead to say what each action is worth if no more jobs
         came (:class:`~greendc.resource_pool.lookahead.Lookahead`); 0: it does not
+    :param fragmentation: tell of each ready job that can start now how much of the largest free blocks it
+        would take (:class:`~greendc.resource_pool.fragmentation.Fragmentation`)
     :param info_jobs: put the raw ready jobs into ``info["ready_jobs"]``
     :raises ValueError: for a wrong value; names the field, the value and what is allowed
     :raises TypeError: for a site or battery that is none; names the field
@@ -197,6 +199,7 @@ class ResourcePoolConfig:
     image_dtype: str = "uint8"
     context_rows: int = 12
     lookahead: int = 0
+    fragmentation: bool = False
     info_jobs: bool = False
 
     def __post_init__(self) -> None:

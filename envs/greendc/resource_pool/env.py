@@ -91,6 +91,10 @@ class ResourcePoolEnv(SimulatorEnv):
     ``context`` say the same of ``suspend``, and which jobs it would exchange. The
     learner then only has to predict future arrivals.
 
+    With ``fragmentation=True`` further columns of ``jobs`` say of each job that can start now how much
+    smaller the two largest free blocks of the next steps would be
+    (:class:`~greendc.resource_pool.fragmentation.Fragmentation`).
+
     uint8 is the smallest to store and the fastest to write. Stable-Baselines3 scales uint8 only in pictures
     of three axes, so a plain ``MultiInputPolicy`` or ``MlpPolicy`` wants ``image_dtype="float32"`` or
     ``observation="flat"``, and ``mask="now_on_time"`` (``docs/sb3.md`` has figures); this project's

@@ -26,7 +26,9 @@ JOB_FEATURES = (
     "valid",  # 1 if scheduling it is a valid action
 )
 """Columns of ``jobs``; the units needed of each resource type, over ``M``, follow them, and then, where the
-configuration asks for it, the :class:`~greendc.resource_pool.lookahead.Lookahead` of starting the job."""
+configuration asks for them, what a start does to the largest free blocks
+(:class:`~greendc.resource_pool.fragmentation.Fragmentation`), and the
+:class:`~greendc.resource_pool.lookahead.Lookahead` of starting the job."""
 
 PRESENT = JOB_FEATURES.index("present")
 VALUE = JOB_FEATURES.index("value")
@@ -42,6 +44,9 @@ ON_TIME = JOB_FEATURES.index("on_time")
 HOPELESS = JOB_FEATURES.index("hopeless")
 VALID = JOB_FEATURES.index("valid")
 UNITS = len(JOB_FEATURES)
+
+FRAGMENTATION_ROWS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24)
+"""The steps from now for which ``fragmentation`` says what a start leaves, as far as the horizon goes."""
 
 CONTEXT_FEATURES = (
     "waiting_beyond",  # jobs that wait beyond the ready pool
@@ -100,6 +105,11 @@ def context_features(config: ResourcePoolConfig) -> tuple[str, ...]:
     return tuple(names)
 
 
+def fragmentation_rows(config: ResourcePoolConfig) -> tuple[int, ...]:
+    """Return the rows of the image for which ``fragmentation`` says what a start leaves."""
+    return tuple(row for row in FRAGMENTATION_ROWS if row < config.horizon) if config.fragmentation else ()
+
+
 def battery_kwh(config: ResourcePoolConfig) -> float:
     """Return the battery's capacity, 0 where there is none."""
     return config.site_config.battery.energy_kwh if config.power == "trace" else 0.0
@@ -113,7 +123,8 @@ def dict_space(config: ResourcePoolConfig) -> spaces.Dict:
         image = spaces.Box(0, 255, shape, np.uint8)
     else:
         image = spaces.Box(0.0, 1.0, shape, np.float32)
-    table = (n, len(JOB_FEATURES) + config.resource_types + (config.lookahead > 0))
+    blocks = 2 * len(fragmentation_rows(config))
+    table = (n, len(JOB_FEATURES) + config.resource_types * (1 + blocks) + (config.lookahead > 0))
     return spaces.Dict(
         {
             "resources": image,

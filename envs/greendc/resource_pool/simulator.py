@@ -126,12 +126,12 @@ class ResourcePoolSimulator(PoolBatch):
         parts, outputs = self._outputs(out)
         if self._threads.several and self._all_can_step(actions):
             self._step_shares(actions, outputs)
-            if self._lookaheads:
+            if self._afterstates[0]:
                 shares = enumerate(self._threads.shares)
-                self._threads.run(self._look_ahead, [(k, share, parts) for k, share in shares])
+                self._threads.run(self._write_afterstates, [(k, share, parts) for k, share in shares])
         else:
             self._check(actions, self._step(actions, self._state, self.truncated, *outputs))
-            self._look_ahead(0, slice(0, self.num_envs), parts)
+            self._write_afterstates(0, slice(0, self.num_envs), parts)
         if not isinstance(out, dict):
             write_flat(parts, out, slice(None))
         if self.config.info_jobs:
@@ -151,11 +151,10 @@ class ResourcePoolSimulator(PoolBatch):
             calls.append((actions[share], state, self.truncated[share], *(part[share] for part in outputs)))
         self._threads.run(self._step, calls)
 
-    def _look_ahead(self, k: int, share: slice, parts: Mapping[str, NDArray[Any]]) -> None:
-        """Write the lookahead of some environments, if there is one, in thread ``k``."""
-        if self._lookaheads:
-            jobs, context = parts["jobs"], parts["context"]
-            self._lookaheads[k].write(self._state, share.start, share.stop, jobs, context)
+    def _write_afterstates(self, k: int, share: slice, parts: Mapping[str, NDArray[Any]]) -> None:
+        """Write what observations of some environments tell of the states after actions, in thread ``k``."""
+        for feature in self._afterstates[k]:
+            feature.write(self._state, share.start, share.stop, parts["jobs"], parts["context"])
 
     def step_one(self, action: Any) -> tuple[Observation, float, float, int, bool]:
         """Step a batch of one, with less around it than :meth:`step`.
@@ -170,8 +169,8 @@ class ResourcePoolSimulator(PoolBatch):
         status = self._step_single(action, self._state, self.truncated, image, table, context, mask)
         if status:
             self._check(np.array([action]), status)
-        if self._lookaheads:
-            self._look_ahead(0, slice(0, 1), {"jobs": table[None], "context": context[None]})
+        if self._afterstates[0]:
+            self._write_afterstates(0, slice(0, 1), {"jobs": table[None], "context": context[None]})
         observation = {"resources": image, "jobs": table, "context": context, "action_mask": mask}
         cost, advanced = self._cost.item(), self._advanced.item()
         return observation, self.rewards.item(), cost, advanced, self.truncated.item()
@@ -220,7 +219,7 @@ class ResourcePoolSimulator(PoolBatch):
             last = first + 1
         parts, outputs = self._outputs(out)
         self._observe(self._state, first, last, *outputs)
-        self._look_ahead(0, slice(first, last), parts)
+        self._write_afterstates(0, slice(first, last), parts)
         if not isinstance(out, dict):
             write_flat(parts, out, slice(first, last))
 

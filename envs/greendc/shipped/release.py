@@ -30,7 +30,7 @@ TENSORS_FILE = "policy.safetensors"
 CONFIG_FILE = "config.json"
 CARD_FILE = "CARD.md"
 
-CHOICE = ("mask", "skip_forced", "ready_pool_size", "queue_order", "lookahead")
+CHOICE = ("mask", "skip_forced", "ready_pool_size", "queue_order", "lookahead", "fragmentation")
 """Keywords of an environment that say what a policy chooses from and sees, and nothing of jobs and power."""
 
 LARGEST_CONFIG = 2**20
