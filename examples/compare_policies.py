@@ -25,7 +25,7 @@ POOL = {
 }
 CURVE = {"always_on": "always_on", "random": "random", "rolling": "rolling", "pretrained": "pretrained"}
 MASKED = {"mask": "now_on_time"}
-NETWORK = {**MASKED, "lookahead": 24}
+NETWORK = {**MASKED, "lookahead": 24, "fragmentation": True}
 """What the policies that ship see and choose from."""
 
 

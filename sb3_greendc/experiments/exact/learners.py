@@ -55,7 +55,7 @@ def learners(pool: str) -> tuple[Learner, ...]:
             DISCRETE_SAC,
             hyperparameters=sac,
             choice=view,
-            decisions=100_000,
+            decisions=40_000,
             quick_decisions=12_000,
             quick_seeds=1,
         ),

@@ -37,7 +37,7 @@ FUTURES = (8, 32, 128, 512, 2048, 4096)
 RULES = ("fcfs", "sjf", "hvf", REFERENCE, f"{REFERENCE}:dispatch=easy,scope=queue")
 LEARNED = "pretrained"
 CHANCE = "random"
-CHOICE: dict[str, Any] = {**STUDENT, "lookahead": 24}
+CHOICE: dict[str, Any] = {**STUDENT, "lookahead": 24, "fragmentation": True}
 """What learned policies and rollouts choose from, and see; rules have the environment's ordinary mask."""
 BOUNDED = 32
 """Episodes whose linear programme is solved."""

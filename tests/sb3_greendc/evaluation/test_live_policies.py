@@ -115,7 +115,9 @@ def test_the_command_takes_a_run_and_says_what_does_not_fit(
 
 
 def test_rollouts_take_a_distilled_network_as_prior() -> None:
-    simulator: Any = greendc.make_simulator("ResourcePool-10", mask="now_on_time", lookahead=24)
+    simulator: Any = greendc.make_simulator(
+        "ResourcePool-10", mask="now_on_time", lookahead=24, fragmentation=True
+    )
     simulator.reset_env(0, np.random.default_rng(1))
     options = {"futures": 4, "depth": 12}
     scheduler = Scheduler.load("rollout", prior="pretrained", work_conserving=False, **options)
