@@ -11,7 +11,7 @@ import greendc
 from greendc.threads import Threads
 
 CASES = {
-    "pool": ("ResourcePoolSuspend-10", {"episode_steps": 15, "lookahead": 12}),
+    "pool": ("ResourcePoolSuspend-10", {"episode_steps": 15, "lookahead": 12, "fragmentation": True}),
     "power commands": ("ResourcePoolCarbon-10", {}),
     "flat": ("ResourcePool-10", {"episode_steps": 15, "observation": "flat", "info_jobs": True}),
     "vcc": ("VCC-v1", {"days": 2, "forecast": "noisy"}),

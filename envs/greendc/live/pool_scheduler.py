@@ -41,7 +41,7 @@ class PoolScheduler:
     The pool is what the ``configuration`` of the snapshot says; where it says nothing, what ``env`` says, or
     else the environment that the policy is for, or the defaults of
     :class:`~greendc.resource_pool.ResourcePoolConfig`. What a network chooses from and sees (``mask``,
-    ``lookahead``, ``ready_pool_size``, ``queue_order``) is always as in its training.
+    ``lookahead``, ``fragmentation``, ``ready_pool_size``, ``queue_order``) is always as in its training.
 
     :param policy: a heuristic or planner of :mod:`greendc.baselines.resource_pool`, a shipped network
         (``"ResourcePool-10"``), or the folder of a trained run

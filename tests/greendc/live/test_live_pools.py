@@ -42,8 +42,8 @@ def random_pool(rng: np.random.Generator) -> ResourcePoolConfig:
     """A small pool of any kind, in which power may be commanded."""
     if rng.random() < 0.25:
         return random_commanded(rng, observation=str(rng.choice(["dict", "flat"])))
-    lookahead = int(rng.choice([0, 0, 6]))
-    config = random_config(rng, observation=str(rng.choice(["dict", "flat"])), lookahead=lookahead)
+    further = {"lookahead": int(rng.choice([0, 0, 6])), "fragmentation": bool(rng.random() < 0.3)}
+    config = random_config(rng, observation=str(rng.choice(["dict", "flat"])), **further)
     return dataclasses.replace(config, skip_forced=False)
 
 

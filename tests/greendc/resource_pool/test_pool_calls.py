@@ -59,6 +59,7 @@ class Caller:
         fixed: dict[str, Any] = {"observation": str(rng.choice(["dict", "dict", "flat"]))}
         fixed["info_jobs"] = bool(rng.random() < 0.2)
         fixed["lookahead"] = int(rng.choice([0, 0, 4]))
+        fixed["fragmentation"] = bool(rng.random() < 0.3)
         make = random_config
         if rng.random() < 0.2:
             make = random_commanded

@@ -30,8 +30,8 @@ def random_problem(seed: int) -> ResourcePoolConfig:
         return ResourcePoolConfig(**{**options, "episode_steps": 24, "offered_load": 1.3})
     if seed % 4 == 1:
         return random_commanded(rng, observation=str(rng.choice(["dict", "flat"])))
-    lookahead = int(rng.choice([0, 0, 6]))
-    return random_config(rng, observation=str(rng.choice(["dict", "flat"])), lookahead=lookahead)
+    further = {"lookahead": int(rng.choice([0, 0, 6])), "fragmentation": bool(rng.random() < 0.3)}
+    return random_config(rng, observation=str(rng.choice(["dict", "flat"])), **further)
 
 
 def begun(config: ResourcePoolConfig, seed: int, num_envs: int = 1) -> ResourcePoolSimulator:

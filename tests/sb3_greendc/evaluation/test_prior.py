@@ -87,9 +87,12 @@ def test_another_mask_than_in_training_is_refused(path):
         read_prior(path, env.simulator)
 
 
-def test_another_lookahead_than_in_training_is_refused(path):
-    env = make_vec_env("ResourcePool-10", 1, **PROBLEM, lookahead=12)
-    with pytest.raises(ValueError, match="trained with lookahead=0; the environment has 12"):
+@pytest.mark.parametrize(
+    ("option", "trained", "here"), [("lookahead", 0, 12), ("fragmentation", False, True)]
+)
+def test_other_features_than_in_training_are_refused(path, option, trained, here):
+    env = make_vec_env("ResourcePool-10", 1, **PROBLEM, **{option: here})
+    with pytest.raises(ValueError, match=f"trained with {option}={trained}; the environment has {here}"):
         read_prior(path, env.simulator)
 
 
