@@ -18,7 +18,7 @@ OBSERVATIONS = 24
 
 EVALUATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ResourcePool-10": (
-        {"episode_steps": 40, "mask": "now_on_time", "outlook": 24},
+        {"episode_steps": 40, "mask": "now_on_time", "outlook": 24, "fragmentation": True},
         {
             "shipped": "pretrained",
             "rule": "hvf:dispatch=easy,scope=queue",

@@ -61,7 +61,7 @@ def test_a_batch_is_its_observations_one_by_one():
 def test_an_observation_of_other_settings_is_refused_and_the_right_ones_are_named():
     policy = greendc.load_policy("ResourcePool-10")
     observation, _ = gym.make("ResourcePool-10-v0").reset(seed=0)
-    trained = "fragmentation=True, mask='now_on_time', lookahead=24"
+    trained = "mask='now_on_time', lookahead=24, fragmentation=True"
     told = rf"\(jobs has shape \(10, 15\), not \(10, 64\)\): .*{trained}\)"
     with pytest.raises(ValueError, match=told):
         policy.predict(observation)

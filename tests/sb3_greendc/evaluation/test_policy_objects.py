@@ -158,14 +158,14 @@ def test_a_policy_that_reads_the_state_of_other_environments_is_refused() -> Non
 def test_the_settings_that_a_policy_was_trained_with_are_named_where_they_differ() -> None:
     """Data and agreements are of one environment: it does not follow each policy, as in an evaluation."""
     told = (
-        r"the environment has .*; it was trained with fragmentation=True, mask='now_on_time', lookahead=24: "
+        r"the environment has .*; it was trained with mask='now_on_time', lookahead=24, fragmentation=True: "
         r"give that to the env"
     )
     with pytest.raises(ValueError, match=told):
         collect(["pretrained"], "ResourcePool-10", 64)
     with pytest.raises(ValueError, match=told):
         agreement(["pretrained"], ["hvf"], "ResourcePool-10", 1, env_kwargs={"episode_steps": 5})
-    with pytest.raises(ValueError, match=r"; it was trained with fragmentation=True, lookahead=24: give"):
+    with pytest.raises(ValueError, match=r"; it was trained with lookahead=24, fragmentation=True: give"):
         collect(["pretrained"], "ResourcePool-10", 64, env_kwargs={"mask": "now_on_time"})
     choice = {"mask": "now_on_time", "lookahead": 24, "fragmentation": True}
     assert len(collect(["pretrained"], "ResourcePool-10", 16, env_kwargs=choice)) == 16
