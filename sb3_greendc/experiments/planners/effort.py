@@ -33,7 +33,7 @@ from sb3_greendc.experiments.rollouts import strong
 
 FIRST_SEED = 60_000
 """Of the episodes: nothing was chosen or trained on those that follow."""
-FUTURES = (8, 32, 128, 512, 2048, 4096)
+FUTURES = (8, 32, 128, 512)
 RULES = ("fcfs", "sjf", "hvf", REFERENCE, f"{REFERENCE}:dispatch=easy,scope=queue")
 LEARNED = "pretrained"
 CHANCE = "random"
