@@ -54,7 +54,7 @@ class Values(Task):
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         started = time.process_time()
-        model, optimum = solved(self.pool)
+        model, optimum = solved.__wrapped__(self.pool)  # anew: what another task has solved takes no time
         seconds = time.process_time() - started
         policies = {OPTIMUM: optimum, NO_CLOCK: model.evaluate(optimum.actions[0])}
         policies |= {name: model.evaluate(actions) for name, actions in rules(model).items()}
