@@ -145,3 +145,21 @@ def test_the_pools_are_what_the_page_says():
     for name, load in (("A", 0.98), ("B", 1.24), ("C", 1.0)):
         assert POOLS[name].load == pytest.approx(load, abs=0.01)
         assert POOLS[name].scenario().env_kwargs["episode_steps"] == STEPS
+
+
+@pytest.mark.parametrize(
+    ("budget", "episodes"), [(Budget(), 256), (Budget(quick=True), 32), (Budget(test_episodes=7), 7)]
+)
+def test_policies_are_judged_on_as_many_episodes_as_are_asked_for(budget, episodes):
+    judged = [
+        item.task
+        for item in experiment.items(budget)
+        if hasattr(item.task, "episodes") and not isinstance(item.task, Lines)
+    ]
+    assert len(judged) > 20
+    assert {task.episodes for task in judged} == {episodes}
+
+
+def test_the_seconds_to_solve_a_pool_are_not_those_of_finding_it_solved():
+    solved(NAME)
+    assert (Values(NAME).compute().tables["exact"]["seconds"] > 1e-4).all()
