@@ -34,7 +34,7 @@ from sb3_greendc.experiments.planners import (
     loads,
     optimum,
 )
-from sb3_greendc.experiments.planners.common import ENV_ID
+from sb3_greendc.experiments.planners.common import ENV_ID, LEARNED
 from sb3_greendc.runs.models import load_model
 
 _COLUMNS = {
@@ -62,7 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
     exact = add("optimum", "the clairvoyant optimum of short episodes, and the parts of the gap", _optimum)
     for study in (by_load, exact):
         study.add_argument("--loads", type=float, nargs="+", default=list(loads.LOADS))
-        study.add_argument("--episodes", type=whole_number, default=20, help="of each load")
+        episodes = 64 if study is by_load else 20
+        study.add_argument("--episodes", type=whole_number, default=episodes, help="of each load")
         study.add_argument("--model", help="distilled networks: a folder, or a pattern in quotes")
         add_trust_option(study)
     by_load.add_argument("--policies", nargs="+", default=list(loads.POLICIES), metavar="POLICY")
@@ -81,10 +82,12 @@ def build_parser() -> argparse.ArgumentParser:
     divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
     divided.add_argument("--depth", type=whole_number, default=30, help="steps that it looks ahead")
 
-    distilled = add("distill", "distil networks from rollouts, and judge them on held-out episodes", _distill)
-    distilled.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the trainings")
-    distilled.add_argument("--labels", type=whole_number, default=60_000, help="decisions recorded for each")
-    distilled.add_argument("--futures", type=whole_number, default=32, help="of the teacher's rollouts")
+    distilled = add(
+        "distill", "distill networks from rollouts, and judge them on held-out episodes", _distill
+    )
+    distilled.add_argument("--seeds", type=int, nargs="+", default=list(range(5)), help="of the trainings")
+    distilled.add_argument("--labels", type=whole_number, default=336_000, help="decisions recorded for each")
+    distilled.add_argument("--futures", type=whole_number, default=16, help="of the teacher's rollouts")
     distilled.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
     distilled.add_argument(
         "--episodes", type=whole_number, default=256, help="held-out, of each load; a quarter on 50 units"
@@ -155,7 +158,7 @@ def _check(options: argparse.Namespace) -> None:
     if getattr(options, "policies", None):
         named += policy_sources(options.policies, ENV_ID, options.trust)
     if getattr(options, "model", None):
-        named += policy_sources({loads.LEARNED: options.model}, ENV_ID, options.trust)
+        named += policy_sources({LEARNED: options.model}, ENV_ID, options.trust)
     for one in named:
         if isinstance(one, ModelSource):
             load_model(one.path, trust=one.trust)
@@ -242,7 +245,7 @@ def _divisible(options: argparse.Namespace) -> str:
 def _distill(options: argparse.Namespace) -> str:
     trained = distilled.train(options.seeds, options.labels, options.futures, options.epochs, options.models)
     print(trained.to_string(index=False, float_format="%.3g"), flush=True)
-    table = distilled.study(options.models, options.futures, options.episodes)
+    table = distilled.study(options.models, options.episodes)
     return _keep(table, options.out, distilled.describe)
 
 

@@ -13,13 +13,25 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_sources import PolicySource, takes_masks
 from sb3_greendc.evaluation.statistics import Interval, summarize
 from sb3_greendc.experiments.comparison import margin
+from sb3_greendc.experiments.rollouts import strong
 
 ENV_ID = "ResourcePool-10"
 VALUE = "total_job_value"
 RATIO = "total_job_value_ratio"
 REFERENCE = "deadline_never"
-STUDENT: dict[str, Any] = {"mask": "now_on_time", "skip_forced": True}
-"""Options of the environment for learned policies: they narrow what is chosen from, not what is earned."""
+BACKFILLED = f"{REFERENCE}:dispatch=easy,scope=queue"
+CHANCE = "random"
+LEARNED = "distilled"
+ROLLOUTS = strong(512).spec
+"""The best that does not learn."""
+STUDENT: dict[str, Any] = {
+    "mask": "now_on_time",
+    "skip_forced": True,
+    "lookahead": 24,
+    "fragmentation": True,
+}
+"""Options of the environment for learned policies: what they choose from, and see. They narrow what is chosen
+from, not what is earned."""
 
 
 def estimates(results: pd.DataFrame, metric: str, reference: str) -> pd.DataFrame:

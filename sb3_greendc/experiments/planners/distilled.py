@@ -1,4 +1,4 @@
-"""networks distilled from rollouts: data, training, test on held-out episodes and on a larger pool."""
+"""Networks distilled from rollouts: data, training, test on held-out episodes and on a larger pool."""
 
 from __future__ import annotations
 
@@ -9,106 +9,104 @@ from typing import Any
 
 import pandas as pd
 
-from sb3_greendc.bc.distill import distill, resize
+from sb3_greendc.bc.distill import resize
 from sb3_greendc.core.vec_env import make_vec_env
-from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.experiments.distillation import distill_rollouts
 from sb3_greendc.experiments.planners.common import (
+    BACKFILLED,
+    CHANCE,
     ENV_ID,
+    LEARNED,
     RATIO,
     REFERENCE,
+    ROLLOUTS,
     STUDENT,
     estimates,
     interval,
     markdown,
 )
-from sb3_greendc.experiments.planners.loads import LEARNED
+from sb3_greendc.experiments.rollouts import strong
+from sb3_greendc.experiments.tasks import Scenario
 from sb3_greendc.runs.models import MODEL_FILE, load_model
 
-TRAINING_LOAD = 1.0
-TEST_LOADS = (0.8, 1.0)
-LARGER = "ResourcePool-50"
+TRAINING_LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
+TEST_LOADS = (0.6, 0.8, 1.0, 1.2)
+LARGER, LARGER_LOADS = "ResourcePool-50", (1.0,)
 LARGER_SHARE = 4
 """Of so many test episodes one is played on the larger pool."""
-TRAINING_SEED = 20_000
 TEST_SEED = 50_000
+FEW = strong(32).spec
 
 
 def train(seeds: Sequence[int], labels: int, futures: int, epochs: int, out: Path) -> pd.DataFrame:
     """Record rollouts and distill them, once for each seed, into ``OUT/seed_K``; what is there stays.
 
-    Every seed has its own data. They are recorded at one load, among the actions of :data:`STUDENT`.
+    Every seed has its own data, of all :data:`TRAINING_LOADS`.
 
     :param seeds: of the trainings
-    :param labels: decisions recorded for each
+    :param labels: decisions recorded for each, in equal shares of the loads
     :param futures: of the teacher's rollouts
     :param epochs: passes over the data
     :param out: folder of the models
-    :return: ``seed``, ``labels``, ``record_seconds`` and ``train_seconds`` of processor time, ``regret`` and
-        ``agreement`` on held-out states
+    :return: ``seed``, ``labels``, ``seconds`` of processor time, ``regret`` and ``agreement`` on held-out
+        states
     """
     for seed in seeds:
         if not (out / f"seed_{seed}" / MODEL_FILE).exists():
             _train(seed, labels, futures, epochs, out / f"seed_{seed}")
     records = [load_model(out / f"seed_{seed}").run for seed in seeds]
-    columns = ["seed", "labels", "record_seconds", "train_seconds", "regret", "agreement"]
-    return pd.DataFrame(records)[columns]
+    return pd.DataFrame(records)[["seed", "labels", "seconds", "regret", "agreement"]]
 
 
 def _train(seed: int, labels: int, futures: int, epochs: int, folder: Path) -> None:
     began = time.process_time()
-    data = collect(
-        {"rollout": f"rollout:futures={futures}"},
-        ENV_ID,
-        labels,
-        TRAINING_SEED + 100 * seed,
-        env_kwargs={**STUDENT, "offered_load": TRAINING_LOAD},
-        n_envs=32,
-        labels=("advantages",),
-    )
-    recorded = time.process_time()
-    clone = distill(data, n_epochs=epochs, seed=seed)
+    training_tasks = [Scenario(ENV_ID, {**STUDENT, "offered_load": load}) for load in TRAINING_LOADS]
+    clone = distill_rollouts(training_tasks, labels, futures, epochs, seed)
     last = clone.history.iloc[-1]
     clone.save(
         folder,
         labels=labels,
-        record_seconds=recorded - began,
-        train_seconds=time.process_time() - recorded,
+        seconds=time.process_time() - began,
         regret=float(last["validation_regret"]),
         agreement=float(last["validation_agreement"]),
     )
 
 
-def study(out: Path, futures: int, episodes: int) -> pd.DataFrame:
-    """Judge the networks of :func:`train` beside their teacher, on the pool they know and on a larger one.
+def study(out: Path, episodes: int) -> pd.DataFrame:
+    """Judge the networks of :func:`train` beside rollouts, on the pool they know and on a larger one.
 
     Columns: ``env_id``, ``load``, ``policy``, ``mean`` (value of jobs on time over that of all jobs),
-    ``low``, ``high``, ``gain`` over ``deadline_never`` and ``of_teacher`` over the rollouts that distilled,
-    each in per cent with ``_low`` and ``_high``. Intervals are over trainings and episodes.
+    ``low``, ``high``, ``gain`` over ``deadline_never`` and ``of_rollouts`` over the best that does not learn,
+    each in per cent with ``_low`` and ``_high``. Intervals are over trainings and episodes. Rollouts and the
+    random choice act under the networks' mask, rules under the ordinary one.
 
     :param out: folder of the models
-    :param futures: of the teacher's rollouts
     :param episodes: test episodes, which training never met; on the larger pool a quarter of them
     """
-    teacher = f"rollout:futures={futures}"
     models: list[Any] = [load_model(path).model for path in sorted(out.glob("seed_*"))]
     if not models:
-        raise ValueError(f"--out {out}: no models in seed_*")
+        raise ValueError(f"--models {out}: no models in seed_*")
     parts = []
-    for env_id, played in ((ENV_ID, episodes), (LARGER, -(-episodes // LARGER_SHARE))):
+    for env_id, loads, played in (
+        (ENV_ID, TEST_LOADS, episodes),
+        (LARGER, LARGER_LOADS, -(-episodes // LARGER_SHARE)),
+    ):
         env = make_vec_env(env_id, 1, **STUDENT)
         fitting = [resize(model, env.observation_space, env.action_space) for model in models]
         env.close()
-        for load in TEST_LOADS:
-            scenario: dict[str, Any] = {"offered_load": load}
-            results = evaluate([REFERENCE, teacher], env_id, played, TEST_SEED, env_kwargs=scenario)
-            networks = {LEARNED: fitting}
-            student = evaluate(networks, env_id, played, TEST_SEED, env_kwargs={**scenario, **STUDENT})
-            results = pd.concat([results, student], ignore_index=True)
+        for load in loads:
+            ordinary: dict[str, Any] = {"offered_load": load}
+            masked = {**ordinary, **STUDENT}
+            rules = evaluate([REFERENCE, BACKFILLED], env_id, played, TEST_SEED, env_kwargs=ordinary)
+            others = evaluate([CHANCE, FEW, ROLLOUTS], env_id, played, TEST_SEED, env_kwargs=masked)
+            students = evaluate({LEARNED: fitting}, env_id, played, TEST_SEED, env_kwargs=masked)
+            results = pd.concat([rules, others, students], ignore_index=True)
             table = estimates(results, RATIO, REFERENCE)
-            against = estimates(results, RATIO, teacher)
+            against = estimates(results, RATIO, ROLLOUTS)
             for column in ("gain", "gain_low", "gain_high"):
-                table[column.replace("gain", "of_teacher")] = against[column]
+                table[column.replace("gain", "of_rollouts")] = against[column]
+            table["utilization"] = table["policy"].map(results.groupby("policy")["utilization"].mean())
             table.insert(0, "load", load)
             table.insert(0, "env_id", env_id)
             parts.append(table)
@@ -124,7 +122,8 @@ def describe(table: pd.DataFrame) -> str:
             f"`{row['policy']}`",
             interval(row),
             interval(row, "gain", "gain_low", "gain_high", "+.2f"),
-            interval(row, "of_teacher", "of_teacher_low", "of_teacher_high", "+.2f"),
+            interval(row, "of_rollouts", "of_rollouts_low", "of_rollouts_high", "+.2f"),
+            f"{row['utilization']:.3f}",
         ]
         for _, row in table.iterrows()
     ]
@@ -132,8 +131,9 @@ def describe(table: pd.DataFrame) -> str:
         "pool",
         "load",
         "policy",
-        "value",
-        "% over deadline_never",
-        "% over the teacher",
+        "share of value",
+        f"% over {REFERENCE}",
+        "% over 512 futures",
+        "utilization",
     ]
     return markdown(heads, rows)

@@ -19,6 +19,8 @@ from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, styled
 from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.experiments.planners import divisible
 from sb3_greendc.experiments.planners.common import (
+    BACKFILLED,
+    CHANCE,
     ENV_ID,
     RATIO,
     REFERENCE,
@@ -34,11 +36,8 @@ from sb3_greendc.experiments.rollouts import strong
 FIRST_SEED = 60_000
 """Of the episodes: nothing was chosen or trained on those that follow."""
 FUTURES = (8, 32, 128, 512)
-RULES = ("fcfs", "sjf", "hvf", REFERENCE, f"{REFERENCE}:dispatch=easy,scope=queue")
+RULES = ("fcfs", "sjf", "hvf", REFERENCE, BACKFILLED)
 LEARNED = "pretrained"
-CHANCE = "random"
-CHOICE: dict[str, Any] = {**STUDENT, "lookahead": 24, "fragmentation": True}
-"""What learned policies and rollouts choose from, and see; rules have the environment's ordinary mask."""
 BOUNDED = 32
 """Episodes whose linear programme is solved."""
 DIVISIBLE = {"episodes": 16, "steps": 500, "futures": 12, "depth": 30}
@@ -75,7 +74,7 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
     times: dict[str, float] = {}
     for named, scenario in (
         (list(RULES), ordinary),
-        ([CHANCE, LEARNED, *rolled, *guided], {**ordinary, **CHOICE}),
+        ([CHANCE, LEARNED, *rolled, *guided], {**ordinary, **STUDENT}),
     ):
         parts.append(evaluate(named, ENV_ID, episodes, FIRST_SEED, env_kwargs=scenario))
         times |= {one.name: decision_time(one, scenario) for one in policy_sources(named, ENV_ID)}

@@ -7,24 +7,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sb3_greendc.evaluation.plots import PALETTE, TEXT_WIDTH, styled
+from sb3_greendc.experiments.planners.common import LEARNED, REFERENCE, ROLLOUTS
 from sb3_greendc.experiments.planners.divisible import LABEL
-from sb3_greendc.experiments.planners.loads import BOUND, LEARNED
+from sb3_greendc.experiments.planners.loads import BOUND
 from sb3_greendc.experiments.planners.optimum import shares
 
 PAPERS = ("sjf", "qos", "hvf", "fcfs")
 LINES = {
     BOUND: ("bound (linear programme)", "0.25", "--"),
-    "rollout": ("rollouts over 100 futures", PALETTE[0], "-"),
+    ROLLOUTS: ("rollouts over 512 futures", PALETTE[0], "-"),
     LEARNED: ("distilled: one network call", PALETTE[2], "-"),
     "plan": ("plan", PALETTE[4], "-"),
-    "deadline_never": ("deadline_never", PALETTE[1], "-"),
+    REFERENCE: (REFERENCE, PALETTE[1], "-"),
 }
 SHARES = {
     "optimum": ("whole jobs, arrivals known", "0.25", "-"),
     LABEL: ("divisible jobs, arrivals unknown", PALETTE[4], "--"),
-    "rollout": ("rollouts over 100 futures", PALETTE[0], "-"),
+    ROLLOUTS: ("rollouts over 512 futures", PALETTE[0], "-"),
     LEARNED: ("distilled: one network call", PALETTE[2], "-"),
-    "deadline_never": ("deadline_never", PALETTE[1], "-"),
+    REFERENCE: (REFERENCE, PALETTE[1], "-"),
 }
 """Lines below the bound: three of policies, and what lies between."""
 

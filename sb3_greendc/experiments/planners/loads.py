@@ -13,8 +13,10 @@ from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.experiments.planners.common import (
     ENV_ID,
+    LEARNED,
     RATIO,
     REFERENCE,
+    ROLLOUTS,
     STUDENT,
     VALUE,
     decision_time,
@@ -24,9 +26,8 @@ from sb3_greendc.experiments.planners.common import (
 )
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
-POLICIES = ("sjf", "qos", "hvf", "fcfs", "deadline_last", "deadline_never", "rollout")
+POLICIES = ("sjf", "qos", "hvf", "fcfs", "deadline_last", REFERENCE, ROLLOUTS)
 BOUND = "bound (lp)"
-LEARNED = "distilled"
 
 
 def study(

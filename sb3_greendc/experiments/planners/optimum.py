@@ -14,11 +14,20 @@ from greendc.baselines.resource_pool.lp_bound import lp_bound
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from sb3_greendc.core.progress import progress_over
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.planners.common import ENV_ID, STUDENT, VALUE, interval, markdown, share_of
+from sb3_greendc.experiments.planners.common import (
+    ENV_ID,
+    LEARNED,
+    REFERENCE,
+    ROLLOUTS,
+    STUDENT,
+    VALUE,
+    interval,
+    markdown,
+    share_of,
+)
 from sb3_greendc.experiments.planners.divisible import LABEL as DIVISIBLE
-from sb3_greendc.experiments.planners.loads import LEARNED
 
-POLICIES = ("deadline_never", "rollout")
+POLICIES = (REFERENCE, ROLLOUTS)
 LINES = (*POLICIES[::-1], LEARNED)
 LARGE: dict[str, Any] = {"units": 300, "horizon": 72, "ready_pool_size": 25}
 

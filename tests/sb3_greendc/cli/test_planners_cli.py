@@ -17,7 +17,8 @@ from sb3_greendc.core.files import RescuedError
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners import distilled, divisible, effort, forecasts
-from sb3_greendc.experiments.planners.common import STUDENT, estimates
+from sb3_greendc.experiments.planners.common import ROLLOUTS, STUDENT, estimates
+from sb3_greendc.experiments.rollouts import strong
 
 needs_cpsat = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra 'oracle' is not installed")
 
@@ -66,7 +67,13 @@ def test_tables_and_figure(models, tmp_path, capsys):
     assert "| `sjf` |" in capsys.readouterr().out
     for _, rows in values.groupby("load"):
         table = rows.set_index("policy")
-        assert set(table.index) == {"sjf", "rollout", "deadline_never", "distilled", "bound (lp)"}
+        assert set(table.index) == {
+            "sjf",
+            "rollout",
+            "deadline_never",
+            "distilled",
+            "bound (lp)",
+        }
         assert (table["mean"] <= table.loc["bound (lp)", "mean"] + 1e-9).all()
         assert table["share"].between(0, 1 + 1e-6).all()
         assert table.loc["deadline_never", "gain"] == 0.0
@@ -77,7 +84,7 @@ def test_tables_and_figure(models, tmp_path, capsys):
     assert f"| {100 * sums['bound'] / sums['lp']:.1f} [" in found[0]
     assert parts["proved"].all()
     assert (parts["lp"] >= parts["bound"] - 1e-4).all()
-    for policy in ("deadline_never", "rollout", "distilled"):
+    for policy in ("deadline_never", ROLLOUTS, "distilled"):
         assert (parts["bound"] >= parts[policy] - 1e-6).all()
     few = ("--loads", 0.6, 0.8, "--episodes", 2, "--steps", 60, "--futures", 2, "--depth", 8)
     run("divisible", tmp_path / "divisible.csv", *few)
@@ -89,17 +96,25 @@ def test_tables_and_figure(models, tmp_path, capsys):
 
 
 def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
+    few_futures = strong(8).spec
     monkeypatch.setattr(distilled, "TEST_LOADS", (1.0,))
+    monkeypatch.setattr(distilled, "TRAINING_LOADS", (0.8, 1.0))
+    monkeypatch.setattr(distilled, "ROLLOUTS", few_futures)
     few = ["--seeds", 3, 4, "--labels", 600, "--futures", 4, "--epochs", 1, "--episodes", 2]
     table = run("distill", tmp_path / "distilled.csv", *few, "--models", tmp_path / "models")
     assert sorted(path.name for path in (tmp_path / "models").glob("seed_*")) == ["seed_3", "seed_4"]
-    assert "record_seconds" in capsys.readouterr().out
+    assert "agreement" in capsys.readouterr().out
     assert table["env_id"].unique().tolist() == ["ResourcePool-10", "ResourcePool-50"]
-    of_teacher = table[table["policy"] == "rollout:futures=4"]
-    assert (of_teacher["of_teacher"] == 0.0).all()
+    of_rollouts = table[table["policy"] == few_futures]
+    assert (of_rollouts["of_rollouts"] == 0.0).all()
+    assert (of_rollouts["gain"] > 0.0).any()
     of_students = table[table["policy"] == "distilled"]
     assert len(of_students) == 2
     assert of_students["mean"].between(0.1, 1.0).all()
+    on_ten = table[table["env_id"] == "ResourcePool-10"].set_index("policy")
+    alone = evaluate([few_futures], "ResourcePool-10", 2, 50_000, env_kwargs={"offered_load": 1.0, **STUDENT})
+    assert on_ten.loc[few_futures, "utilization"] == pytest.approx(alone["utilization"].mean(), abs=1e-5)
+    assert on_ten.loc["random", "mean"] < on_ten.loc[few_futures, "mean"]
 
 
 def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, capsys):
@@ -130,7 +145,7 @@ def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, caps
     assert 0 < rolled.loc[4, "milliseconds"] < rolled.loc[16, "milliseconds"]
     network = by_kind.get_group("network").iloc[0]
     alone = evaluate(
-        ["pretrained"], "ResourcePool-10", 3, 60_000, env_kwargs={"offered_load": 1.0, **effort.CHOICE}
+        ["pretrained"], "ResourcePool-10", 3, 60_000, env_kwargs={"offered_load": 1.0, **STUDENT}
     )
     assert network["mean"] == pytest.approx(alone["total_job_value_ratio"].mean(), abs=1e-5)
     assert "| rules | `deadline_never` |" in capsys.readouterr().out
