@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import gymnasium as gym
+import pandas as pd
 import pytest
 from programs import run_python
 
@@ -164,3 +165,23 @@ def test_gymnasium_is_asked_for_ids_with_a_version():
     for page in shown:
         for env_id in re.findall(r'gym\.make(?:_vec)?\(\\?"([^"\\]+)', page.read_text(encoding="utf-8")):
             assert re.search(r"-v\d+$", env_id), f"{page}: {env_id} has no version"
+
+
+def test_gains_of_shipped_policies_are_those_of_their_cards():
+    page = (ROOT / "docs" / "reproduce.md").read_text()
+    table = page.split("| release | setting | gain |", 1)[1].split("\n\n", 1)[0]
+    told: dict[str, list[str]] = {}
+    for line in table.splitlines()[2:]:
+        name, _, gains = (cell.strip(" `") for cell in line.strip("|").split("|"))
+        told.setdefault(name or list(told)[-1], []).extend(gains.split(", "))
+    assert len(told) == 5
+    for name, gains in told.items():
+        scores = pd.read_csv(ROOT / "pretrained" / name / "scores.csv")
+        values = scores[scores["metric"] == "total_job_value_ratio"].pivot(
+            index="scenario", columns="policy", values="estimate"
+        )
+        rivals = values.drop(columns=[name, *(c for c in values if "bound" in c)])
+        true = {
+            f"{100 * gain:+.1f}".replace("-0.0", "+0.0") for gain in values[name] / rivals.max(axis=1) - 1
+        }
+        assert set(gains) <= true, name

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from greendc.shipped.policy import load_policy
 from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
@@ -167,6 +168,7 @@ def draw(table: pd.DataFrame) -> Figure:
     right.set_ylabel(f"% over {REFERENCE}; numbers are futures")
     for axes in (left, right):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("ms a decision, asked alone, one core")
     return figure
 
