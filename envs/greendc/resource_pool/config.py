@@ -264,6 +264,9 @@ class ResourcePoolConfig:
             self.cost_weights,
             "two finite weights >= 0, of delayed and of waiting jobs",
         )
+        default = type(self).cost_weights
+        used = self.cost == "weighted" or self.cost_weights == default
+        require(used, "cost_weights", self.cost_weights, f'{default} with cost="{self.cost}"')
         object.__setattr__(self, "reward", reward_weights(self.reward))
 
     def _check_power(self) -> None:

@@ -123,7 +123,6 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         "shaping_gamma": float(pick([0.9, 0.995, 1.0])),
         "lateness_in_reward": bool(rng.random() < 0.7),
         "cost": str(pick(["delayed", "waiting", "weighted"])),
-        "cost_weights": (0.5, 2.0),
         "power": str(pick(["constant", "on_off", "markov", "random", "trace", "trace", "trace"])),
         "power_level": float(pick([0.5, 0.7, 0.8, 1.0])),
         "power_low": float(pick([0.0, 0.4])),
@@ -153,6 +152,8 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         more["reward"] = dataclasses.replace(OWN_WEIGHTS, brown=0.1, price=0.3)
     if options.get("lookahead", 0) == 0:
         options = {**options, **more, **fixed}
+    if options["cost"] == "weighted":
+        options.setdefault("cost_weights", (0.5, 2.0))
     return ResourcePoolConfig(**options)
 
 

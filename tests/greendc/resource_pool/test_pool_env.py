@@ -268,6 +268,10 @@ def test_raw_ready_jobs_are_in_info_on_request():
         ({"reward": "dens"}, "reward='dens': must be one of .*; did you mean 'dense'"),
         ({"reward": {"suspension": 0.1, "resumption": 0.2}}, "reward.resumption=0.2"),
         ({"cost_weights": (1.0,)}, "cost_weights="),
+        (
+            {"cost_weights": (1.0, 0.5)},
+            r'cost_weights=\(1.0, 0.5\): must be \(1.0, 1.0\) with cost="delayed"',
+        ),
         ({"prices": (1.0,)}, "prices="),
         ({"site": {"grid": "off"}}, 'site=.*None with power="constant"'),
         (

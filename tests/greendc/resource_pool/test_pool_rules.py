@@ -218,9 +218,9 @@ def test_dense_reward_charges_lateness_up_to_the_value():
 
 def test_costs_count_delayed_and_waiting_jobs():
     jobs = job_arrays((0, 1, (1, 0), 1.0), (0, 2, (1, 0), 0.5), (1, 1, (1, 0), 0.5))
-    options = {"cost_weights": (1.0, 0.1)}
     for cost, expected in (("delayed", [0, 1, 1]), ("waiting", [2, 2, 2]), ("weighted", [0.2, 1.2, 1.2])):
-        env = pool(jobs, cost=cost, **options)
+        weights = {"cost_weights": (1.0, 0.1)} if cost == "weighted" else {}
+        env = pool(jobs, cost=cost, **weights)
         env.step(1)  # the second job runs from 0 to 2
         told = [env.step(4)[4]["cost"] for _ in range(3)]
         assert told == pytest.approx(expected)
