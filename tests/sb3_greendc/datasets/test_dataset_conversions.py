@@ -71,7 +71,8 @@ def test_metadata_of_numpy_stay_numbers() -> None:
 
 @pytest.mark.usefixtures("_minari_folder")
 def test_minari_data_recover_their_environment() -> None:
-    options = {"episode_steps": 12, "reward": {"on_time": 1.0}, "cost": "weighted", "cost_weights": (1.0, 0.5)}
+    costs = {"cost": "weighted", "cost_weights": (1.0, 0.5)}
+    options = {"episode_steps": 12, "reward": {"on_time": 1.0}, **costs}
     data = collect(["hvf"], "ResourcePool-10", 40, n_envs=2, env_kwargs=options)
     env = to_minari(data, "greendc/pool-v0").recover_environment()
     assert env.spec.id == "ResourcePool-10-v0"
