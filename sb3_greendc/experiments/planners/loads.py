@@ -12,6 +12,7 @@ from sb3_greendc.evaluation.bounds import SHARE, add_share_of_bound
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.experiments.planners.common import (
+    CHANCE,
     ENV_ID,
     LEARNED,
     RATIO,
@@ -26,7 +27,7 @@ from sb3_greendc.experiments.planners.common import (
 )
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
-POLICIES = ("sjf", "qos", "hvf", "fcfs", "deadline_last", REFERENCE, ROLLOUTS)
+POLICIES = (CHANCE, "sjf", "qos", "hvf", "fcfs", "deadline_last", REFERENCE, ROLLOUTS)
 BOUND = "bound (lp)"
 
 
