@@ -167,6 +167,9 @@ def _check(options: argparse.Namespace) -> None:
                 one.policy_for(one.prepare_env(env))
     for load in getattr(options, "loads", ()):
         _check_load("--loads", load)
+    if options.study == "distill":
+        numbers = (options.labels, options.futures, options.epochs)
+        distilled.check(options.seeds, *numbers, options.models)
     if options.study == "effort":
         _check_load("--load", options.load)
     if options.study == "optimum" and not 0 < options.time_limit < math.inf:
@@ -245,7 +248,7 @@ def _divisible(options: argparse.Namespace) -> str:
 def _distill(options: argparse.Namespace) -> str:
     trained = distilled.train(options.seeds, options.labels, options.futures, options.epochs, options.models)
     print(trained.to_string(index=False, float_format="%.3g"), flush=True)
-    table = distilled.study(options.models, options.episodes)
+    table = distilled.study(options.seeds, options.models, options.episodes)
     return _keep(table, options.out, distilled.describe)
 
 

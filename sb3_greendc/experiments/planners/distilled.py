@@ -12,7 +12,7 @@ import pandas as pd
 from sb3_greendc.bc.distill import resize
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.paired import evaluate
-from sb3_greendc.experiments.distillation import distill_rollouts
+from sb3_greendc.experiments.distillation import RECORDING_SEED, distill_rollouts
 from sb3_greendc.experiments.planners.common import (
     BACKFILLED,
     CHANCE,
@@ -37,6 +37,30 @@ LARGER_SHARE = 4
 """Of so many test episodes one is played on the larger pool."""
 TEST_SEED = 50_000
 FEW = strong(32).spec
+MOST_SEEDS = (TEST_SEED - RECORDING_SEED) // 100
+"""Data of a seed above would meet the test episodes."""
+
+
+def check(seeds: Sequence[int], labels: int, futures: int, epochs: int, out: Path) -> None:
+    """Refuse seeds whose data would be the test's, and networks that are there and were trained otherwise.
+
+    The parameters are those of :func:`train`.
+
+    :raises ValueError: naming the option
+    """
+    for seed in seeds:
+        if not 0 <= seed < MOST_SEEDS:
+            raise ValueError(f"--seeds {seed}: must be from 0 to {MOST_SEEDS - 1}")
+        folder = out / f"seed_{seed}"
+        if not (folder / MODEL_FILE).exists():
+            continue
+        run = load_model(folder).run
+        for name, value in {"labels": labels, "futures": futures, "epochs": epochs}.items():
+            if run.get(name) != value:
+                raise ValueError(
+                    f"--models {folder}: was trained with {name}={run.get(name)}, not {value}; "
+                    "name another folder"
+                )
 
 
 def train(seeds: Sequence[int], labels: int, futures: int, epochs: int, out: Path) -> pd.DataFrame:
@@ -67,13 +91,15 @@ def _train(seed: int, labels: int, futures: int, epochs: int, folder: Path) -> N
     clone.save(
         folder,
         labels=labels,
+        futures=futures,
+        epochs=epochs,
         seconds=time.process_time() - began,
         regret=float(last["validation_regret"]),
         agreement=float(last["validation_agreement"]),
     )
 
 
-def study(out: Path, episodes: int) -> pd.DataFrame:
+def study(seeds: Sequence[int], out: Path, episodes: int) -> pd.DataFrame:
     """Judge the networks of :func:`train` beside rollouts, on the pool they know and on a larger one.
 
     Columns: ``env_id``, ``load``, ``policy``, ``mean`` (value of jobs on time over that of all jobs),
@@ -81,12 +107,11 @@ def study(out: Path, episodes: int) -> pd.DataFrame:
     each in per cent with ``_low`` and ``_high``. Intervals are over trainings and episodes. Rollouts and the
     random choice act under the networks' mask, rules under the ordinary one.
 
+    :param seeds: of the trainings
     :param out: folder of the models
     :param episodes: test episodes, which training never met; on the larger pool a quarter of them
     """
-    models: list[Any] = [load_model(path).model for path in sorted(out.glob("seed_*"))]
-    if not models:
-        raise ValueError(f"--models {out}: no models in seed_*")
+    models: list[Any] = [load_model(out / f"seed_{seed}").model for seed in seeds]
     parts = []
     for env_id, loads, played in (
         (ENV_ID, TEST_LOADS, episodes),

@@ -105,6 +105,10 @@ def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in (tmp_path / "models").glob("seed_*")) == ["seed_3", "seed_4"]
     assert "agreement" in capsys.readouterr().out
     assert table["env_id"].unique().tolist() == ["ResourcePool-10", "ResourcePool-50"]
+    with pytest.raises(SystemExit):
+        run("distill", tmp_path / "x.csv", *few[:4], 1200, *few[5:], "--models", tmp_path / "models")
+    told = capsys.readouterr().err
+    assert f"--models {tmp_path / 'models' / 'seed_3'}: was trained with labels=600, not 1200" in told
     of_rollouts = table[table["policy"] == few_futures]
     assert (of_rollouts["of_rollouts"] == 0.0).all()
     assert (of_rollouts["gain"] > 0.0).any()
@@ -215,6 +219,8 @@ def test_foresight_takes_other_pools_and_rivals(tmp_path):
         (["foresight", "--set", "workloud=bernoulli"], "workloud"),
         (["foresight", "--env", "ResourcePool-11"], "ResourcePool-11"),
         (["loads", "--policies", "sjff"], "sjff"),
+        (["distill", "--models", "models", "--seeds", "0", "300"], "--seeds 300: must be from 0 to 299"),
+        (["distill", "--models", "models", "--seeds", "-1"], "--seeds -1: must be from 0 to 299"),
         (["loads", "--model", "nowhere/seed_*"], "nowhere"),
         (["optimum", "--loads", "-1"], "--loads -1"),
         (["effort", "--load", "-1"], "--load -1"),
