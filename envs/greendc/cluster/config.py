@@ -59,7 +59,8 @@ class ClusterConfig:
     :param busy_watts: of a processor that runs a job
     :param idle_watts: of one that has power and none
     :param carbon: kg CO2/kWh: a number or a series, which repeats
-    :param reward: ``"slowdown"``, ``"wait"``, ``"value"`` or ``"carbon"``
+    :param reward: ``"slowdown"``, ``"wait"`` (both are paid while jobs wait: the sum is less the mean of the
+        episode's jobs, waits in hours), ``"value"`` or ``"carbon"`` (less kg)
     :param limit_days: days from the first arrival after which an episode is cut
     :param record_pieces: how many of the last stretches of running to keep for pictures
     :raises ValueError: for a wrong value; the message names the field, the value and what is allowed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from greendc.cluster.kernel_backfill import backfill, fill_before, shadow_start
 from greendc.cluster.kernel_observe import observe, see
 from greendc.cluster.kernel_plan import admitted, any_can_start, free_now, plan_for_admission
-from greendc.cluster.kernel_queue import charge, start
+from greendc.cluster.kernel_queue import charge, needed, start
 from greendc.cluster.kernel_rules import best_waiting
 from greendc.cluster.kernel_time import (
     arrive,
@@ -168,17 +168,35 @@ def cut(site: Site) -> None:
         charge(site, site.queue[k])
 
 
+@compiled
+def totals(site: Site) -> Totals:
+    """Return the sums so far, with the delay that waiting jobs have had.
+
+    The 1 that every slowdown begins with is paid when a job starts.
+    """
+    cluster, reward = site.cluster, site.settings.reward
+    slowdown, delay = cluster.slowdown, cluster.delay
+    if reward in (REWARD_SLOWDOWN, REWARD_WAIT):
+        for k in range(cluster.waiting):
+            job = site.queue[k]
+            state, entry = site.jobs[job], site.log[cluster.first + job]
+            late = cluster.now + needed(site, job) - entry.submit - entry.run
+            delay += late - state.delay
+            slowdown += max(1.0, (late + entry.run) * entry.inverse) - max(1.0, state.charged)
+    return Totals(slowdown, delay, cluster.value, cluster.carbon)
+
+
 @inlined
 def reward_between(site: Site, before: Totals) -> float:
     """Return the reward for what has happened since the sums were ``before``."""
-    cluster, settings = site.cluster, site.settings
+    settings, now = site.settings, totals(site)
     if settings.reward == REWARD_SLOWDOWN:
-        return (before.slowdown - cluster.slowdown) / settings.jobs
+        return (before.slowdown - now.slowdown) / settings.jobs
     if settings.reward == REWARD_WAIT:
-        return (before.delay - cluster.delay) / (3600.0 * settings.jobs)
+        return (before.delay - now.delay) / (3600.0 * settings.jobs)
     if settings.reward == REWARD_CARBON:
-        return before.carbon - cluster.carbon
-    return (cluster.value - before.value) / settings.mean_value
+        return before.carbon - now.carbon
+    return (now.value - before.value) / settings.mean_value
 
 
 @inlined
@@ -214,7 +232,7 @@ def step_batch(actions: Ints, world: World, state: State, told: Report, out: See
         site = site_of(i, world, state)
         cluster = site.cluster
         now, starts, lost = cluster.now, cluster.starts, cluster.wasted + cluster.excess
-        before = Totals(cluster.slowdown, cluster.delay, cluster.value, cluster.carbon)
+        before = totals(site)
         act(site, actions[i])
         see(site)
         told.seconds[i] = cluster.now - now

@@ -328,7 +328,7 @@ class Site(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums of :class:`Cluster` of which the reward is a difference."""
+    """Sums of which the reward is a difference: those of :class:`Cluster`, and what waiting jobs add."""
 
     slowdown: float
     delay: int

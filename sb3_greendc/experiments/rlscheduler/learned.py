@@ -35,12 +35,12 @@ FROM_SCRATCH = (
         "MaskablePPO",
         "maskable_ppo",
         decisions=2_000_000,
-        quick_decisions=25_600,
+        quick_decisions=300_000,
         quick_seeds=1,
-        speed=1500.0,
+        speed=2500.0,
     ),
     Learner(
-        "DiscreteSAC", "discrete_sac", decisions=200_000, quick_decisions=8_000, quick_seeds=1, speed=250.0
+        "DiscreteSAC", "discrete_sac", decisions=200_000, quick_decisions=30_000, quick_seeds=1, speed=900.0
     ),
 )
 """Learners that no rollouts teach, with the settings of ``zoo_hparams/``."""
@@ -58,18 +58,22 @@ LOGIT_SCALES = {"none": 2.0, "easy": 1.0}
 """How sharp the labels are, by backfilling; chosen on the same jobs."""
 TRAINING_SEEDS = (1, 2)
 """Workload seeds of the generated jobs that networks are trained on; those judged on have another seed."""
+PRACTICE = (100_000, 256)
+"""Generated jobs that learners without a teacher practise on, and how many make an episode."""
 LOG_ROWS = (JOBS, 4 * JOBS)
 """Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 
 
-def generated(backfill: str, seed: int) -> dict[str, Any]:
+def generated(backfill: str, seed: int, jobs: int = JOBS, episode_jobs: int | None = None) -> dict[str, Any]:
     """Return an environment of generated jobs.
 
     :param backfill: ``"none"`` or ``"easy"``
     :param seed: of the jobs
+    :param jobs: how many there are
+    :param episode_jobs: of an episode; ``None``: as many as a sequence of the benchmark has
     """
-    jobs = {"workload": "lublin", "workload_seed": seed, "workload_jobs": JOBS}
-    return {**jobs, "backfill": backfill, "episode_jobs": SEQUENCE}
+    made = {"workload": "lublin", "workload_seed": seed, "workload_jobs": jobs}
+    return {**made, "backfill": backfill, "episode_jobs": episode_jobs or SEQUENCE}
 
 
 def training_jobs(backfill: str, log: str | None) -> tuple[Mapping[str, Any], ...]:

@@ -18,6 +18,7 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     ENV_ID,
     FROM_SCRATCH,
     LOGIT_SCALES,
+    PRACTICE,
     TRAINING_SEEDS,
     ClusterDistillation,
     Judged,
@@ -90,7 +91,7 @@ def _networks(budget: Budget) -> list[Item]:
             decisions, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
             distillation = ClusterDistillation(jobs, SEARCH, decisions, 8, seed, scale)
             training.append((DISTILLED, seed, distillation))
-        scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0]))
+        scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0], *PRACTICE))
         for learner in FROM_SCRATCH:
             decisions = budget.pick(learner.quick_decisions, learner.decisions)
             for seed in budget.seeds_of(learner.name, learner.quick_seeds):

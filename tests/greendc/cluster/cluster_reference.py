@@ -342,8 +342,17 @@ class Reference:
         rest = sorted(self.queue[most // 2 :], key=lambda job: (self.weight(job), job.id))
         return oldest + rest[: most - len(oldest)]
 
+    def totals(self):
+        slowdown, delay = self.slowdown, self.delay
+        if self.config.reward in ("slowdown", "wait"):
+            for job in self.queue:
+                late = self.now + self.remaining(job) - job.submit - job.run
+                delay += late - job.delay
+                slowdown += max(1.0, (late + job.run) * (1.0 / max(job.run, 10))) - max(1.0, job.slowdown)
+        return slowdown, delay, self.value, self.carbon_kg
+
     def act(self, action):
-        before = (self.slowdown, self.delay, self.value, self.carbon_kg)
+        before = self.totals()
         visible = self.visible()
         if action == self.config.visible_jobs and not self.frozen and self.next_event() < FOREVER:
             self.to_next_decision()
@@ -352,12 +361,12 @@ class Reference:
                 self.invalid += 1
                 action = 0
             self.choose(visible[action])
-        n = len(self.jobs)
+        n, now = len(self.jobs), self.totals()
         return {
-            "slowdown": (before[0] - self.slowdown) / n,
-            "wait": (before[1] - self.delay) / (3600.0 * n),
-            "value": (self.value - before[2]) / self.mean_value,
-            "carbon": before[3] - self.carbon_kg,
+            "slowdown": (before[0] - now[0]) / n,
+            "wait": (before[1] - now[1]) / (3600.0 * n),
+            "value": (now[2] - before[2]) / self.mean_value,
+            "carbon": before[3] - now[3],
         }[self.config.reward]
 
     # --- orders ---------------------------------------------------------------------------------------------

@@ -217,13 +217,14 @@ def test_rewards_add_up_to_the_mean_bounded_slowdown():
     jobs = [(0, 30, 30, 4), (0, 5, 5, 4), (10, 40, 40, 4)]
     simulator = cluster_of(jobs)
     out = simulator.empty_observations()
-    total, steps = 0.0, 0
+    rewards = []
     while not simulator.truncated[0]:
         simulator.step(np.array([0]), out)
-        total += simulator.rewards[0]
-        steps += 1
+        rewards.append(simulator.rewards[0])
     slowdowns = [1.0, 35 / 10, 65 / 40]
-    assert total == pytest.approx(-sum(slowdowns) / 3)
+    assert sum(rewards) == pytest.approx(-sum(slowdowns) / 3)
+    waits = [30 / 10 - 5 / 10 + 20 / 40, 5 / 40, 0.0]  # while each ran; 5 s are free
+    np.testing.assert_allclose(rewards, [-(1.0 + wait) / 3 for wait in waits], rtol=1e-12)
     metrics = simulator.episode_metrics(0)
     assert metrics["mean_bounded_slowdown"] == pytest.approx(sum(slowdowns) / 3)
     assert metrics["longest_wait_h"] == pytest.approx(30 / 3600)
@@ -231,6 +232,15 @@ def test_rewards_add_up_to_the_mean_bounded_slowdown():
     assert metrics["energy_kwh"] == pytest.approx(75 * 4 * 0.2 / 3600)
     assert metrics["carbon_kg"] == pytest.approx(0.4 * metrics["energy_kwh"])
     assert metrics["finished_jobs"] == 3
+
+
+def test_hours_of_waiting_are_paid_while_they_pass():
+    simulator = cluster_of([(0, 3600, 3600, 4), (0, 1800, 1800, 4), (1800, 60, 60, 4)], reward="wait")
+    out, rewards = simulator.empty_observations(), []
+    while not simulator.truncated[0]:
+        simulator.step(np.array([0]), out)
+        rewards.append(simulator.rewards[0])
+    np.testing.assert_allclose(rewards, [-(1.0 + 0.5) / 3, -0.5 / 3, 0.0], atol=1e-12)
 
 
 def test_an_episode_is_cut_and_who_waits_pays():
