@@ -58,8 +58,10 @@ LOGIT_SCALES = {"none": 2.0, "easy": 1.0}
 """How sharp the labels are, by backfilling; chosen on the same jobs."""
 TRAINING_SEEDS = (1, 2)
 """Workload seeds of the generated jobs that networks are trained on; those judged on have another seed."""
-PRACTICE = (100_000, 256)
-"""Generated jobs that learners without a teacher practise on, and how many make an episode."""
+PRACTICE = 100_000
+"""Generated jobs that learners without a teacher practise on."""
+PRACTICE_EPISODES = {"MaskablePPO": 256, "DiscreteSAC": SEQUENCE}
+"""How many of them make an episode: the better of both numbers, on the jobs that settings were chosen on."""
 LOG_ROWS = (JOBS, 4 * JOBS)
 """Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 

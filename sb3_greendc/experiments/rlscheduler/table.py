@@ -19,6 +19,7 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     FROM_SCRATCH,
     LOGIT_SCALES,
     PRACTICE,
+    PRACTICE_EPISODES,
     TRAINING_SEEDS,
     ClusterDistillation,
     Judged,
@@ -91,9 +92,10 @@ def _networks(budget: Budget) -> list[Item]:
             decisions, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
             distillation = ClusterDistillation(jobs, SEARCH, decisions, 8, seed, scale)
             training.append((DISTILLED, seed, distillation))
-        scenario = Scenario(ENV_ID, generated(backfill, TRAINING_SEEDS[0], *PRACTICE))
         for learner in FROM_SCRATCH:
             decisions = budget.pick(learner.quick_decisions, learner.decisions)
+            practice = generated(backfill, TRAINING_SEEDS[0], PRACTICE, PRACTICE_EPISODES[learner.name])
+            scenario = Scenario(ENV_ID, practice)
             for seed in budget.seeds_of(learner.name, learner.quick_seeds):
                 from_scratch = Training(scenario, learner, decisions, seed, episodes=4)
                 training.append((learner.name, seed, from_scratch))

@@ -14,7 +14,7 @@ from greendc.cluster.rlscheduler import JOBS, PRINTED, TRACES
 from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.registry import load_experiment
 from sb3_greendc.experiments.rlscheduler import learned, power, table, windows
-from sb3_greendc.experiments.tasks import Outcome
+from sb3_greendc.experiments.tasks import Outcome, Scenario
 from sb3_greendc.experiments.training import Training
 
 CHEAP = {"futures": 2, "horizon": 4}
@@ -226,3 +226,15 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     assert len(analysis.figures["figure"].axes) == 1
     legend = {text.get_text() for text in analysis.figures["figure"].legends[0].get_texts()}
     assert legend >= {windows.ROLLOUT, learned.DISTILLED, windows.RANDOM, "MaskablePPO", "DiscreteSAC"}
+
+
+@pytest.mark.slow
+def test_an_order_is_learned_from_rewards_alone():
+    learner = learned.FROM_SCRATCH[1]
+    practice = Scenario(learned.ENV_ID, learned.generated("none", 1, learned.PRACTICE))
+    training = Training(practice, learner, 15_000, 0, episodes=1)
+    judged = learned.Judged(learner.name, training, windows.GENERATED, None, "none", 1)
+    ours = judged.compute().tables["episodes"]["mean_bounded_slowdown"].mean()
+    rules = windows.Windows(windows.GENERATED, None, "none", table.BENCHMARK, 1).compute().tables["episodes"]
+    means = rules.groupby("policy")["mean_bounded_slowdown"].mean()
+    assert ours < 2.0 * means.min() and ours < 0.1 * means[windows.RANDOM]
