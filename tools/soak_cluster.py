@@ -6,7 +6,7 @@ events is taken here from the series and from the tables of jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class ClusterWatch:
         self._now[index], self._rewards[index], self._costs[index] = cluster["now"], 0.0, 0.0
         first = int(cluster["first"])
         self._begin[index] = self.world.log["submit"][first]
-        self._base[index] = self._earned(self.simulator.state.cluster[index : index + 1])[0]
+        self._base[index] = self._earned([index])[0]
         self._lost[index] = cluster["wasted"] + cluster["excess"]
         users = self.world.log["user"][:first]
         known = (users >= 0) & (self.world.done_before[:first] <= self._begin[index])
@@ -90,7 +90,7 @@ class ClusterWatch:
         powered -= self._energy(self._begin + cluster["shift"])
         require(cluster["powered"] == powered, "power adds up", cluster["powered"], powered)
         self._rewards += told.rewards
-        earned = self._earned(cluster) - self._base
+        earned = self._earned(range(len(cluster))) - self._base
         size = np.abs(self._base)
         require(close(self._rewards, earned, size), "rewards add up", self._rewards, earned)
         self._costs += told.cost
@@ -120,16 +120,31 @@ class ClusterWatch:
         found: Ints = time // period * sums[-1] + within
         return found
 
-    def _earned(self, cluster: Records) -> Floats:
+    def _earned(self, environments: Sequence[int]) -> Floats:
         """Return the sum of which rewards are differences."""
-        settings = self.settings
+        settings, cluster = self.settings, self.simulator.state.cluster[environments]
+        slowdown, delay = np.array([self._waited(index) for index in environments]).T
         earned: dict[int, Floats] = {
-            at.REWARD_SLOWDOWN: -cluster["slowdown"] / settings["jobs"],
-            at.REWARD_WAIT: -cluster["delay"] / (3600.0 * settings["jobs"]),
+            at.REWARD_SLOWDOWN: -(cluster["slowdown"] + slowdown) / settings["jobs"],
+            at.REWARD_WAIT: -(cluster["delay"] + delay) / (3600.0 * settings["jobs"]),
             at.REWARD_CARBON: -cluster["carbon"],
             at.REWARD_VALUE: cluster["value"] / settings["mean_value"],
         }
         return earned[int(settings["reward"])]
+
+    def _waited(self, index: int) -> tuple[float, float]:
+        """Return the slowdown and the delay that the waiting jobs would add if they started now."""
+        state = self.simulator.state
+        waits = state.jobs[index]["phase"] == at.WAITING
+        jobs, log = state.jobs[index][waits], self.simulator.episode_jobs(index)[waits]
+        restores = (self.settings["on_drop"] == at.CHECKPOINT) & (jobs["worked"] > 0)
+        left = restores * self.settings["checkpoint"] + log["run"] - jobs["worked"]
+        spent = state.cluster["now"][index] + left - log["submit"]
+        slowdown = np.maximum(1.0, spent / np.maximum(log["run"], 10))
+        return (
+            float((slowdown - np.maximum(1.0, jobs["charged"])).sum()),
+            float((spent - log["run"] - jobs["delay"]).sum()),
+        )
 
     def _emissions(self, cluster: Records) -> None:
         """Check that emissions lie between those of the cleanest and of the dirtiest energy."""

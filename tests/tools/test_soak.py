@@ -193,7 +193,7 @@ def told(name: str, amount: float) -> Callable[[Any], None]:
 CLUSTER_FAULTS: dict[str, tuple[int, Callable[[Any], None], str]] = {
     "a waiting job is forgotten": (SUSPENDS, cluster_queue_forgets, "waits, runs or is done"),
     "a job is done early": (REPLAYS, cluster_job_done_early, "runs for its run time"),
-    "work is done twice": (SUSPENDS, cluster_runs_again, "work|delay|ends are|estimates"),
+    "work is done twice": (SUSPENDS, cluster_runs_again, "work|delay|ends are|estimates|rewards"),
     "processors from nowhere": (SUSPENDS, in_cluster("used", 1), "processors in use"),
     "capacity from nowhere": (SUSPENDS, in_cluster("capacity", 1), "that of the series"),
     "power from nowhere": (SUSPENDS, in_cluster("powered", 1), "power adds up"),
