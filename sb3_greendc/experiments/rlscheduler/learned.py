@@ -61,7 +61,7 @@ TRAINING_SEEDS = (1, 2)
 PRACTICE = 100_000
 """Generated jobs that learners without a teacher practise on."""
 PRACTICE_EPISODES = {"MaskablePPO": 256, "DiscreteSAC": SEQUENCE}
-"""How many of them make an episode: the better of both numbers, on the jobs that settings were chosen on."""
+"""How many of them make an episode: the better of both numbers without backfilling (``docs/cluster.md``)."""
 LOG_ROWS = (JOBS, 4 * JOBS)
 """Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 
