@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numba
 
-from greendc.compile_notice import before_compiling
+from greendc.compile_once import compile_once
 from greendc.internal_code import NO_CODE, InternalFunction
 from greendc.source_stamp import source_stamp
 
@@ -65,8 +65,6 @@ def _warn_that_nothing_is_kept() -> None:
 def _stamped(dispatcher: Any) -> Any:
     """Let the cached code of a function be used only while no file that it is made from has changed.
 
-    Where there is none, users are told before it is compiled.
-
     Numba compares the function's own file alone, but what it compiles holds the functions and constants of
     other files too: after an update of one of them it would run old code on new layouts. Nor does it tell
     code with bounds checks (``NUMBA_BOUNDSCHECK=1``) from code without: each has files of its own.
@@ -76,15 +74,7 @@ def _stamped(dispatcher: Any) -> Any:
     checked = numba.config.BOUNDSCHECK  # type: ignore[attr-defined]
     name = cache._impl.filename_base + ("-checked" if checked else "")
     cache._cache_file = type(cache._cache_file)(cache.cache_path, name, source_stamp(source))
-    load = cache.load_overload
-
-    def load_or_tell(*arguments: Any) -> Any:
-        code = load(*arguments)
-        if code is None:
-            before_compiling(dispatcher.py_func)
-        return code
-
-    cache.load_overload = load_or_tell
+    compile_once(dispatcher)
     return dispatcher
 
 
