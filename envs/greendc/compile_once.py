@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
@@ -27,7 +28,7 @@ def compile_once(dispatcher: Any) -> None:
     """Let a cached function be compiled by one process at a time.
 
     As many as start at once on an empty cache (workers of a search, environments in processes of their own)
-    would otherwise all compile the same. Users are told before a function is compiled here.
+    would otherwise all compile the same. Users are told before a function is compiled, here or by another.
 
     :param dispatcher: what Numba's decorator returned; changed in place
     """
@@ -39,7 +40,7 @@ def compile_once(dispatcher: Any) -> None:
     def load_or_lock(*arguments: Any) -> Any:
         code = load(*arguments)
         if code is None:
-            held.enter_context(_locked(lock))
+            held.enter_context(_locked(lock, dispatcher.py_func))
             code = load(*arguments)  # another process may have just made it
         if code is None:
             before_compiling(dispatcher.py_func)
@@ -54,8 +55,8 @@ def compile_once(dispatcher: Any) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that is made for it, while it can be had; it ends with its process.
+def _locked(path: Path, function: FunctionType) -> Iterator[None]:
+    """Hold the lock of a function, a file that is made for it; what a process has locked ends with it.
 
     Where there are no such locks, nothing is locked: compiling twice does no harm.
     """
@@ -64,7 +65,7 @@ def _locked(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # a folder that cannot be written, a file system without locks
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            _wait_for(descriptor)
+            _wait_for(descriptor, function)
     try:
         yield
     finally:
@@ -72,12 +73,13 @@ def _locked(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _wait_for(descriptor: int) -> None:
+def _wait_for(descriptor: int, function: FunctionType) -> None:
     end = time.monotonic() + _LONGEST_WAIT
     while time.monotonic() < end:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            before_compiling(function)
             time.sleep(_POLL)
         else:
             return

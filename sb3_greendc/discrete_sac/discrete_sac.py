@@ -100,7 +100,7 @@ class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
         the spread of the returns in the transitions before the first update
         (:func:`~sb3_greendc.discrete_sac.buffers.natural_scale`), kept and saved; 1 with a fixed
         ``ent_coef``, which is in units of the reward
-    :param combine: ``"min"`` of the twin critics, or their ``"mean"``, for rare rewards
+    :param combine: ``"min"`` of the twin critics, or their ``"mean"``, where success is rare
     :param critic_loss: ``"mse"`` or ``"huber"``
     :param q_clip: hold each critic within this distance of its target network (scaled reward units)
     :param entropy_penalty: β of the penalty on changes of the entropy since collection (scaled reward units)

@@ -83,6 +83,14 @@ def test_one_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
         assert compiled_by(second) == 1
 
 
+def test_who_waits_is_told(tmp_path: Path) -> None:
+    first = start(tmp_path, "first", 3)  # it compiles once the second one wants it and is told
+    told = "greendc.compile_once.before_compiling = lambda function: Path('told.wants').touch()"
+    second = start(tmp_path, "second", 1, f"wait_for('*.lock', 1)\n{told}")
+    assert compiled_by(first) == 1
+    assert compiled_by(second) == 0
+
+
 NO_FILE = """
 import os
 def no_lock(path, *arguments, real=os.open):
