@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from greendc.baselines.cluster import GuardedRollout
+from greendc.baselines.cluster import HEURISTICS, GuardedRollout
 from greendc.cluster import ClusterJobs
 from greendc.cluster.rlscheduler import JOBS, SEQUENCE, window_starts
 from sb3_greendc.bc import distill
@@ -23,6 +23,8 @@ from sb3_greendc.experiments.distillation import pack, unpacked
 from sb3_greendc.experiments.rlscheduler.windows import (
     METRICS,
     ROLLOUT,
+    SEARCH,
+    Windows,
     benchmark_jobs,
 )
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
@@ -54,8 +56,16 @@ SETTINGS: Mapping[str, Any] = {
     "policy_kwargs": {"features_extractor_kwargs": {"relative": True}, "net_arch": [64]},
 }
 """Of the distillation; chosen on generated jobs and on rows of HPC2N's log that are not tested on."""
-LOGIT_SCALES = {"none": 2.0, "easy": 1.0}
-"""How sharp the labels are, by backfilling; chosen on the same jobs."""
+TEACHER: Mapping[str, Any] = {**SEARCH, "base": "f2", "horizon": 32}
+"""Options of the rollouts that say what jobs are worth; chosen on the same jobs.
+
+F2 alone is better there than WSPT, and a network learns more of a rule than of single gains. After 8 jobs a
+wide job's wait has cost little yet, and a network that believes so puts it off for ever."""
+MARGIN = 1.0
+"""What is added to the label of the job that the rollouts' base rule takes, in logarithms of slowdowns:
+gains that are small, or mostly chance, do not count. Chosen on the same jobs."""
+LOGIT_SCALE = 1.0
+"""How sharp the labels are; chosen on the same jobs."""
 TRAINING_SEEDS = (1, 2)
 """Workload seeds of the generated jobs that networks are trained on; those judged on have another seed."""
 PRACTICE = 100_000
@@ -92,6 +102,13 @@ def training_jobs(backfill: str, log: str | None) -> tuple[Mapping[str, Any], ..
 
 
 @dataclass(frozen=True)
+class Teaching(Windows):
+    """The rollouts that teach the distilled policies, as rollouts of their own."""
+
+    rollouts: ClassVar[str] = "teaching rollouts"
+
+
+@dataclass(frozen=True)
 class ClusterDistillation(Task):
     """Distill what guarded rollouts think of every job into a network that scores jobs one by one.
 
@@ -104,6 +121,7 @@ class ClusterDistillation(Task):
     :param labels: decisions of the rollouts
     :param epochs: passes over the data
     :param seed: of the data and of the network
+    :param margin: see :data:`MARGIN`
     :param logit_scale: how sharp the labels are
     """
 
@@ -112,7 +130,8 @@ class ClusterDistillation(Task):
     labels: int
     epochs: int
     seed: int
-    logit_scale: float = 2.0
+    margin: float = MARGIN
+    logit_scale: float = LOGIT_SCALE
 
     @property
     def title(self) -> str:
@@ -131,7 +150,7 @@ class ClusterDistillation(Task):
         student: Any = None
         for k in range(ROUNDS):
             parts += [
-                record(source, self.search, steps, 1000 * k + self.seed, student)
+                record(source, self.search, steps, 1000 * k + self.seed, self.margin, student)
                 for source in self.training_jobs
             ]
             clone = distill(
@@ -147,7 +166,12 @@ class ClusterDistillation(Task):
 
 
 def record(
-    source: Mapping[str, Any], search: Mapping[str, Any], steps: int, seed: int, student: Any = None
+    source: Mapping[str, Any],
+    search: Mapping[str, Any],
+    steps: int,
+    seed: int,
+    margin: float = MARGIN,
+    student: Any = None,
 ) -> OfflineDataset:
     """Return what rollouts think of every action in some states.
 
@@ -155,20 +179,24 @@ def record(
     :param search: options of the rollouts
     :param steps: in each of :data:`N_ENVS` environments
     :param seed: of the episodes and of the rollouts
+    :param margin: see :data:`MARGIN`
     :param student: what acts; without one the rollouts do
-    :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others
+    :return: data with the label ``advantages``: logarithms, since single ones are a hundred times others, and
+        more by the margin for what the base rule takes
     """
     env: Any = make_vec_env(ENV_ID, N_ENVS, seed=1000 * seed, **source)
     teacher = GuardedRollout(env.simulator, seed=seed, **search)
+    base = HEURISTICS[search["base"]](env.simulator, search["fitting"], search["predicted"])
+    rows = np.arange(N_ENVS)
     recorder = Recorder(steps * N_ENVS, env.observation_space, env.action_space, None)
     recorder.begin(0, [steps] * N_ENVS)
     observations = env.reset()
     while recorder.running:
         advantages = teacher.advantages(observations)
         actions = np.nanargmax(advantages, axis=1)
-        recorder.before(
-            observations, actions, {"advantages": np.sign(advantages) * np.log1p(np.abs(advantages))}
-        )
+        labels = np.sign(advantages) * np.log1p(np.abs(advantages))
+        labels[rows, base.act(observations)] += margin
+        recorder.before(observations, actions, {"advantages": labels})
         if student is not None:
             masks = observations[ACTION_MASK]
             actions, _ = student.predict(observations, action_masks=masks, deterministic=True)

@@ -17,12 +17,13 @@ from sb3_greendc.experiments.rlscheduler.learned import (
     DISTILLED,
     ENV_ID,
     FROM_SCRATCH,
-    LOGIT_SCALES,
     PRACTICE,
     PRACTICE_EPISODES,
+    TEACHER,
     TRAINING_SEEDS,
     ClusterDistillation,
     Judged,
+    Teaching,
     generated,
     training_jobs,
 )
@@ -78,6 +79,8 @@ def items(budget: Budget) -> list[Item]:
                 where = (trace, path, backfill, BENCHMARK, seed)
                 found.append(Item(Windows(*where), labels))
                 found.append(Item(Windows(*where, SEARCH), labels))
+                if seed == REPORTED:
+                    found.append(Item(Teaching(*where, TEACHER), labels))
     return [*found, *_networks(budget)]
 
 
@@ -89,8 +92,7 @@ def _networks(budget: Budget) -> list[Item]:
         training: list[tuple[str, int, Task]] = []
         for seed in budget.seeds_of(DISTILLED):
             jobs = training_jobs(backfill, at_hand.get("HPC2N"))
-            decisions, scale = budget.pick(*LABELS), LOGIT_SCALES[backfill]
-            distillation = ClusterDistillation(jobs, SEARCH, decisions, 8, seed, scale)
+            distillation = ClusterDistillation(jobs, TEACHER, budget.pick(*LABELS), 8, seed)
             training.append((DISTILLED, seed, distillation))
         for learner in FROM_SCRATCH:
             decisions = budget.pick(learner.quick_decisions, learner.decisions)
@@ -128,7 +130,8 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         f"{', '.join((DISTILLED.capitalize(), *LEARNERS))} see 128 jobs and decide in one pass. They are "
         "trained on generated jobs of other seeds and, the first where HPC2N's log is at hand, on later jobs "
         "of it: on none that they are tested on. There is a network for each kind of backfilling, the same "
-        f"for all traces. {DISTILLED.capitalize()}, difference: less the chosen rule.",
+        f"for all traces. {DISTILLED.capitalize()}, difference: less the chosen rule. Their teacher "
+        f"({Teaching.rollouts}) is not the search of the table: it starts from F2 and looks farther ahead.",
         _budgets(rows, budget),
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
@@ -160,7 +163,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, ROLLOUT, DISTILLED, *LEARNERS, LEARNED):
+    for policy in (*RULES, RANDOM, ROLLOUT, Teaching.rollouts, DISTILLED, *LEARNERS, LEARNED):
         figure = printed.get(policy) if profile == BENCHMARK else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -206,6 +209,7 @@ def compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "difference": gain.estimate,
         "difference_low": gain.low,
         "difference_high": gain.high,
+        "teacher": means.get(Teaching.rollouts, float("nan")),
         **_distilled(reported[reported["policy"] == DISTILLED], theirs),
         **{column: means.get(name, float("nan")) for name, column in LEARNERS.items()},
         "random": means.get(RANDOM, float("nan")),

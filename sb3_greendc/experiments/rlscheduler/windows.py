@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -82,7 +82,7 @@ class Windows(Task):
     :param backfill: ``"none"`` or ``"easy"``; ``"conservative"`` with other profiles than the benchmark's
     :param profile: one of :data:`PROFILES`
     :param seed: of the sequences
-    :param search: options of :data:`ROLLOUT`, which are then what is played; else all :data:`RULES`, and
+    :param search: options of guarded rollouts, which are then what is played; else all :data:`RULES`, and
         random choices, are
     :param draws: how often the search plays each sequence, with other futures each time
     """
@@ -94,11 +94,13 @@ class Windows(Task):
     seed: int
     search: Mapping[str, Any] | None = None
     draws: int = DRAWS
+    rollouts: ClassVar[str] = ROLLOUT
+    """What tables call the search."""
 
     @property
     def title(self) -> str:
         """What is played where."""
-        what = "rules" if self.search is None else ROLLOUT
+        what = "rules" if self.search is None else self.rollouts
         return f"{what} on {self.trace}, {self.profile}, backfill {self.backfill}, seed {self.seed}"
 
     def seconds(self) -> float:
@@ -124,7 +126,7 @@ class Windows(Task):
                 for draw in range(self.draws):
                     self._begin(simulator, int(start))
                     GuardedRollout(simulator, seed=draw, **self.search).play(0)
-                    rows.append({**self._row(simulator, ROLLOUT, int(start)), "draw": draw})
+                    rows.append({**self._row(simulator, self.rollouts, int(start)), "draw": draw})
         return Outcome({"episodes": pd.DataFrame(rows)})
 
     def _begin(self, simulator: ClusterSimulator, start: int) -> None:

@@ -17,21 +17,21 @@ from sb3_greendc.experiments.rlscheduler import learned, power, table, windows
 from sb3_greendc.experiments.tasks import Outcome, Scenario
 from sb3_greendc.experiments.training import Training
 
-CHEAP = {"futures": 2, "horizon": 4}
+CHEAP = {**learned.TEACHER, "futures": 2, "horizon": 4}
 LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 
 
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
-    assert len(quick) == 2 * (3 * 2 + 3)
+    assert len(quick) == 2 * (3 * 2 + 1 + 3)
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
         table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     full = table.items(Budget(job_log=str(tmp_path)))
     assert {item.labels["trace"] for item in full} == {*TRACES, windows.GENERATED}
-    assert len(full) == 4 * 2 * 3 * 2 + 2 * 4 * 3 * 3 * 10
+    assert len(full) == 4 * 2 * (3 * 2 + 1) + 2 * 4 * 3 * 3 * 10
     assert {item.labels["profile"] for item in full} == {table.BENCHMARK}
 
 
@@ -86,7 +86,7 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     for task in networks:
         distilled = task.name == learned.DISTILLED
         if distilled:
-            assert task.training.logit_scale == learned.LOGIT_SCALES[task.backfill]
+            assert task.training.search == learned.TEACHER
         for kwargs in task.training.training_jobs if distilled else [task.training.scenario.env_kwargs]:
             assert kwargs["backfill"] == task.backfill
             if kwargs["workload"] == "lublin":
@@ -128,6 +128,19 @@ def small(monkeypatch):
     monkeypatch.setattr(learned, "N_ENVS", 4)
 
 
+def test_the_margin_goes_to_what_the_base_rule_of_the_teacher_takes(small):
+    made = learned.generated("easy", 1)
+    plain, raised = (learned.record(made, CHEAP, 50, 0, margin) for margin in (0.0, 1.5))
+    more = raised.labels["advantages"] - plain.labels["advantages"]
+    assert (np.nansum(more, axis=1) == 1.5).all() and np.isin(more[~np.isnan(more)], (0.0, 1.5)).all()
+    taken = np.nanargmax(more, axis=1)
+    env = learned.make_vec_env(learned.ENV_ID, learned.N_ENVS, seed=0, **made)
+    base = learned.HEURISTICS[learned.TEACHER["base"]](env.simulator, predicted=True)
+    assert (taken[: learned.N_ENVS] == base.act(env.reset())).all()
+    assert len(np.unique(taken)) > 1
+    env.close()
+
+
 def test_a_network_is_distilled_from_rollouts_and_then_judged(small):
     training_jobs = (learned.generated("easy", 1),)
     distillation = learned.ClusterDistillation(training_jobs, CHEAP, 3 * 4 * 100, 2, 0)
@@ -156,7 +169,9 @@ def test_labels_are_as_sharp_as_the_task_says(small, monkeypatch):
         raise InterruptedError(logit_scale)
 
     monkeypatch.setattr(learned, "distill", stop)
-    task = learned.ClusterDistillation((learned.generated("none", 1),), CHEAP, 3 * 4 * 5, 2, 0, 0.5)
+    task = learned.ClusterDistillation(
+        (learned.generated("none", 1),), CHEAP, 3 * 4 * 5, 2, 0, logit_scale=0.5
+    )
     with pytest.raises(InterruptedError, match=r"0\.5"):
         task.compute()
 
@@ -168,7 +183,7 @@ def test_the_rollouts_judge_the_states_that_the_network_comes_to(small):
             return rows, None  # the last valid one: the job that came last
 
     source = learned.generated("none", 1)
-    alone, watched = (learned.record(source, CHEAP, 30, 0, student) for student in (None, Student()))
+    alone, watched = (learned.record(source, CHEAP, 30, 0, 0.0, student) for student in (None, Student()))
     for data in (alone, watched):
         assert (data.actions == np.nanargmax(data.labels["advantages"], axis=1)).all()
         assert np.isfinite(data.labels["advantages"][data.observations["action_mask"] == 1]).all()
@@ -183,7 +198,7 @@ class Store:
             figure = 4.0 + task.training.seed / 100 if task.name == learned.DISTILLED else 9.0
             found = [(task.name, figure, np.nan)]
         elif task.search is not None:
-            found = [(windows.ROLLOUT, 4.9, 0), (windows.ROLLOUT, 5.1, 1)]
+            found = [(task.rollouts, 4.9, 0), (task.rollouts, 5.1, 1)]
         else:
             figures = {policy: 20.0 + k for k, policy in enumerate(windows.RULES)}
             figures["SAF"] = 12.0
@@ -212,6 +227,7 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     comparison = analysis.tables["comparison"]
     assert set(comparison["rule"]) == {"SAF"}
     assert comparison["rollouts"].tolist() == pytest.approx([5.1] * 8)
+    assert comparison["teacher"].tolist() == pytest.approx([5.1] * 8)
     assert comparison["rollouts_best_draw"].tolist() == pytest.approx([5.0] * 8)
     assert comparison["rollouts_worst_draw"].tolist() == pytest.approx([5.2] * 8)
     assert comparison["difference"].tolist() == pytest.approx([-7.0] * 8)
