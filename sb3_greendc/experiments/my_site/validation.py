@@ -128,12 +128,21 @@ def validate(
 def _jobs_with_waits(log: JobLog, most: int) -> tuple[ClusterJobs, NDArray[np.float64], list[str]]:
     """Return the jobs that are played, their recorded waits in seconds, and notes on what was done."""
     size, run, submit = log.processors, log.column("run_time"), log.column("submit_time")
-    runs = (run > 0) & (size > 0) & (submit >= 0) & (size <= log.machine_processors)
-    runs &= ~np.isin(log.column("status"), (2, 3, 4))
+    fits = {
+        "without a run time above 0": run > 0,
+        f"not on 1 to {log.machine_processors:,} processors": (size > 0) & (size <= log.machine_processors),
+        "without a time of submission": submit >= 0,
+        "that are parts of others (status 2 to 4)": ~np.isin(log.column("status"), (2, 3, 4)),
+    }
+    runs = np.logical_and.reduce(list(fits.values()))
     known = runs & (log.column("wait_time") >= 0)
     rows = np.flatnonzero(known)[:most]
     if len(rows) < 100:
-        raise ValueError(f"{log.source}: {len(rows)} jobs have a recorded wait; --validate needs 100")
+        left_out = say_counts({what: int(np.count_nonzero(~kept)) for what, kept in fits.items()})
+        raise ValueError(
+            f"{log.source}: {len(rows)} of {len(log):,} jobs can be played and have a recorded wait; "
+            "--validate needs 100" + (f" (left out: {left_out})" if left_out else "")
+        )
     jobs = ClusterJobs.from_log(dataclasses.replace(log, table=log.table[rows]))
     beyond = int(np.count_nonzero(jobs.run > jobs.request))
     jobs = dataclasses.replace(jobs, request=np.maximum(jobs.request, jobs.run))

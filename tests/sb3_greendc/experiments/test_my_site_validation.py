@@ -25,7 +25,9 @@ from sb3_greendc.experiments.my_site.validation import (
 )
 
 JOBS = 600
-WAIT, REQUEST, STATUS = (SWF_FIELDS.index(name) for name in ("wait_time", "requested_time", "status"))
+WAIT, RUN, REQUEST, STATUS = (
+    SWF_FIELDS.index(name) for name in ("wait_time", "run_time", "requested_time", "status")
+)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,11 @@ def test_the_size_of_the_machine_and_what_the_file_has_beside_are_said(log):
 def test_too_few_waits_are_refused(log):
     own = with_waits(log, ("fcfs", "easy"))
     own.log.table[99:, WAIT] = np.nan
-    with pytest.raises(ValueError, match="99 jobs have a recorded wait; --validate needs 100"):
+    says = rf"99 of {len(own.log):,} jobs can be played and have a recorded wait; --validate needs 100$"
+    with pytest.raises(ValueError, match=says):
+        my_site.validate(own)
+    own.log.table[:7, RUN] = -5.0
+    with pytest.raises(ValueError, match=r"92 of .*100 \(left out: 7 without a run time above 0\)$"):
         my_site.validate(own)
 
 
