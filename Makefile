@@ -61,7 +61,8 @@ crashes: venv
 	$(BIN)/python tools/crash_trainings.py --count $(or $(COUNT),1000) --minutes $(or $(MINUTES),120)
 
 # Others' problems, in a folder of their own: their packages want a newer Gymnasium than imitation does.
-KNOWN := tests/sb3_greendc/experiments/test_known_*.py tests/sb3_greendc/experiments/test_job_shop_plans.py
+KNOWN := $(wildcard tests/sb3_greendc/experiments/test_known_*.py tests/sb3_greendc/experiments/test_job_shop_*.py) \
+  tests/test_examples.py -k "test_known or job_shop or lava"
 known: $(VENV)-known/.installed
 	GREENDC_NO_SKIPS=1 $(VENV)-known/bin/python -m pytest -n 3 -m "not slow" $(KNOWN)
 
