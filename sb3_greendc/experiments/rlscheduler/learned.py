@@ -59,8 +59,8 @@ SETTINGS: Mapping[str, Any] = {
 TEACHER: Mapping[str, Any] = {**SEARCH, "base": "f2", "horizon": 32}
 """Options of the rollouts that say what jobs are worth; chosen on the same jobs.
 
-F2 alone is better there than WSPT, and a network learns more of a rule than of single gains. After 8 jobs a
-wide job's wait has cost little yet, and a network that believes so puts it off for ever."""
+F2 alone is better there than WSPT, and a network learns more of a rule than of single gains. With 8 jobs
+ahead and backfilling networks were worse (``docs/cluster.md``)."""
 MARGIN = 1.0
 """What is added to the label of the job that the rollouts' base rule takes, in logarithms of slowdowns:
 gains that are small, or mostly chance, do not count. Chosen on the same jobs."""
