@@ -131,6 +131,8 @@ class GraphDecoder:
         dtype = np.lib.format.descr_to_dtype(_as_tuples(json.loads(described)))
         if dtype.hasobject:
             raise ValueError(f"{place}: an array of {dtype} is no array of numbers")
+        if isinstance(fresh, np.ndarray) and fresh.dtype == dtype:
+            dtype = fresh.dtype  # aligned or not, which NumPy calls equal and compiled code tells apart
         array = np.frombuffer(raw.tobytes(), dtype).reshape(shape, order=order).copy(order)  # type: ignore[call-overload]
         return self._keep(number, _put(_whole(array, length), fresh))
 

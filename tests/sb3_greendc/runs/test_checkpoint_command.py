@@ -17,6 +17,7 @@ from command_cases import one_line_error
 from gymnasium.envs.classic_control import CartPoleEnv
 from resume_cases import ON, VCC, Case, LossOfPowerError, content, cut_off, die_at, same, tensors_of
 
+from greendc.vcc import kernel
 from sb3_greendc.cli.train import main
 from sb3_greendc.runs.checkpoints import CheckpointFolder
 from sb3_greendc.runs.folder import locked
@@ -180,11 +181,15 @@ class TestCommand:
         arguments = ["--algo", "ars", "--env", "VCC-2019", "--out", str(tmp_path), "--checkpoint-every", "9"]
         assert "ARS cannot be checkpointed" in self.error(arguments, capsys)
 
-    def test_nothing_is_unpickled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nothing_is_unpickled_nor_compiled_anew(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.cut(tmp_path, monkeypatch)
+        compiled = list(kernel.step_batch.overloads)  # Numba, too, would unpickle what it has on disk
         for name in ("load", "loads", "Unpickler"):
             monkeypatch.setattr(pickle, name, None)
         assert main([*RUN, "--out", str(tmp_path), "--resume"]) == 0
+        assert list(kernel.step_batch.overloads) == compiled
 
     def test_a_forged_checkpoint_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

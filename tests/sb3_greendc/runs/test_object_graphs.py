@@ -54,7 +54,7 @@ class Cursed(list[int]):
     """A list that is more than one."""
 
 
-RECORD = np.dtype([("units", "<i4", (2,)), ("name", "S3"), ("at", "<M8[s]")])
+RECORD = np.dtype([("units", "<i4", (2,)), ("name", "S3"), ("at", "<M8[s]")], align=True)
 
 
 def counter() -> Callable[[], int]:
@@ -131,7 +131,8 @@ class World:
             self.generator.random(), self.legacy.rand(), self.python.random(),
             th.rand(1, generator=self.torch).item(), int(self.draw(1 << 40)), self.method(),
             self.array.tolist(), self.array.dtype, self.fortran.tolist(), self.fortran.flags.f_contiguous,
-            self.records.tobytes(), self.records.dtype, self.when, self.thing.tolist(),
+            self.records["units"].tolist(), self.records[["name", "at"]].tolist(), self.records.dtype,
+            self.records.dtype.isalignedstruct, self.when, self.thing.tolist(),
             self.slotted.x, self.slotted.hidden(), self.later.x, self.later.hidden(),
             self.count(), self.bound(), self.mode,
             [parameter.tolist() for parameter in self.network.parameters()],
