@@ -35,6 +35,25 @@ CLUSTER: tuple[Mutation, ...] = (
         ),
     ),
     *mutations(
+        "envs/greendc/cluster/kernel_evolved.py",
+        ("tests/greendc/cluster/test_cluster_kernel.py",),
+        (
+            "cluster-evolved-does-not-look-at-the-queue",
+            "weights[w + 6] * queue.jobs",
+            "weights[w + 6] * queue.free",
+        ),
+        (
+            "cluster-evolved-counts-seconds-of-jobs",
+            "float(entry.request) * entry.processors",
+            "float(entry.request)",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/baselines/cluster/evolution.py",
+        ("tests/greendc/cluster/test_cluster_evolved.py",),
+        ("cluster-evolution-towards-the-worse", "float(shares @ np.log", "-float(shares @ np.log"),
+    ),
+    *mutations(
         "envs/greendc/cluster/kernel_queue.py",
         _RULES,
         (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster import columns
-from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan
+from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan, time_until
 from greendc.cluster.kernel_rules import expected_inverse, expected_run
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import (
@@ -143,12 +143,3 @@ def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], ma
     for k in range(cluster.visible, rows.shape[0]):
         for feature in range(rows.shape[1]):
             rows[k, feature] = 0.0
-
-
-@inlined
-def time_until(site: Site, size: int, processors: int) -> int:
-    """Return the seconds until the plan has so many free processors."""
-    for k in range(size):
-        if site.points[k].free >= processors:
-            return site.points[k].time - site.cluster.now
-    return site.points[size - 1].time - site.cluster.now

@@ -136,6 +136,15 @@ def promise(site: Site, size: int, k: int, processors: int, seconds: int) -> int
 
 
 @inlined
+def time_until(site: Site, size: int, processors: int) -> int:
+    """Return the seconds until the plan has so many free processors."""
+    for k in range(size):
+        if site.points[k].free >= processors:
+            return site.points[k].time - site.cluster.now
+    return site.points[size - 1].time - site.cluster.now
+
+
+@inlined
 def free_now(site: Site) -> int:
     """Return the processors that have power and run nothing."""
     return site.cluster.capacity - site.cluster.used

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from greendc.cluster import rules
+from greendc.cluster.kernel_evolved import Queue, evolved_score, look_at_queue
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
 from greendc.cluster.layout import NOBODY, SHORT_RUN, Rule, Site
 from greendc.compiled import compiled, inlined, internal
@@ -32,11 +33,21 @@ def expected_inverse(site: Site, job: int) -> float:
     return (user.inverses + mine) / (user.jobs + 1)
 
 
+@inlined
+def look(site: Site, rule: Rule) -> Queue:
+    """Return what a rule has to know of the queue before it scores jobs."""
+    if rule.kind == rules.EVOLVED:
+        return look_at_queue(site)
+    return Queue(0, 0.0, 0.0, 0.0)
+
+
 @compiled
-def score(site: Site, job: int, kind: int, predicted: int) -> float:
+def score(site: Site, job: int, rule: Rule, queue: Queue) -> float:
     """Return the score of a waiting job; the lowest is first."""
-    entry = site.log[site.cluster.first + job]
+    entry, kind, predicted = site.log[site.cluster.first + job], rule.kind, rule.predicted
     run = expected_run(site, job) if predicted else float(entry.request)
+    if kind == rules.EVOLVED:
+        return evolved_score(site, job, run, queue, rule.weights)
     n, submit = float(entry.processors), float(entry.submit)
     if kind == rules.FCFS:
         return submit
@@ -72,13 +83,14 @@ def best_waiting(site: Site, rule: Rule) -> int:
     if rule.kind == rules.WSPT and not rule.fitting and not rule.predicted:
         return site.light[0]
     size = plan_for_admission(site) if rule.fitting else 0
+    queue = look(site, rule)
     best, lowest, fits = -1, math.inf, False
     for k in range(site.cluster.waiting):
         job = site.queue[k]
         can = rule.fitting != 0 and admitted(site, size, job)
         if fits and not can:
             continue
-        value = score(site, job, rule.kind, rule.predicted)
+        value = score(site, job, rule, queue)
         if best < 0 or value < lowest or (can and not fits):
             best, lowest, fits = job, value, can
     return best

@@ -345,3 +345,5 @@ class Rule(NamedTuple):
     """Whether jobs that can start now come first."""
     predicted: int
     """Whether run times are expected from the user's jobs so far instead of requested ones."""
+    weights: Floats
+    """Of the rule ``"evolved"``, :data:`greendc.cluster.kernel_evolved.WEIGHTS` of them."""

@@ -59,9 +59,9 @@ PRINTED_RL: Mapping[tuple[str, str], float] = {
 """The same of the published learned policy, which was trained on the trace that it is judged on."""
 
 
-def read_trace(path: str | Path) -> ClusterJobs:
-    """Return the jobs of a trace as RLScheduler reads them, which does not look at their clock."""
-    jobs = ClusterJobs.from_log(read_swf(path), "rlscheduler", most=JOBS)
+def read_trace(path: str | Path, most: int = JOBS) -> ClusterJobs:
+    """Return the first jobs of a trace as RLScheduler reads them, which does not look at their clock."""
+    jobs = ClusterJobs.from_log(read_swf(path), "rlscheduler", most=most)
     return dataclasses.replace(jobs, start=None)
 
 

@@ -16,6 +16,7 @@ RULES = (
     "f4",
     "wfp3_printed",
     "unicep_printed",
+    "evolved",
 )
 """With r the requested (or expected) seconds, n the processors, s the submit time and w the wait in seconds:
 
@@ -26,6 +27,8 @@ RULES = (
   r sqrt(n) + 530,000 log10(s) (Carastan-Santos and de Camargo, SC 2017), s at least 1
 - ``wfp3_printed``, ``unicep_printed``: as in the published tables of RLScheduler (SC 2020), where w is
   -1 - s by mistake
+- ``evolved``: what a small network makes of r, n, w, the time until n processors are free, and the queue;
+  see :mod:`greendc.cluster.evolved`
 """
 
 (
@@ -42,4 +45,5 @@ RULES = (
     F4,
     WFP3_PRINTED,
     UNICEP_PRINTED,
+    EVOLVED,
 ) = range(len(RULES))

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from greendc.cluster import kernel, layout
 from greendc.cluster.columns import CAPACITY_FEATURES, CLUSTER_FEATURES, JOB_FEATURES, MOST_LOG
 from greendc.cluster.config import ClusterConfig
+from greendc.cluster.evolved import NO_WEIGHTS, evolved_weights, require_weights, shipped_weights
 from greendc.cluster.metrics import episode_metrics
-from greendc.cluster.rules import RULES
+from greendc.cluster.rules import EVOLVED, RULES
 from greendc.cluster.world import build_world, load_jobs
 from greendc.compiled import entry_point
 from greendc.config import require, require_kinds, require_one_of
@@ -124,7 +125,7 @@ class ClusterSimulator(Simulator):
 
     @cached_property
     def _play(self) -> Callable[..., None]:
-        return entry_point(kernel.play, 0, layout.Rule(0, 0, 0), *self._arrays)
+        return entry_point(kernel.play, 0, self.rule("fcfs"), *self._arrays)
 
     @cached_property
     def _take(self) -> Callable[..., None]:
@@ -132,7 +133,7 @@ class ClusterSimulator(Simulator):
 
     @cached_property
     def _first(self) -> Callable[..., int]:
-        return entry_point(kernel.first_by_rule, 0, layout.Rule(0, 0, 0), *self._arrays)
+        return entry_point(kernel.first_by_rule, 0, self.rule("fcfs"), *self._arrays)
 
     @property
     def _arrays(self) -> tuple[layout.World, layout.State]:
@@ -301,28 +302,62 @@ class ClusterSimulator(Simulator):
 
     # --- beyond the contract -----------------------------------------------------------------------
 
-    def play(self, index: int, rule: str, fitting: bool = False, predicted: bool = False) -> None:
-        """Play environment ``index`` to the end of its episode by a rule that looks at the whole queue.
+    def rule(
+        self, name: str, fitting: bool = False, predicted: bool = False, weights: ArrayLike | None = None
+    ) -> layout.Rule:
+        """Return a rule as compiled code takes it.
 
-        :param rule: one of :data:`greendc.cluster.rules.RULES`
+        :param name: one of :data:`greendc.cluster.rules.RULES`
         :param fitting: whether jobs that can start now come first
         :param predicted: whether run times are expected from the user's jobs so far, not requested ones
-        :raises ValueError: for an unknown rule
+        :param weights: of ``"evolved"`` (:mod:`greendc.cluster.evolved`); ``None``: those that ship for this
+            kind of backfilling
+        :raises ValueError: for an unknown rule, and for weights that do not fit or that it does not have
+        """
+        require_one_of("rule", name, RULES)
+        require_weights(name, weights)
+        kind = RULES.index(name)
+        if kind != EVOLVED:
+            return layout.Rule(kind, int(fitting), int(predicted), NO_WEIGHTS)
+        backfill = self.config.backfill
+        chosen = shipped_weights(backfill) if weights is None else evolved_weights(weights)
+        return layout.Rule(kind, int(fitting), int(predicted), chosen)
+
+    def play(
+        self,
+        index: int,
+        rule: str,
+        fitting: bool = False,
+        predicted: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Play environment ``index`` to the end of its episode by a rule that looks at the whole queue.
+
+        The other arguments are those of :meth:`rule`.
+
+        :raises ValueError: for an unknown rule or wrong weights
         :raises RuntimeError: if no episode has begun
         """
-        chosen = _rule(rule, fitting, predicted)
+        chosen = self.rule(rule, fitting, predicted, weights)
         self._play(self.in_episode(index), chosen, *self._arrays)
 
-    def first(self, index: int, rule: str, fitting: bool = False, predicted: bool = False) -> int | None:
+    def first(
+        self,
+        index: int,
+        rule: str,
+        fitting: bool = False,
+        predicted: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> int | None:
         """Return the waiting job of environment ``index`` that is first by a rule, of the whole queue.
 
-        The arguments are those of :meth:`play`.
+        The other arguments are those of :meth:`rule`.
 
         :return: its number in the episode, from 0; ``None`` if no job waits
-        :raises ValueError: for an unknown rule
+        :raises ValueError: for an unknown rule or wrong weights
         :raises RuntimeError: if no episode has begun
         """
-        chosen = _rule(rule, fitting, predicted)
+        chosen = self.rule(rule, fitting, predicted, weights)
         job = int(self._first(self.in_episode(index), chosen, *self._arrays))
         return None if job < 0 else job
 
@@ -357,8 +392,3 @@ class ClusterSimulator(Simulator):
         cluster, jobs = self.state.cluster[index], self.state.jobs[index]
         deadlines = self.jobs.deadline is not None
         return episode_metrics(self.world.settings[0], self.episode_jobs(index), cluster, jobs, deadlines)
-
-
-def _rule(name: str, fitting: bool, predicted: bool) -> layout.Rule:
-    require_one_of("rule", name, RULES)
-    return layout.Rule(RULES.index(name), int(fitting), int(predicted))

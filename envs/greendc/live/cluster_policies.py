@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from greendc.baselines.cluster import GuardedRollout
 from greendc.baselines.cluster.rollout import require_rollout_options
 from greendc.cluster import ClusterConfig, ClusterSimulator
+from greendc.cluster.evolved import require_weights
 from greendc.cluster.rules import RULES
 from greendc.config import nearest, require_kinds
 from greendc.live.guards import require_options
@@ -67,6 +68,7 @@ class NamedRule:
             require_rollout_options(**options)
         else:
             require_kinds({one: str(parameters[one].annotation) for one in options}, options)
+            require_weights(name, options.get("weights"))
 
     def bind(self, simulator: ClusterSimulator) -> Choose:
         """See :class:`ClusterPolicy`."""

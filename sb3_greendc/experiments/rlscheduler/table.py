@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from greendc.cluster.rlscheduler import PRINTED, PRINTED_RL, TRACES
 from sb3_greendc.evaluation.statistics import bootstrap, paired_difference
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment, Results
 from sb3_greendc.experiments.figures import outer_legend, panels
+from sb3_greendc.experiments.rlscheduler.evolved import EVOLVED, GENERATIONS, Evolution, JudgedRule
 from sb3_greendc.experiments.rlscheduler.learned import (
     DISTILLED,
     ENV_ID,
@@ -81,7 +83,24 @@ def items(budget: Budget) -> list[Item]:
                 found.append(Item(Windows(*where, SEARCH), labels))
                 if seed == REPORTED:
                     found.append(Item(Teaching(*where, TEACHER), labels))
-    return [*found, *_networks(budget)]
+    return [*found, *_evolved(budget), *_networks(budget)]
+
+
+def _evolved(budget: Budget) -> list[Item]:
+    """Return what evolved rules make of each trace, by training seed."""
+    at_hand = traces(budget)
+    found: list[Item] = []
+    if find_spec("cmaes") is None:
+        return found
+    for backfill in BACKFILLS:
+        for of_training in budget.seeds_of(EVOLVED):
+            evolution = Evolution(backfill, at_hand.get("HPC2N"), budget.pick(*GENERATIONS), of_training)
+            for trace, path in at_hand.items():
+                for seed in budget.pick((REPORTED,), (REPORTED, *CHOOSING)):
+                    labels = {"trace": trace, "profile": BENCHMARK, "backfill": backfill, "seed": seed}
+                    judged = JudgedRule(evolution, trace, path, seed)
+                    found.append(Item(judged, {**labels, "train_seed": of_training}))
+    return found
 
 
 def _networks(budget: Budget) -> list[Item]:
@@ -132,6 +151,9 @@ def analyze(results: Results, budget: Budget) -> Analysis:
         "of it: on none that they are tested on. There is a network for each kind of backfilling, the same "
         f"for all traces. {DISTILLED.capitalize()}, difference: less the chosen rule. Their teacher "
         f"({Teaching.rollouts}) is not the search of the table: it starts from F2 and looks farther ahead.",
+        f"{EVOLVED.capitalize()}s see the whole queue. They are evolved on generated jobs of other seeds, on "
+        "such jobs with other widths, lengths and loads, and, where it is at hand, on later jobs of HPC2N's "
+        "log.",
         _budgets(rows, budget),
         "By mistake, the wait in the printed WFP3 and UNICEP is -1 less the time of submission.",
     ]
@@ -146,7 +168,10 @@ def analyze(results: Results, budget: Budget) -> Analysis:
 def _budgets(rows: pd.DataFrame, budget: Budget) -> str:
     """Say on how much each network was trained, and how many of each there are."""
     seeds = rows.groupby("policy")["train_seed"].nunique()
-    found = [f"{DISTILLED} {budget.pick(*LABELS):,} decisions of rollouts ({seeds.get(DISTILLED, 0)})"]
+    found = ["no evolved rule, which needs cmaes (pip install 'sb3-greendc[tune]')"]
+    if EVOLVED in seeds:
+        found = [f"{EVOLVED} {budget.pick(*GENERATIONS)} generations ({seeds[EVOLVED]})"]
+    found.append(f"{DISTILLED} {budget.pick(*LABELS):,} decisions of rollouts ({seeds.get(DISTILLED, 0)})")
     for learner in FROM_SCRATCH:
         decisions = budget.pick(learner.quick_decisions, learner.decisions)
         found.append(f"{learner.name} {decisions:,} of its own ({seeds.get(learner.name, 0)})")
@@ -163,7 +188,7 @@ def _lines(key: Any, rows: pd.DataFrame) -> list[dict[str, object]]:
     trace, profile, backfill = key
     printed = {**PRINTED.get((trace, backfill), {}), LEARNED: PRINTED_RL.get((trace, backfill))}
     lines = []
-    for policy in (*RULES, RANDOM, ROLLOUT, Teaching.rollouts, DISTILLED, *LEARNERS, LEARNED):
+    for policy in (*RULES, RANDOM, ROLLOUT, Teaching.rollouts, EVOLVED, DISTILLED, *LEARNERS, LEARNED):
         figure = printed.get(policy) if profile == BENCHMARK else None
         of_policy = rows[rows["policy"] == policy]
         if figure is None and of_policy.empty:
@@ -210,25 +235,26 @@ def compared(key: Any, rows: pd.DataFrame) -> dict[str, object]:
         "difference_low": gain.low,
         "difference_high": gain.high,
         "teacher": means.get(Teaching.rollouts, float("nan")),
-        **_distilled(reported[reported["policy"] == DISTILLED], theirs),
+        **_trained("evolved", reported[reported["policy"] == EVOLVED], theirs),
+        **_trained("distilled", reported[reported["policy"] == DISTILLED], theirs),
         **{column: means.get(name, float("nan")) for name, column in LEARNERS.items()},
         "random": means.get(RANDOM, float("nan")),
     }
 
 
-def _distilled(rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
-    """Return the mean, best and worst of the distilled policies, and their difference to the chosen rule."""
+def _trained(column: str, rows: pd.DataFrame, rule: pd.Series) -> dict[str, float]:
+    """Return the mean, best and worst of the trained policies, and their difference to the chosen rule."""
     if rows.empty:
         return {}
     ours = rows.pivot(index="train_seed", columns="start", values=SLOWDOWN)
     gain = paired_difference([ours.to_numpy()], [rule.reindex(ours.columns).to_numpy()[None]])
     return {
-        "distilled": float(ours.to_numpy().mean()),
-        "distilled_best_seed": float(ours.mean(axis=1).min()),
-        "distilled_worst_seed": float(ours.mean(axis=1).max()),
-        "distilled_difference": gain.estimate,
-        "distilled_difference_low": gain.low,
-        "distilled_difference_high": gain.high,
+        column: float(ours.to_numpy().mean()),
+        f"{column}_best_seed": float(ours.mean(axis=1).min()),
+        f"{column}_worst_seed": float(ours.mean(axis=1).max()),
+        f"{column}_difference": gain.estimate,
+        f"{column}_difference_low": gain.low,
+        f"{column}_difference_high": gain.high,
     }
 
 
@@ -236,6 +262,7 @@ BARS = {
     "printed best": ("printed_best", "#c6c6c6"),
     BEST_RULE: ("rule_slowdown", "#e6842a"),
     ROLLOUT: ("rollouts", "#a04a00"),
+    EVOLVED: ("evolved", "#4c78a8"),
     DISTILLED: ("distilled", "#54a24b"),
     RANDOM: ("random", "#7f7f7f"),
     **{name: (LEARNERS[name], color) for name, color in zip(LEARNERS, ("#b279a2", "#5c3566"), strict=True)},

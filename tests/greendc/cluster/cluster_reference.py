@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from series_reference import FOREVER, Series
 
 from greendc.cluster.config import ClusterConfig
+from greendc.cluster.evolved import shipped_weights
 
 DAY = 86_400
 
@@ -409,7 +410,30 @@ class Reference:
             "f4": lambda: r * math.sqrt(n) + 530_000.0 * late,
             "wfp3_printed": lambda: -((printed / r) * (printed / r) * (printed / r)) * n,
             "unicep_printed": lambda: -(printed + 1e-15) / (math.log2(n + 1e-15) * r),
+            "evolved": lambda: self.evolved(job, r),
         }[rule]()
+
+    def evolved(self, job, run):
+        """The network, from its description: each unit sees what is known of the job and of the queue."""
+        total = self.processors
+        first = next((t for t in sorted(self.plan_times()) if self.planned_free(t) >= job.processors), None)
+        delay = (max(self.plan_times()) if first is None else first) - self.now
+        seen = [math.log(max(run, 10.0)) / 10.0, math.log(job.processors / float(total)) / 5.0]
+        seen += [math.log1p(float(self.now - job.submit)) / 10.0, math.log1p(float(delay)) / 10.0]
+        work = 0.0
+        for other in self.queue:
+            work += float(other.request) * other.processors
+        queue = [max(self.free, 0) / float(total)]
+        queue += [math.log1p(len(self.queue)) / 5.0, math.log1p(work / float(total)) / 10.0]
+        weights = shipped_weights(self.config.backfill).tolist()
+        direct, units = weights[:4], [weights[k : k + 9] for k in range(4, len(weights), 9)]
+        score = sum(w * x for w, x in zip(direct, seen, strict=True))
+        for bias, *into, out in units:
+            inner = bias
+            for w, x in zip(into, seen + queue, strict=True):
+                inner += w * x
+            score += out * (inner / (1.0 + abs(inner)))
+        return score
 
     def best(self, rule, fitting, predicted):
         def key(job):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from greendc.baselines.cluster import GuardedRollout
+from greendc.cluster import lublin_jobs
 from greendc.cluster.rlscheduler import JOBS, PRINTED, TRACES
 from sb3_greendc.experiments.experiment import Budget, Results
 from sb3_greendc.experiments.registry import load_experiment
-from sb3_greendc.experiments.rlscheduler import learned, power, table, windows
+from sb3_greendc.experiments.rlscheduler import evolved, learned, power, table, windows
 from sb3_greendc.experiments.tasks import Outcome, Scenario
 from sb3_greendc.experiments.training import Training
 
@@ -24,14 +26,14 @@ LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
-    assert len(quick) == 2 * (3 * 2 + 1 + 3)
+    assert len(quick) == 2 * (3 * 2 + 1 + 4)
     with pytest.raises(ValueError, match=r"must have lublin_256.swf \(plain or .gz\)"):
         table.traces(Budget(job_log=str(tmp_path)))
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     full = table.items(Budget(job_log=str(tmp_path)))
     assert {item.labels["trace"] for item in full} == {*TRACES, windows.GENERATED}
-    assert len(full) == 4 * 2 * (3 * 2 + 1) + 2 * 4 * 3 * 3 * 10
+    assert len(full) == 4 * 2 * (3 * 2 + 1) + 2 * 4 * 3 * 4 * 10
     assert {item.labels["profile"] for item in full} == {table.BENCHMARK}
 
 
@@ -80,7 +82,9 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     for file in TRACES.values():
         (tmp_path / file).write_text("; MaxProcs: 4\n")
     networks = [
-        item.task for item in table.items(Budget(job_log=str(tmp_path))) if "train_seed" in item.labels
+        item.task
+        for item in table.items(Budget(job_log=str(tmp_path)))
+        if "train_seed" in item.labels and not isinstance(item.task, evolved.JudgedRule)
     ]
     assert {type(task.training) for task in networks} == {learned.ClusterDistillation, Training}
     for task in networks:
@@ -95,6 +99,64 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
                 assert kwargs["workload"].endswith(TRACES["HPC2N"])
                 assert kwargs["first_job"] >= JOBS
     assert len({task.key for task in networks}) == len(networks)
+
+
+def test_rules_are_evolved_on_no_job_that_they_are_judged_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(evolved, "GENERATED", (2, 5, 0.5))
+    monkeypatch.setattr(evolved, "VARIED", (3, 6, 0.3))
+    monkeypatch.setattr(evolved, "JOBS", 2200)
+    monkeypatch.setattr(evolved, "LOG_ROWS", (2200, 8800))
+    seeds = []
+    make = lambda seed, jobs: seeds.append(seed) or lublin_jobs(seed, jobs)  # noqa: E731
+    monkeypatch.setattr(evolved, "lublin_jobs", make)
+    log = tmp_path / "log.swf"
+    lines = [LINE.format(k=k, run=100 + k % 7) for k in range(1, 9001)]
+    log.write_text("\n".join(["; MaxProcs: 4", *lines, ""]))
+    plain, other, logged = evolved.practices("easy", str(log), 1)
+    budget = Budget(job_log=None)
+    trained = {
+        one.task.training.seed for one in table.items(budget) if isinstance(one.task, evolved.JudgedRule)
+    }
+    assert trained == set(range(10))
+    assert windows.GENERATED_SEED not in {
+        evolved.FIRST_SEED + 100 * seed + k for seed in trained for k in range(28)
+    }
+    assert seeds == [evolved.FIRST_SEED + 100 + k for k in range(5)]
+    assert (plain.share, other.share, logged.share) == (0.5, 0.3, evolved.LOGGED[2])
+    assert (plain.first, other.first, logged.first) == (0, 0, 2200)
+    assert {len(one.jobs) for one in logged.simulators} == {8800}
+    loads = [utilization(one.jobs) for one in (*plain.simulators, *other.simulators, *logged.simulators)]
+    own = [utilization(lublin_jobs(seed, 2200)) for seed in seeds]
+    assert loads[:2] == own[:2]
+    changes = np.array(loads[2:5]) / own[2:]
+    assert ((changes > 0.85) & (changes < 1.2)).all()
+    assert len(set(np.round(changes, 3))) == 3
+    assert np.array(loads[5:]) / loads[7] == pytest.approx([0.9, 0.95, 1.0, 1.05, 1.1], rel=1e-3)
+
+
+def utilization(jobs):
+    return float(jobs.processors @ jobs.run) / float(jobs.machine * jobs.submit[-1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_evolution_and_what_it_is_worth(monkeypatch):
+    monkeypatch.setattr(evolved, "window_starts", lambda seed: np.array([1100, 1500]))
+    simulator = evolved.benchmark_simulator
+    small = lambda jobs, backfill: simulator(jobs, backfill, episode_jobs=40)  # noqa: E731
+    monkeypatch.setattr(evolved, "benchmark_simulator", small)
+    monkeypatch.setattr(evolved, "GENERATED", (1, 2, 0.5))
+    monkeypatch.setattr(evolved, "VARIED", (1, 2, 0.5))
+    evolution = evolved.Evolution("easy", None, 2, 0)
+    made = evolution.compute()
+    assert made.tables["history"]["generation"].tolist() == [1, 2]
+    judged = evolved.JudgedRule(evolution, windows.GENERATED, None, 1)
+    assert judged.needs == (evolution,)
+    rows = judged.given(made.files).compute().tables["episodes"]
+    own = small(windows.benchmark_jobs(None), "easy")
+    for start, slowdown in zip(rows["start"], rows["mean_bounded_slowdown"], strict=True):
+        own.reset_env(0, np.random.default_rng(0), {"start": int(start)})
+        own.play(0, "evolved", weights=json.loads(made.files[evolved.WEIGHTS_FILE]))
+        assert own.episode_metrics(0)["mean_bounded_slowdown"] == slowdown
 
 
 def test_records_name_every_setting_of_the_search():
@@ -194,7 +256,9 @@ class Store:
     """The searches' figures are the least, and FCFS's the least of the fixed ones in seed 1 alone."""
 
     def table(self, task, name):
-        if isinstance(task, learned.Judged):
+        if isinstance(task, evolved.JudgedRule):
+            found = [(evolved.EVOLVED, 3.0 + task.training.seed / 100, np.nan)]
+        elif isinstance(task, learned.Judged):
             figure = 4.0 + task.training.seed / 100 if task.name == learned.DISTILLED else 9.0
             found = [(task.name, figure, np.nan)]
         elif task.search is not None:
@@ -231,6 +295,8 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     assert comparison["rollouts_best_draw"].tolist() == pytest.approx([5.0] * 8)
     assert comparison["rollouts_worst_draw"].tolist() == pytest.approx([5.2] * 8)
     assert comparison["difference"].tolist() == pytest.approx([-7.0] * 8)
+    assert comparison["evolved"].tolist() == pytest.approx([3.1 + 0.045] * 8)  # the mean of ten
+    assert comparison["evolved_difference"].tolist() == pytest.approx([3.045 - 12.0] * 8)
     ours = comparison.set_index(["trace", "backfill"])
     assert ours["distilled_best_seed"].tolist() == pytest.approx([4.1] * 8)
     assert ours["distilled_worst_seed"].tolist() == pytest.approx([4.1 + 0.09] * 8)  # of ten
@@ -241,7 +307,14 @@ def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     assert lines.loc[("Lublin-1", "rlscheduler", "easy", "SJF"), "printed"] == printed
     assert len(analysis.figures["figure"].axes) == 1
     legend = {text.get_text() for text in analysis.figures["figure"].legends[0].get_texts()}
-    assert legend >= {windows.ROLLOUT, learned.DISTILLED, windows.RANDOM, "MaskablePPO", "DiscreteSAC"}
+    assert legend >= {
+        windows.ROLLOUT,
+        evolved.EVOLVED,
+        learned.DISTILLED,
+        windows.RANDOM,
+        "MaskablePPO",
+        "DiscreteSAC",
+    }
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from greendc.baselines.cluster.policy import (
     F3,
     F4,
     WFP3,
+    Evolved,
     FirstComeFirstServed,
     Heuristic,
     ShortestJobFirst,
@@ -32,6 +33,7 @@ HEURISTICS: dict[str, type[Heuristic]] = {
         F2,
         F3,
         F4,
+        Evolved,
     )
 }
 """Those that take the waiting jobs in some order."""

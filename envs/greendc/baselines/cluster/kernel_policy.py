@@ -7,7 +7,7 @@ import math
 
 from greendc.cluster.kernel import site_of
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
-from greendc.cluster.kernel_rules import score
+from greendc.cluster.kernel_rules import look, score
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import NEVER, NO_BACKFILL, RLSCHEDULER, Rule, Site, State, World
 from greendc.compiled import compiled, inlined
@@ -38,14 +38,14 @@ def action_of(i: int, job: int, world: World, state: State) -> int:
 @inlined
 def row_of_rule(site: Site, rule: Rule) -> int:
     """Return the row of the first visible job by a rule, or the action that waits for it to fit."""
-    size = plan_for_admission(site)
+    size, queue = plan_for_admission(site), look(site, rule)
     best, lowest, fits, arrival = -1, math.inf, False, 0
     for k in range(site.cluster.visible):
         job = site.visible[k]
         can = admitted(site, size, job)
         if rule.fitting != 0 and fits and not can:
             continue
-        value = score(site, job, rule.kind, rule.predicted)
+        value = score(site, job, rule, queue)
         first = best < 0 or value < lowest or (value == lowest and job < arrival)
         if first or (rule.fitting != 0 and can and not fits):
             best, lowest, fits, arrival = k, value, can, job

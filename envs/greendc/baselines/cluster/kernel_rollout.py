@@ -108,10 +108,11 @@ def decide(
 def nominate(site: Site, options: Options, scratch: Scratch) -> int:
     """Write the base's job, those of other rules and the lightest that wait; return how many there are."""
     base = options.base
-    scratch.candidates[0] = best_waiting(site, Rule(base.kind, base.fitting, options.predicted))
+    scratch.candidates[0] = best_waiting(site, Rule(base.kind, base.fitting, options.predicted, base.weights))
     count = 1
     for r in range(scratch.rules.shape[0]):
-        job = best_waiting(site, Rule(scratch.rules[r, 0], scratch.rules[r, 1], scratch.rules[r, 2]))
+        kind, fitting = scratch.rules[r, 0], scratch.rules[r, 1]
+        job = best_waiting(site, Rule(kind, fitting, scratch.rules[r, 2], base.weights))
         count = add(job, count, scratch)
     for k in range(min(options.lightest, site.cluster.waiting)):
         count = add(site.light[k], count, scratch)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from greendc.baselines.cluster.kernel_policy import choose_visible
 from greendc.baselines.policy import BaselinePolicy
-from greendc.cluster.layout import Rule
-from greendc.cluster.rules import RULES
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.compiled import EntryPoint
 from greendc.simulator import Observation
@@ -43,7 +41,7 @@ class Heuristic(BaselinePolicy[ClusterSimulator]):
 
     def __init__(self, simulator: ClusterSimulator, fitting: bool = False, predicted: bool = False) -> None:
         super().__init__(require_cluster(simulator))
-        self._rule = Rule(RULES.index(self.rule), int(fitting), int(predicted))
+        self._rule = simulator.rule(self.rule, fitting, predicted)
         self._choose = EntryPoint(choose_visible)
 
     def act(self, observations: Observation) -> NDArray[Any]:
@@ -122,3 +120,9 @@ class F4(Heuristic):
     """By their fourth."""
 
     rule = "f4"
+
+
+class Evolved(Heuristic):
+    """By a small network that evolution has found (:mod:`greendc.cluster.evolved`)."""
+
+    rule = "evolved"

@@ -96,7 +96,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             seed=seed,
             lightest=lightest,
         )
-        rule = layout.Rule(RULES.index(base), int(fitting), 0)
+        rule = simulator.rule(base, fitting)
         self.options = Options(rule, futures, horizon, history, float(guard), lightest, int(predicted))
         self._rng = np.random.default_rng(seed)
         self._build_plan()
