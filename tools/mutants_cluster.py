@@ -36,7 +36,7 @@ CLUSTER: tuple[Mutation, ...] = (
     ),
     *mutations(
         "envs/greendc/cluster/kernel_evolved.py",
-        ("tests/greendc/cluster/test_cluster_kernel.py",),
+        ("tests/greendc/cluster/test_cluster_evolved.py", "tests/greendc/cluster/test_cluster_kernel.py"),
         (
             "cluster-evolved-does-not-look-at-the-queue",
             "weights[w + 6] * queue.jobs",

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from series_reference import FOREVER, Series
 
 from greendc.cluster.config import ClusterConfig
-from greendc.cluster.evolved import shipped_weights
 
 DAY = 86_400
 
@@ -425,7 +424,7 @@ class Reference:
             work += float(other.request) * other.processors
         queue = [max(self.free, 0) / float(total)]
         queue += [math.log1p(len(self.queue)) / 5.0, math.log1p(work / float(total)) / 10.0]
-        weights = shipped_weights(self.config.backfill).tolist()
+        weights = [float(weight) for weight in self.weights]
         direct, units = weights[:4], [weights[k : k + 9] for k in range(4, len(weights), 9)]
         score = sum(w * x for w, x in zip(direct, seen, strict=True))
         for bias, *into, out in units:
@@ -441,7 +440,8 @@ class Reference:
 
         return min(self.queue, key=key)
 
-    def play(self, rule, fitting, predicted):
+    def play(self, rule, fitting, predicted, weights=None):
+        self.weights = weights
         while not self.over:
             self.choose(self.best(rule, fitting, predicted))
 

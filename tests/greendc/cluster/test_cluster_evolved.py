@@ -10,7 +10,7 @@ import pytest
 
 from greendc.baselines.cluster import HEURISTICS, GuardedRollout
 from greendc.baselines.cluster.evolution import Practice, evolve
-from greendc.cluster import ClusterConfig, ClusterSimulator, lublin_jobs
+from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, lublin_jobs
 from greendc.cluster.evolved import shipped_weights
 from greendc.cluster.kernel_evolved import WEIGHTS
 from greendc.live import Scheduler, Snapshot, WaitingJob
@@ -123,3 +123,14 @@ def test_weights_for_a_live_cluster():
         Scheduler("evolved", weights=[1.0])
     with pytest.raises(ValueError, match=r"weights=.*rule='saf' has none"):
         Scheduler("saf", weights=only(0, 1.0))
+
+
+@pytest.mark.parametrize(("processors", "first"), [(1, 1), (50, 0)])
+def test_the_work_that_waits_can_decide(processors, first):
+    """A unit is steep where little work waits, and puts the long job first; it is flat where much does."""
+    weights = only(0, 1.0)
+    weights[[4, 5, 11, 12]] = -57.2, 20.0, 200.0, -1.0  # bias, of the length, of the work, of the unit
+    table = ClusterJobs([0, 0], [10, 1000], [10, 1000], [processors, processors], 100)
+    simulator = ClusterSimulator(ClusterConfig(workload=table, episode_jobs=2))
+    simulator.reset_env(0, np.random.default_rng(0))
+    assert simulator.first(0, "evolved", weights=weights) == first

@@ -12,6 +12,7 @@ import pytest
 from cluster_cases import random_config, reference_of
 
 from greendc.cluster import ClusterSimulator
+from greendc.cluster.kernel_evolved import WEIGHTS
 from greendc.cluster.rules import RULES
 
 WORKLOADS = int(os.environ.get("GREENDC_CLUSTER_WORKLOADS", "18"))
@@ -97,6 +98,7 @@ def test_every_rule_plays_whole_episodes_as_the_reference_does(batch):
         rule, fitting, predicted = RULES[seed % len(RULES)], bool(rng.integers(2)), bool(rng.integers(2))
         simulator.reset_env(0, rng)
         reference = reference_of(simulator, 0)
-        simulator.play(0, rule, fitting, predicted)
-        reference.play(rule, fitting, predicted)
+        weights = 4.0 * rng.normal(size=WEIGHTS) if rule == "evolved" else None
+        simulator.play(0, rule, fitting, predicted, weights)
+        reference.play(rule, fitting, predicted, weights)
         assert_same_state(simulator, 0, reference)
