@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -19,10 +20,12 @@ from sb3_greendc.experiments.rlscheduler import evolved, learned, power, table, 
 from sb3_greendc.experiments.tasks import Outcome, Scenario
 from sb3_greendc.experiments.training import Training
 
+needs_cmaes = pytest.mark.skipif(find_spec("cmaes") is None, reason="the extra 'tune' is not installed")
 CHEAP = {**learned.TEACHER, "futures": 2, "horizon": 4}
 LINE = "{k} {k} 0 {run} 2 -1 -1 2 {run} -1 1 -1 -1 -1 -1 -1 -1 -1"
 
 
+@needs_cmaes
 def test_generated_jobs_stand_in_for_traces_and_a_folder_adds_them(tmp_path):
     quick = table.items(Budget(quick=True))
     assert {item.labels["trace"] for item in quick} == {windows.GENERATED}
@@ -101,6 +104,7 @@ def test_networks_are_trained_on_no_job_that_they_are_judged_on(tmp_path):
     assert len({task.key for task in networks}) == len(networks)
 
 
+@needs_cmaes
 def test_rules_are_evolved_on_no_job_that_they_are_judged_on(tmp_path, monkeypatch):
     monkeypatch.setattr(evolved, "GENERATED", (2, 5, 0.5))
     monkeypatch.setattr(evolved, "VARIED", (3, 6, 0.3))
@@ -138,7 +142,7 @@ def utilization(jobs):
     return float(jobs.processors @ jobs.run) / float(jobs.machine * jobs.submit[-1])
 
 
-@pytest.mark.filterwarnings("ignore")
+@needs_cmaes
 def test_an_evolution_and_what_it_is_worth(monkeypatch):
     monkeypatch.setattr(evolved, "window_starts", lambda seed: np.array([1100, 1500]))
     simulator = evolved.benchmark_simulator
@@ -282,6 +286,7 @@ class Store:
         return Outcome({name: pd.DataFrame(rows)}).tables[name]
 
 
+@needs_cmaes
 def test_the_fixed_rule_is_chosen_on_other_sequences(tmp_path):
     experiment = load_experiment("rlscheduler")
     for file in TRACES.values():
