@@ -50,8 +50,11 @@ def evolved_weights(values: ArrayLike) -> Floats:
     :param values: :data:`~greendc.cluster.kernel_evolved.WEIGHTS` finite numbers
     :raises ValueError: for anything else
     """
-    weights = np.array(values, np.float64)
     allowed = f"{WEIGHTS} finite numbers"
+    try:
+        weights = np.array(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weights: must be {allowed} ({error})") from None
     right = weights.shape == (WEIGHTS,) and bool(np.isfinite(weights).all())
     require(right, "weights", f"an array of shape {weights.shape}", allowed)
     weights.flags.writeable = False

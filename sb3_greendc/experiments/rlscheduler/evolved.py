@@ -14,7 +14,7 @@ import pandas as pd
 from greendc.baselines.cluster.evolution import Practice, evolve
 from greendc.cluster import ClusterJobs, lublin_jobs
 from greendc.cluster.rlscheduler import JOBS, benchmark_simulator, read_trace, window_starts
-from sb3_greendc.experiments.rlscheduler.windows import METRICS, benchmark_jobs
+from sb3_greendc.experiments.rlscheduler.windows import LOG_ROWS, METRICS, benchmark_jobs
 from sb3_greendc.experiments.tasks import Files, Outcome, Task
 
 EVOLVED = "evolved rule"
@@ -23,8 +23,6 @@ GENERATIONS = (100, 300)
 WEIGHTS_FILE = "weights.json"
 FIRST_SEED = 10_000
 """Of the generated jobs; those judged on have another."""
-LOG_ROWS = (JOBS, 4 * JOBS)
-"""Rows of HPC2N's log to practise on: none of the benchmark's, which are the first."""
 GENERATED, VARIED, LOGGED = (12, 24, 0.25), (16, 36, 0.35), (5, 48, 0.4)
 """Of generated jobs, varied ones and the log's: how many sets of jobs, sequences of a generation, share."""
 

@@ -21,6 +21,7 @@ from sb3_greendc.datasets.recorder import Recorder
 from sb3_greendc.evaluation.policy_sources import takes_masks
 from sb3_greendc.experiments.distillation import pack, unpacked
 from sb3_greendc.experiments.rlscheduler.windows import (
+    LOG_ROWS,
     METRICS,
     ROLLOUT,
     SEARCH,
@@ -72,8 +73,6 @@ PRACTICE = 100_000
 """Generated jobs that learners without a teacher practise on."""
 PRACTICE_EPISODES = {"MaskablePPO": 256, "DiscreteSAC": SEQUENCE}
 """How many of them make an episode: the better of both numbers without backfilling (``docs/cluster.md``)."""
-LOG_ROWS = (JOBS, 4 * JOBS)
-"""Rows of HPC2N's log that they are trained on: none of the benchmark's, which are the first."""
 
 
 def generated(backfill: str, seed: int, jobs: int = JOBS, episode_jobs: int | None = None) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from sb3_greendc.experiments.tasks import Outcome, Task
 GENERATED = "Lublin, generated"
 """Jobs of the package's own generator: where there are no traces, and a log that nothing was tuned on."""
 GENERATED_SEED = 2026
+LOG_ROWS = (JOBS, 4 * JOBS)
+"""Rows of HPC2N's log that is trained on: none of the benchmark's, which are the first."""
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "rlscheduler": {},

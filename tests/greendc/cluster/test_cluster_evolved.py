@@ -60,6 +60,12 @@ def test_weights_that_do_not_fit(weights):
         starts("evolved", weights)
 
 
+@pytest.mark.parametrize("weights", ["weights.json", [[1.0], 2.0], {"none": 1.0}])
+def test_weights_that_are_no_numbers(weights):
+    with pytest.raises(ValueError, match=rf"weights: must be {WEIGHTS} finite numbers"):
+        starts("evolved", weights)
+
+
 def test_other_rules_have_no_weights():
     with pytest.raises(ValueError, match=r"weights=.*rule=.saf. has none"):
         starts("saf", np.zeros(WEIGHTS))
@@ -90,6 +96,32 @@ def test_evolution_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "cmaes", None)
     with pytest.raises(ImportError, match=r"evolution needs cmaes: pip install 'sb3-greendc\[tune\]'"):
         evolve([Practice([simulator_of()])], 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"practices": []}, r"practices=.*one or more, of one backfill"),
+        ({"practices": ["none", "easy"]}, r"practices=.*easy.*none.*of one backfill"),
+        ({"generations": 0}, "generations=0: .*1 or more"),
+        ({"sigma": 0.0}, r"sigma=0\.0: .*above 0"),
+        ({"sigma": float("nan")}, "sigma=nan: .*above 0"),
+        ({"start": np.zeros(3)}, r"weights=.*finite numbers"),
+    ],
+)
+def test_wrong_evolutions(options, said):
+    pytest.importorskip("cmaes")
+    kinds = options.get("practices", ["easy"])
+    made = [Practice([simulator_of(backfill=kind)]) for kind in kinds]
+    with pytest.raises(ValueError, match=said):
+        evolve(**{"generations": 1, "seed": 0, **options, "practices": made})
+
+
+def test_a_practice_is_of_clusters_with_a_sequence_or_more():
+    with pytest.raises(TypeError, match="must be a ClusterSimulator, not int"):
+        Practice([1])
+    few = ClusterSimulator(ClusterConfig(workload=lublin_jobs(3, 600, 64), episode_jobs=600))
+    assert Practice([few]).draw(np.random.default_rng(0))[0][1] == 0
 
 
 def test_sequences_of_a_practice():

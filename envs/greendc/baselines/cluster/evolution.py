@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from greendc.baselines.cluster.policy import require_cluster
 from greendc.cluster.evolved import evolved_weights
 from greendc.cluster.kernel_evolved import HIDDEN, SEEN, SEEN_OF_JOB, WEIGHTS
 from greendc.cluster.simulator import ClusterSimulator
@@ -34,6 +35,7 @@ class Practice:
     :param sequences: of a generation, an episode each
     :param share: of this practice in what a set of weights is judged by
     :param first: row of the jobs with which the first sequence may begin
+    :raises TypeError: for the simulator of another family
     :raises ValueError: for no simulator, no sequence, or jobs with no room for a sequence behind ``first``
     """
 
@@ -44,6 +46,8 @@ class Practice:
 
     def __post_init__(self) -> None:
         require(len(self.simulators) > 0, "simulators", self.simulators, "at least one")
+        for simulator in self.simulators:
+            require_cluster(simulator)
         require(self.sequences >= 1, "sequences", self.sequences, "1 or more")
         require(self.share > 0, "share", self.share, "above 0")
         room = min(self._last(simulator) for simulator in self.simulators)
@@ -76,13 +80,18 @@ def evolve(
     :param start: weights to begin with; ``None``: WSPT's
     :param sigma: standard deviation of the first changes of a weight
     :return: ``(WEIGHTS,)``
-    :raises ValueError: for weights that do not fit
+    :raises ValueError: for weights that do not fit, no practice, kinds of backfilling that differ, a number
+        of generations or a deviation that is not above 0
     :raises ImportError: without ``cmaes``
     """
     try:
         from cmaes import SepCMA
     except ImportError as error:
         raise ImportError("evolution needs cmaes: pip install 'sb3-greendc[tune]'") from error
+    kinds = {one.config.backfill for practice in practices for one in practice.simulators}
+    require(len(kinds) == 1, "practices", f"with backfill {sorted(kinds)}", "one or more, of one backfill")
+    require(generations >= 1, "generations", generations, "1 or more")
+    require(0 < sigma < float("inf"), "sigma", sigma, "above 0 and finite")
     rng = np.random.default_rng(seed)
     mean = _start(rng) if start is None else evolved_weights(start).copy()
     shares = np.array([practice.share for practice in practices])
@@ -104,10 +113,7 @@ def evolve(
 def _start(rng: np.random.Generator) -> Floats:
     """Return WSPT as weights: hidden units look at something, and add nothing."""
     start = np.zeros(WEIGHTS)
-    start[:2] = (
-        20.0,
-        5.0,
-    )  # two logarithms of the seconds and one of the processors, as they are scaled
+    start[0], start[1] = 20.0, 5.0  # twice the seconds' logarithm and once the processors', as scaled
     units = start[SEEN_OF_JOB:].reshape(HIDDEN, SEEN + 2)
     units[:, :-1] = rng.normal(size=(HIDDEN, SEEN + 1))
     return start
