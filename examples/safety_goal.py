@@ -2,9 +2,9 @@
 
 A point drives to goals among hazards, whose touch costs; a limit of 25 an episode is customary. omnisafe
 prints 8.43 of reward at a cost of 25.7 for its CPPO-PID, after 10 million steps. It needs Python
-3.10 and an environment of its own: `pip install sb3-greendc "mujoco<3" gymnasium-robotics pygame xmltodict
-imageio`, then `pip install --no-deps safety-gymnasium pettingzoo`. Prints reward and cost under the limit,
-without one, and by chance. The default million steps takes thirty minutes for each of both.
+3.10 and an environment of its own: `pip install sb3-greendc "gymnasium<1" "mujoco<3" gymnasium-robotics
+pygame xmltodict imageio`, then `pip install --no-deps safety-gymnasium pettingzoo`. Prints reward and cost
+under the limit, without one, and by chance. The default million steps takes thirty minutes for each of both.
 """
 
 from __future__ import annotations
