@@ -83,7 +83,7 @@ CASES: dict[str, tuple[dict[str, int], list[str]]] = {
         ],
     ),
     "beside_d3rlpy": (
-        {"problems": ["CartPole"], "transitions": 600, "updates": 4, "tests": 1},
+        {"problems": ("CartPole",), "transitions": 600, "updates": 4, "tests": 1},
         [
             rf"CartPole +mixed +{learner} +{NUMBER}"
             for learner in ("CRR", "cloning", "DiscreteCQL", "DiscreteBCQ")
