@@ -186,19 +186,28 @@ def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_seeds_beside_d3rlpy_are_averaged_and_written(
+def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
     example: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
-    example.main(problems=1, transitions=300, updates=2, tests=1, seeds=2, out=str(tmp_path / "all.csv"))
-    table = pd.read_csv(tmp_path / "all.csv")
+    sizes = {"problems": ("CartPole",), "transitions": 300, "updates": 2, "tests": 1}
+    out = tmp_path / "all.csv"
     learners = ["CRR", "cloning", "DiscreteCQL", "DiscreteBCQ"]
-    assert list(table.columns) == ["problem", "data", "learner", "seed", "return"]
-    assert len(table) == 4 * 2 * len(learners)
-    assert table["seed"].tolist()[:8] == [0] * 4 + [1] * 4
-    printed = capsys.readouterr().out
-    (line,) = [line.split() for line in printed.splitlines() if line.split()[-3:-2] == ["CRR"]][:1]
-    mine = table[(table["data"] == "random") & (table["learner"] == "CRR")]["return"]
-    assert [float(number) for number in line[-2:]] == pytest.approx([mine.mean(), mine.std()], rel=1e-4)
+    for seed in range(2):
+        example.main(**sizes, seeds=seed + 1, out=str(out))
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [line[2] for line in lines] == 4 * learners
+        assert {line[-1] for line in lines} == {str(seed)}
+    table = pd.read_csv(out)
+    assert list(table.columns) == ["problem", "data", "learner", "return", "seed"]
+    assert table["seed"].tolist() == 16 * [0] + 16 * [1]
+    assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
+
+
+def test_a_file_of_another_program_is_refused(example: ModuleType, tmp_path: Any) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SystemExit, match=r"--out .*other.csv: its columns are not"):
+        example.main(out=str(tmp_path / "other.csv"))
+    assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
 
 
 def test_all_four_problems_have_learners_of_d3rlpy_and_a_missing_package_is_named_first(
@@ -210,7 +219,7 @@ def test_all_four_problems_have_learners_of_d3rlpy_and_a_missing_package_is_name
     absent = replace(example.THEIRS[2][0], package="no_such_package")
     monkeypatch.setattr(example, "THEIRS", [*example.THEIRS[:2], (absent, {})])
     with pytest.raises(SystemExit, match="LunarLander: the package no_such_package is not installed"):
-        example.main(problems=3)
+        example.main(problems=example.NAMES)
     assert capsys.readouterr().out == ""
 
 
