@@ -2,7 +2,7 @@
 
 Data are as in `scripts/reproduce.py learners-offline --quick`. d3rlpy wants a Gymnasium of its own: `pip
 install -e . d3rlpy` (for LunarLander and HalfCheetah box2d, mujoco and imageio, too) in a new environment.
-Prints the mean return of each. Fifteen minutes a seed, an hour with all four problems.
+Prints the mean return of each. Twenty minutes a seed, an hour with all four problems.
 """
 
 from __future__ import annotations
