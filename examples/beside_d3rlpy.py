@@ -53,14 +53,15 @@ def main(
     """Record so many transitions, learn with so many updates, judge in so many episodes, for each seed."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))  # d3rlpy's log: warnings
     trained, columns = dict[str, Any](), ["problem", "data", "learner", "return", "seed"]
-    if out and not Path(out).is_file():
-        Path(out).write_text(",".join(columns) + "\n")
-    old = pd.read_csv(out) if out else pd.DataFrame(columns=columns)
+    try:
+        if out and not Path(out).exists():
+            Path(out).write_text(",".join(columns) + "\n")
+        old = pd.read_csv(out, usecols=columns) if out else pd.DataFrame(columns=columns)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"--out {out}: {error}") from None
     chosen = [pair for pair in THEIRS if pair[0].name in problems]
     if missing := [said for problem, _ in chosen if (said := problem.missing())]:
         raise SystemExit(missing[0])
-    if [*old.columns] != columns:
-        raise SystemExit(f"--out {out}: its columns are not {columns}")
     for (problem, configs), seed in itertools.product(chosen, range(seeds)):
         for name, sources in DATA[problem.name].items():
             if (old[["problem", "data", "seed"]] == [problem.name, name, seed]).all(axis=1).any():
@@ -73,9 +74,8 @@ def main(
             models = {"CRR": CRR(**ours), "cloning": CRR(weight_mode="bc", **ours)}
             learned: dict[str, Any] = {learner: model.learn(updates) for learner, model in models.items()}
             learned |= {learner: theirs(config, data, updates, seed) for learner, config in configs.items()}
-            where, means = tested_in(problem), {}
-            for learner, model in learned.items():
-                means[learner] = np.mean([row["return"] for row in play(model, where, tests)])
+            where = tested_in(problem)
+            means = {k: np.mean([row["return"] for row in play(m, where, tests)]) for k, m in learned.items()}
             rows = [(problem.name, name, learner, mean, seed) for learner, mean in means.items()]
             print(pd.DataFrame(rows).to_string(header=False, index=False), flush=True)
             if out:

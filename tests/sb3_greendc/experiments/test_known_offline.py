@@ -203,11 +203,22 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
     assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
 
 
-def test_a_file_of_another_program_is_refused(example: ModuleType, tmp_path: Any) -> None:
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(SystemExit, match=r"--out .*other.csv: its columns are not"):
+@pytest.mark.parametrize(
+    ("text", "said"), [("a,b\n1,2\n", "columns expected but not found"), ("", "No columns to parse")]
+)
+def test_a_file_of_another_program_is_refused(
+    example: ModuleType, tmp_path: Any, text: str, said: str
+) -> None:
+    (tmp_path / "other.csv").write_text(text)
+    with pytest.raises(SystemExit, match=rf"--out .*other.csv: .*{said}"):
         example.main(out=str(tmp_path / "other.csv"))
-    assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
+    assert (tmp_path / "other.csv").read_text() == text
+
+
+@pytest.mark.parametrize("out", ["", "nowhere/all.csv"])
+def test_a_file_that_cannot_be_written_is_named(example: ModuleType, tmp_path: Any, out: str) -> None:
+    with pytest.raises(SystemExit, match=rf"--out {tmp_path / out}: .*"):
+        example.main(out=str(tmp_path / out))
 
 
 def test_all_four_problems_have_learners_of_d3rlpy_and_a_missing_package_is_named_first(
