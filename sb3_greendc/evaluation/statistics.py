@@ -16,14 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from greendc.config import require, require_one_of
+from greendc.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from scipy import stats
+else:
+    stats = LazyModule("scipy.stats")
+
 
 STATISTICS = ("mean", "iqm")
 """Arithmetic mean; mean of the middle half of the values."""

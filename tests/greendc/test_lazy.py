@@ -29,6 +29,10 @@ def test_a_simulator_imports_numba_but_not_pandas():
     assert imported("import greendc.resource_pool.simulator, greendc.cluster.simulator") == "['numba']"
 
 
+def test_heuristics_leave_linear_programmes_and_statistics_to_those_who_ask():
+    assert imported("import greendc.baselines") == "['numba']"
+
+
 @pytest.mark.parametrize("family", ["vcc", "resource_pool", "cluster"])
 def test_families_have_the_names_that_they_list(family):
     package = importlib.import_module(f"greendc.{family}")

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, sparse
+
+from greendc.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from scipy import optimize, sparse
+else:
+    optimize = LazyModule("scipy.optimize")
+    sparse = LazyModule("scipy.sparse")
+
 
 Floats = NDArray[np.float64]
 

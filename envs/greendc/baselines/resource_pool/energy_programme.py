@@ -6,20 +6,25 @@ import dataclasses
 import functools
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from greendc.baselines.linear import Bound, Programme
 from greendc.baselines.resource_pool.instance import Floats, Instance, recorded_instance
 from greendc.baselines.resource_pool.lp_bound import work_programme
 from greendc.config import require
+from greendc.lazy import LazyModule
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolSimulator
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import ENERGY_COST_UNIT
 from greendc.resource_pool.kernel_command import SETTLED_SHARE
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = LazyModule("scipy.sparse")
 
 
 class Columns(NamedTuple):

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from greendc.baselines.linear import Bound, Programme
 from greendc.baselines.resource_pool.instance import Floats, Instance, Ints
+from greendc.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+    sparse = LazyModule("scipy.sparse")
+
 
 MOST_ENTRIES = 4_000_000
 """Above so many coefficients, the programme of starts gives way to that of work, which has fewer."""

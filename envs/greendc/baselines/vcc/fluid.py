@@ -12,17 +12,23 @@ CPU of the jobs there are, ``room`` the capacity that inflexible jobs leave. Ove
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import linprog
 
 from greendc.baselines.vcc.arrivals import CLASSES, ExpectedArrivals, duration_class
 from greendc.baselines.vcc.policy import require_simulator
+from greendc.lazy import LazyModule
 from greendc.vcc import VCCSimulator, layout
 from greendc.vcc.snapshot import UnfinishedJobs
+
+if TYPE_CHECKING:
+    from scipy import optimize, sparse
+else:
+    optimize = LazyModule("scipy.optimize")
+    sparse = LazyModule("scipy.sparse")
+
 
 Floats = NDArray[np.float64]
 
@@ -140,7 +146,7 @@ class _Programme:
         bounds[:size, 0], bounds[:size, 1] = window.lower.ravel(), window.upper.ravel()
         bounds[size : 2 * size, 1] = window.rate.ravel()
         bounds[2 * size :, 1] = np.inf
-        result = linprog(
+        result = optimize.linprog(
             cost,
             A_ub=self._load,
             b_ub=room,
