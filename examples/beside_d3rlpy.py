@@ -1,14 +1,15 @@
 """CRR and cloning beside learners of d3rlpy, on the same data and test episodes.
 
-Data are as in `scripts/reproduce.py learners-offline --quick`. d3rlpy wants a Gymnasium of its own: `pip
-install -e . d3rlpy` (for LunarLander and HalfCheetah box2d, mujoco and imageio, too) in a new environment.
-Prints the mean return of each. Twenty minutes a seed, an hour with all four problems.
+Data and our settings are those of `scripts/reproduce.py learners-offline --quick`. d3rlpy wants a Gymnasium
+of its own: `pip install -e . d3rlpy` (for LunarLander and HalfCheetah box2d, mujoco and imageio, too) in a
+new environment. Prints the mean return of each. Twenty minutes a seed, an hour with all four problems.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,6 @@ import structlog
 from d3rlpy.algos import CRRConfig, DiscreteBCQConfig, DiscreteCQLConfig
 from gymnasium import spaces
 
-from sb3_greendc import CRR
 from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.known.offline import DATA
 from sb3_greendc.experiments.known.problems import CARTPOLE, HALF_CHEETAH, LUNAR_LANDER, PENDULUM
@@ -66,20 +66,20 @@ def main(
         for name, sources in DATA[problem.name].items():
             if (old[["problem", "data", "seed"]] == [problem.name, name, seed]).all(axis=1).any():
                 continue
-            task = OnData("", problem, name, sources, transitions, 0, seed, tests)
+            task = OnData("CRR", problem, name, sources, transitions, updates, seed, tests)
             for need in task.needs:
                 trained[need.key] = trained.get(need.key) or need.compute().files
-            data = task.given(*(trained[need.key] for need in task.needs)).record()
-            ours: dict[str, Any] = {"policy": "MlpPolicy", "dataset": data, "seed": seed, "device": "cpu"}
-            models = {"CRR": CRR(**ours), "cloning": CRR(weight_mode="bc", **ours)}
-            learned: dict[str, Any] = {learner: model.learn(updates) for learner, model in models.items()}
+            task = task.given(*(trained[need.key] for need in task.needs))
+            data = task.record()
+            ours = {"CRR": task, "cloning": replace(task, options={"weight_mode": "bc"})}
+            learned = {learner: one.learned(data) for learner, one in ours.items()}
             learned |= {learner: theirs(config, data, updates, seed) for learner, config in configs.items()}
             where = tested_in(problem)
             means = {k: np.mean([row["return"] for row in play(m, where, tests)]) for k, m in learned.items()}
-            rows = [(problem.name, name, learner, mean, seed) for learner, mean in means.items()]
-            print(pd.DataFrame(rows).to_string(header=False, index=False), flush=True)
+            rows = pd.DataFrame([(problem.name, name, k, m, seed) for k, m in means.items()], columns=columns)
+            print(rows.to_string(header=False, index=False), flush=True)
             if out:
-                pd.DataFrame(rows).to_csv(out, mode="a", header=False, index=False)
+                rows[old.columns].to_csv(out, mode="a", header=False, index=False)
 
 
 if __name__ == "__main__":

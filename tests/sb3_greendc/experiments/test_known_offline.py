@@ -191,6 +191,7 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
 ) -> None:
     sizes = {"problems": ("CartPole",), "transitions": 300, "updates": 2, "tests": 1}
     out = tmp_path / "all.csv"
+    out.write_text("seed,problem,data,learner,return\n")  # its order is kept
     learners = ["CRR", "cloning", "DiscreteCQL", "DiscreteBCQ"]
     for seed in range(2):
         example.main(**sizes, seeds=seed + 1, out=str(out))
@@ -198,7 +199,7 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
         assert [line[2] for line in lines] == 4 * learners
         assert {line[-1] for line in lines} == {str(seed)}
     table = pd.read_csv(out)
-    assert list(table.columns) == ["problem", "data", "learner", "return", "seed"]
+    assert list(table.columns) == ["seed", "problem", "data", "learner", "return"]
     assert table["seed"].tolist() == 16 * [0] + 16 * [1]
     assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
 
