@@ -22,7 +22,7 @@ from d3rlpy.algos import CRRConfig, DiscreteBCQConfig, DiscreteCQLConfig
 from gymnasium import spaces
 
 from sb3_greendc.experiments.episodes import play
-from sb3_greendc.experiments.known.offline import DATA
+from sb3_greendc.experiments.known.offline import CLONING, DATA
 from sb3_greendc.experiments.known.problems import CARTPOLE, HALF_CHEETAH, LUNAR_LANDER, PENDULUM
 from sb3_greendc.experiments.known.tasks import OnData, tested_in
 
@@ -71,7 +71,7 @@ def main(
                 trained[need.key] = trained.get(need.key) or need.compute().files
             task = task.given(*(trained[need.key] for need in task.needs))
             data = task.record()
-            ours = {"CRR": task, "cloning": replace(task, options={"weight_mode": "bc"})}
+            ours = {"CRR": task, "cloning": replace(task, options=CLONING)}
             learned = {learner: one.learned(data) for learner, one in ours.items()}
             learned |= {learner: theirs(config, data, updates, seed) for learner, config in configs.items()}
             where = tested_in(problem)

@@ -77,6 +77,9 @@ DATA: dict[str, dict[str, tuple[str, ...]]] = {
 QUICK = (CARTPOLE.name, JOB_SHOP.name, PENDULUM.name)
 """Problems of the quick budget."""
 
+CLONING = {"weight_mode": "bc", "cql_alpha": 0.0}
+"""Options of CRR that make it cloning, with any block of the file."""
+
 DISTILLATION = {"loss": "divergence", "logit_scale": 10.0}
 """Options of distillation, found on generated job shops of ten jobs: there are many actions, of which few are
 good, and plans that differ by one unit of time in a hundred are not level."""
@@ -111,7 +114,7 @@ def tasks(problem: Problem, data: str, sources: tuple[str, ...], budget: Budget)
     planners = [name for name in sources if name in PLANNERS]
     learners: list[OnData] = [
         OnData(name, problem, data, sources, transitions, steps, 0, EPISODES, options)
-        for name, options in (("CRR", {}), ("cloning", {"weight_mode": "bc"}))
+        for name, options in (("CRR", {}), ("cloning", CLONING))
     ]
     if planners == [*sources]:
         updates = PASSES * transitions // BATCH

@@ -8,16 +8,19 @@ from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
 from gymnasium.spaces import Discrete
 
+from sb3_greendc import CRR
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.known import common, offline, players
 from sb3_greendc.experiments.known.players import LANDERS, RANDOM, Lander, player
-from sb3_greendc.experiments.known.problems import EXAMPLES, LUNAR_LANDER
+from sb3_greendc.experiments.known.problems import EXAMPLES, LUNAR_LANDER, PROBLEMS
 from sb3_greendc.experiments.known.tasks import OnData
+from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
 GOOD, WEAK = LANDERS
 
@@ -143,6 +146,15 @@ def test_results_have_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     analysis = offline.EXPERIMENT.analyze(given, Budget(quick=True))  # type: ignore[arg-type]
     assert list(analysis.figures) == ["figure"]
     assert analysis.tables["results"]["return of the data"].iloc[0] == 22.0
+
+
+@pytest.mark.parametrize("name", offline.DATA)
+@pytest.mark.parametrize("options", [{}, offline.CLONING])
+def test_every_block_of_the_file_makes_a_learner_and_a_clone(name: str, options: dict[str, Any]) -> None:
+    env_id = next(problem.env_id for problem in PROBLEMS if problem.name == name)
+    arguments = load_hyperparameters("crr", env_id, options).arguments
+    model = CRR("MlpPolicy", gym.make("CartPole-v1"), **arguments)
+    assert model.config.has_critic == (not options)
 
 
 # ------------------------------------------------------------------ beside d3rlpy
