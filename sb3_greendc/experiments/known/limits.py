@@ -154,10 +154,15 @@ def broken(table: pd.DataFrame) -> list[str]:
     ]
 
 
+FAR = 3.0
+"""How many times a limit the costs of a figure are drawn to one scale."""
+
+
 def draw(table: pd.DataFrame) -> Figure:
     """Draw return over cost, a panel for each problem: a point with its intervals for each trial.
 
-    Full points are the chosen trials. The dashed line is the limit; beyond it the scale is logarithmic.
+    Full points are the chosen trials. The dashed line is the limit; beyond it the scale is logarithmic where
+    a cost is above :data:`FAR` times it.
 
     :param table: of :func:`under_limits`
     """
@@ -179,12 +184,15 @@ def draw(table: pd.DataFrame) -> Figure:
             panel.errorbar(
                 row["cost"], row["return"], up, across, fmt="o", ms=5, mfc=fill, color=color, lw=0.8
             )
-        panel.set_xscale("symlog", linthresh=limit)
-        panel.set_xlim(0, 1.1 * max(mine["cost high"].max(), 1.5 * limit))
-        panel.xaxis.set_major_locator(FixedLocator([share * limit for share in (0, 0.5, 1, 3, 10, 30, 100)]))
-        panel.xaxis.set_minor_locator(NullLocator())
-        panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        panel.set_xlabel("cost of an episode")
+        most = float(mine["cost high"].max())
+        if most > FAR * limit:
+            panel.set_xscale("symlog", linthresh=limit)
+            ticks = [share * limit for share in (0, 0.5, 1, 3, 10, 30, 100)]
+            panel.xaxis.set_major_locator(FixedLocator(ticks))
+            panel.xaxis.set_minor_locator(NullLocator())
+            panel.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        panel.set_xlim(0, 1.1 * max(most, 1.5 * limit))
+        panel.set_xlabel("cost of an episode" + ", logarithmic beyond the limit" * (most > FAR * limit))
         panel.set_ylabel("return")
     handles = [point_of(color, color, kind) for kind, color in colors.items()]
     handles.append(point_of("0.2", "white", "not chosen"))

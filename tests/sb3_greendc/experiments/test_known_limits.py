@@ -89,6 +89,15 @@ def test_the_figure_has_a_point_for_each_trial_and_fills_those_that_are_chosen()
     assert said == ["PPO", "PIDLagrangianPPO", "random", "not chosen", "limit"]
 
 
+@pytest.mark.parametrize(("times", "scale"), [(2.9, "linear"), (3.1, "symlog")])
+def test_costs_are_drawn_to_one_scale_unless_some_are_far_beyond_the_limit(times: float, scale: str) -> None:
+    table = limits.under_limits(episodes(TRIALS))
+    table["cost high"] = times * table["limit"]
+    (panel,) = limits.draw(table).axes
+    assert panel.get_xscale() == scale
+    assert ("logarithmic" in panel.get_xlabel()) == (scale == "symlog")
+
+
 def test_the_analysis_has_figure_and_notes() -> None:
     class Given:
         def table(self) -> pd.DataFrame:
