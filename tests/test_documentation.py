@@ -166,7 +166,8 @@ def test_links_between_files_lead_somewhere():
 
 def test_gymnasium_is_asked_for_ids_with_a_version():
     """It warns of others, and its registry takes no id without a version beside one that has it."""
-    shown = [*PAGES, *ROOT.glob("examples/**/*.*"), *ROOT.glob("pretrained/*/CARD.md")]
+    examples = [path for kind in ("py", "ipynb") for path in ROOT.glob(f"examples/**/*.{kind}")]
+    shown = [*PAGES, *examples, *ROOT.glob("pretrained/*/CARD.md")]
     for page in shown:
         for env_id in re.findall(r'gym\.make(?:_vec)?\(\\?"([^"\\]+)', page.read_text(encoding="utf-8")):
             assert re.search(r"-v\d+$", env_id), f"{page}: {env_id} has no version"
