@@ -80,3 +80,4 @@ rooms: venv
 
 clean:
 	rm -rf $(VENV) $(VENV)-known runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find benchmarks docs envs examples sb3_greendc scripts tests tools -name __pycache__ -prune -exec rm -rf {} +
