@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from greendc.baselines.linear import NoBoundError, Programme
 from greendc.baselines.resource_pool.futures import FutureBank
@@ -14,14 +14,7 @@ from greendc.baselines.resource_pool.lp_bound import starts_programme
 from greendc.baselines.resource_pool.policy import require_pool
 from greendc.baselines.resource_pool.rolling import IMPATIENCE, TIME_LIMIT, with_future
 from greendc.config import require
-from greendc.lazy import LazyModule
 from greendc.resource_pool import ResourcePoolSimulator, orders
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = LazyModule("scipy.sparse")
-
 
 BANK = 256
 LEAST = 1e-9

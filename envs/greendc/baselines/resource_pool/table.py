@@ -12,24 +12,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from greendc.baselines.registry import make_policy
 from greendc.baselines.resource_pool import HEURISTICS
 from greendc.baselines.resource_pool.policy import SCOPES
-from greendc.lazy import LazyModule
 from greendc.resource_pool import ResourcePoolVectorEnv
 from greendc.resource_pool.orders import DISPATCHES
-
-if TYPE_CHECKING:
-    from scipy import stats
-else:
-    stats = LazyModule("scipy.stats")
-
 
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 LENGTHS = (500, 2_000, 8_000)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from greendc.baselines.linear import Bound, NoBoundError, Programme
 from greendc.baselines.vcc.policy import require_simulator
-from greendc.lazy import LazyModule
 from greendc.vcc import VCCSimulator, layout
-
-if TYPE_CHECKING:
-    from scipy import sparse
-else:
-    sparse = LazyModule("scipy.sparse")
-
 
 Floats = NDArray[np.float64]
 
