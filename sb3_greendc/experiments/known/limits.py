@@ -155,7 +155,7 @@ def broken(table: pd.DataFrame) -> list[str]:
 
 
 FAR = 3.0
-"""How many times a limit the costs of a figure are drawn to one scale."""
+"""Costs of up to so many times the limit are drawn to one scale."""
 
 
 def draw(table: pd.DataFrame) -> Figure:
