@@ -216,6 +216,19 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
     assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
 
 
+def test_beside_d3rlpy_crr_has_the_settings_of_the_file_and_cloning_has_no_critic(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models: list[CRR] = []
+    learn = OnData.learned
+    monkeypatch.setattr(OnData, "learned", lambda self, data: models.append(learn(self, data)) or models[-1])
+    example.main(problems=("CartPole",), transitions=300, updates=2, tests=1)
+    assert [model.config.has_critic for model in models] == 4 * [True, False]
+    settings = load_hyperparameters("crr", "CartPole-v1").settings
+    assert {model.tau for model in models} == {settings["tau"]}
+    assert {model.num_timesteps for model in models} == {2}
+
+
 @pytest.mark.parametrize(
     ("text", "said"), [("a,b\n1,2\n", "columns expected but not found"), ("", "No columns to parse")]
 )
