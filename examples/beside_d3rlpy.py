@@ -1,8 +1,7 @@
 """CRR and cloning beside learners of d3rlpy, on the same data and test episodes.
 
-Data and our settings are those of `scripts/reproduce.py learners-offline --quick`. d3rlpy wants a Gymnasium
-of its own: `pip install -e . d3rlpy` (for LunarLander and HalfCheetah box2d, mujoco and imageio, too) in a
-new environment. Prints the mean return of each. Twenty minutes a seed, an hour with all four problems.
+Prints mean returns, with data and settings of `reproduce.py learners-offline`: twenty minutes a seed, an hour
+with all. In a new environment: `pip install -e . d3rlpy`, and for the last two box2d, mujoco and imageio.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def main(
     seeds: int = 1, out: str = "",
 ) -> None:  # fmt: skip
     """Record so many transitions, learn with so many updates, judge in so many episodes, for each seed."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))  # d3rlpy's log: warnings
-    trained, columns = dict[str, Any](), ["problem", "data", "learner", "return", "seed"]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))  # only warnings of d3rlpy
+    trained, columns = dict[str, Any](), ["problem", "data", "learner", "return", "updates", "seed"]
     try:
         if out and not Path(out).exists():
             Path(out).write_text(",".join(columns) + "\n")
@@ -63,20 +62,20 @@ def main(
     if missing := [said for problem, _ in chosen if (said := problem.missing())]:
         raise SystemExit(missing[0])
     for (problem, configs), seed in itertools.product(chosen, range(seeds)):
+        where = tested_in(problem)
         for name, sources in DATA[problem.name].items():
-            if (old[["problem", "data", "seed"]] == [problem.name, name, seed]).all(axis=1).any():
+            here = {"problem": problem.name, "data": name, "seed": seed, "updates": updates}
+            if (old[list(here)] == list(here.values())).all(axis=1).any():
                 continue
             task = OnData("CRR", problem, name, sources, transitions, updates, seed, tests)
             for need in task.needs:
                 trained[need.key] = trained.get(need.key) or need.compute().files
-            task = task.given(*(trained[need.key] for need in task.needs))
-            data = task.record()
+            data = task.given(*(trained[need.key] for need in task.needs)).record()
             ours = {"CRR": task, "cloning": replace(task, options=CLONING)}
-            learned = {learner: one.learned(data) for learner, one in ours.items()}
-            learned |= {learner: theirs(config, data, updates, seed) for learner, config in configs.items()}
-            where = tested_in(problem)
+            learned = {k: one.learned(data) for k, one in ours.items()}
+            learned |= {k: theirs(config, data, updates, seed) for k, config in configs.items()}
             means = {k: np.mean([row["return"] for row in play(m, where, tests)]) for k, m in learned.items()}
-            rows = pd.DataFrame([(problem.name, name, k, m, seed) for k, m in means.items()], columns=columns)
+            rows = pd.DataFrame([{**here, "learner": k, "return": m} for k, m in means.items()])[columns]
             print(rows.to_string(header=False, index=False), flush=True)
             if out:
                 rows[old.columns].to_csv(out, mode="a", header=False, index=False)
@@ -86,5 +85,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", nargs="+", default=NAMES[:2], choices=NAMES, metavar="NAME")
     parser.add_argument("--seeds", type=int, default=1, choices=range(1, 21), metavar="N", help="0 to N - 1")
+    parser.add_argument("--updates", type=int, default=4_000, choices=(4_000, 30_000), help="quick, or full")
     parser.add_argument("--out", default="", metavar="FILE", help="CSV; what it has is not done again")
     main(**vars(parser.parse_args()))

@@ -203,7 +203,7 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
 ) -> None:
     sizes = {"problems": ("CartPole",), "transitions": 300, "updates": 2, "tests": 1}
     out = tmp_path / "all.csv"
-    out.write_text("seed,problem,data,learner,return\n")  # its order is kept
+    out.write_text("seed,problem,data,learner,updates,return\n")  # its order is kept
     learners = ["CRR", "cloning", "DiscreteCQL", "DiscreteBCQ"]
     for seed in range(2):
         example.main(**sizes, seeds=seed + 1, out=str(out))
@@ -211,9 +211,11 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
         assert [line[2] for line in lines] == 4 * learners
         assert {line[-1] for line in lines} == {str(seed)}
     table = pd.read_csv(out)
-    assert list(table.columns) == ["seed", "problem", "data", "learner", "return"]
+    assert list(table.columns) == ["seed", "problem", "data", "learner", "updates", "return"]
     assert table["seed"].tolist() == 16 * [0] + 16 * [1]
     assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
+    example.main(**{**sizes, "updates": 3}, out=str(out))  # another budget is not what the file has
+    assert pd.read_csv(out)["updates"].tolist() == 32 * [2] + 16 * [3]
 
 
 def test_beside_d3rlpy_crr_has_the_settings_of_the_file_and_cloning_has_no_critic(
