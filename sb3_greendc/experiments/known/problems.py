@@ -111,7 +111,7 @@ LUNAR_LANDER = Problem(
     ("LunarLander-v3", "LunarLander-v2"),
     package="Box2D",
     quick_steps=50_000,
-    full_steps=500_000,
+    full_steps=300_000,
     published=(Published("PPO", 242.1, 1_000_000, _ZOO, 31.8), Published("SAC", 276.0, 300_000, _SLM)),
 )
 MINATAR = tuple(
