@@ -73,7 +73,7 @@ _ON_JOB_SHOPS = {DISCRETE_SAC.name: 450.0, DEFAULTS.name: 330.0, MASKABLE_PPO.na
 SPEEDS: dict[str, dict[str, float]] = {
     CARTPOLE.name: _of_classic(900.0, 400.0, 2_500.0, 800.0, 650.0),
     ACROBOT.name: _of_classic(900.0, 400.0, 2_500.0, 250.0, 190.0),
-    LUNAR_LANDER.name: _of_classic(440.0, 440.0, 2_500.0, 300.0, 190.0),
+    LUNAR_LANDER.name: _of_classic(365.0, 355.0, 2_400.0, 325.0, 220.0),
     **{problem.name: _ON_MINATAR for problem in MINATAR},
     **{problem.name: _ON_JOB_SHOPS for problem in JOB_SHOPS},
 }
