@@ -65,6 +65,7 @@ KNOWN := $(wildcard tests/sb3_greendc/experiments/test_known_*.py tests/sb3_gree
   tests/test_examples.py -k "test_known or job_shop or lava"
 known: $(VENV)-known/.installed
 	GREENDC_NO_SKIPS=1 $(VENV)-known/bin/python -m pytest -n 3 -m "not slow" $(KNOWN)
+	GREENDC_NO_SKIPS=1 $(VENV)-known/bin/python -m pytest tests/sb3_greendc/discrete_sac/test_lunar_lander.py
 
 $(VENV)-known/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-known
