@@ -27,8 +27,9 @@ DEFAULT_ROW = (
     *(f"tests/greendc/resource_pool/test_pool_{name}.py" for name in ("kernel", "properties", "snapshots")),
     *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("databases", "journal_lock", "leases")),
     *(f"tests/sb3_greendc/tuning/test_{name}.py" for name in ("outages", "storage")),
-    *(f"tests/greendc/cluster/test_cluster_{name}.py" for name in ("clock", "evolved", "jobs", "rules")),
-    "tests/sb3_greendc/cli/test_fetch_traces.py",
+    *(f"tests/greendc/cluster/test_cluster_{name}.py" for name in ("baselines", "clock", "evolved")),
+    *(f"tests/greendc/cluster/test_cluster_{name}.py" for name in ("jobs", "rules")),
+    *(f"tests/sb3_greendc/cli/test_{name}" for name in ("fetch_traces", "plot_cli", "slurm_")),
 )
 """What touches neither Gymnasium nor Stable-Baselines3, shares a study, or is for maintainers alone."""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import fnmatch
+import gc
 import hashlib
 import importlib
 import json
@@ -208,6 +209,7 @@ class _FirstFailure:
 
 def _run_pytest(tree: Path, tests: Sequence[str], cache: Path, report: Path) -> int:
     os.setsid()
+    gc.freeze()  # collections of pytest need not go through all that was imported before the fork
     output = os.open(report.with_name("output.txt"), os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -18,7 +18,7 @@ import pytest
 
 from greendc import compile_notice
 
-LONG = "\n".join(f"    total += a[{k}] * {k}" for k in range(400))
+LONG = "\n".join(f"    total += a[{k}] * {k}" for k in range(100))
 MODULE = f"""
 from greendc.compiled import compiled
 

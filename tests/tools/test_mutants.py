@@ -64,7 +64,8 @@ def test_a_run_tells_the_killed_from_the_survivors(tree: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_tests_that_never_end_have_noticed(tree: Path) -> None:
-    (tree / "test_of_a_mutated_package.py").write_text("def test_double():\n    while True:\n        pass\n")
+    endless = "import time\n\n\ndef test_double():\n    while True:\n        time.sleep(1)\n"
+    (tree / "test_of_a_mutated_package.py").write_text(endless)
     outcome = run_tests(tree, ["test_of_a_mutated_package.py"], limit=2.0)
     assert (outcome.outcome, outcome.noticed_by) == ("killed", "no end after 2 s")
 

@@ -199,7 +199,8 @@ def parse_swf(data: bytes, name: str) -> JobLog:
     data = clean_text(data, name, any_encoding=True)
     header = _read_header(data)
     for key in _SIZES:
-        _header_int(header, key, f"{name}, line {_header_line(data, key)}")
+        if key in header:  # looked for, one that is not there would take a second for a million jobs
+            _header_int(header, key, f"{name}, line {_header_line(data, key)}")
     table = _parse(data)
     if table is None:
         raise _first_bad_line(data, name)

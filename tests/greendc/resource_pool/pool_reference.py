@@ -152,16 +152,11 @@ class ReferencePool:
 
     def blocks_at(self, job: Job, start: int, grid: list[list[list[Job | None]]]) -> list[int] | None:
         """The lowest block of each type that is usable from row start on, for as long as the job needs."""
-        brown = self.may_use_brown(job)
+        rows = range(start, start + self.length(job))
+        powered = self.units if self.may_use_brown(job) else min(self.levels[h] for h in rows)
         blocks = []
         for k in range(self.types):
-            usable = [
-                all(
-                    grid[h][k][u] is None and (brown or u < self.levels[h])
-                    for h in range(start, start + self.length(job))
-                )
-                for u in range(self.units)
-            ]
+            usable = [u < powered and all(grid[h][k][u] is None for h in rows) for u in range(self.units)]
             need = job.units[k]
             places = [u for u in range(self.units - need + 1) if all(usable[u : u + need])]
             if need == 0:

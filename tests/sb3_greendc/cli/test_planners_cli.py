@@ -14,6 +14,7 @@ import pytest
 from sb3_greendc.bc.distill import distill
 from sb3_greendc.cli import planners
 from sb3_greendc.core.files import RescuedError
+from sb3_greendc.evaluation.bounds import add_share_of_bound
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.experiments.planners import distilled, divisible, effort, forecasts
@@ -172,6 +173,15 @@ def test_divisible_jobs_are_below_the_bound(tmp_path, capsys):
 
 
 def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
+    def of_ten_days(policies, env_id, episodes, env_kwargs):
+        return evaluate(policies, env_id, episodes, env_kwargs={**env_kwargs, "days": 10})
+
+    def bound_of_ten_days(results, kind, env_kwargs):
+        return add_share_of_bound(results, kind, {**env_kwargs, "days": 10})
+
+    # A third of the month: each hour takes a plan.
+    monkeypatch.setattr(forecasts, "evaluate", of_ten_days)
+    monkeypatch.setattr(forecasts, "add_share_of_bound", bound_of_ten_days)
     monkeypatch.setattr(forecasts, "ENV_IDS", ("VCC-2019",))
     monkeypatch.setattr(forecasts, "FORECASTS", ("oracle", "persistence"))
     table = run("forecasts", tmp_path / "forecasts.csv", "--episodes", 1).set_index("forecast")

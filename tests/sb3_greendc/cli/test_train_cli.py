@@ -268,7 +268,7 @@ def test_seeds(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert not np.array_equal(weights_of(tmp_path / "run" / "seed_1"), weights_of(tmp_path / "alone"))
     before = (tmp_path / "run" / "seed_1" / "model.zip").read_bytes()
     capsys.readouterr()
-    assert main([*seeds, *out, "--seeds", "1", "2", "--resume"]) == 0
+    assert main([*seeds, *out, "--seeds", "1", "2", "--resume", "--jobs", "1"]) == 0
     said = capsys.readouterr().out
     assert f"done before: {tmp_path / 'run' / 'seed_1' / 'model.zip'}" in said
     assert f"saved: {tmp_path / 'run' / 'seed_2' / 'model.zip'}" in said

@@ -284,7 +284,7 @@ def test_other_packages_environments() -> None:
         assert row["return"] == expected["return"] == row["length"]
 
 
-SMALL_MONTH = {"days": 2, "month": "2019-05"}
+SMALL_MONTH = {"days": 1, "month": "2019-05"}
 
 
 class Replay:

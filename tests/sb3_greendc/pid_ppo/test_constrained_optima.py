@@ -58,12 +58,12 @@ def last_third(model: PIDLagrangian, n_rollouts: int) -> tuple[float, float, flo
     return float(mean_return), float(mean_cost), float(np.mean(seen.multipliers[-n_rollouts // 3 :]))
 
 
-def check_context(limit: float, n_envs: int, seed: int) -> None:
+def check_context(limit: float, n_envs: int, seed: int, n_rollouts: int = 60) -> None:
     env = make_vec_env(ContextCMDP, n_envs, seed=seed)
     model = PIDLagrangianPPO(
         "MlpPolicy", env, cost_limit=limit, n_steps=480 // n_envs, seed=seed, device="cpu", **CONTEXT
     )
-    mean_return, mean_cost, multiplier = last_third(model, 60)
+    mean_return, mean_cost, multiplier = last_third(model, n_rollouts)
     best_return, best_multiplier = ContextCMDP.OPTIMA[limit]
     assert mean_cost == pytest.approx(limit, abs=1.0)
     assert mean_return >= 0.95 * best_return
@@ -85,7 +85,7 @@ def check_cue(recurrent: bool, n_envs: int, seed: int, n_rollouts: int) -> None:
 
 
 def test_context() -> None:
-    check_context(15.0, 8, seed=0)
+    check_context(15.0, 8, seed=0, n_rollouts=48)
 
 
 def test_cue() -> None:

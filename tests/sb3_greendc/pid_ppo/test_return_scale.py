@@ -65,15 +65,15 @@ def test_a_cost_that_never_occurs_has_no_unit() -> None:
 
 @pytest.mark.parametrize("policy", MODELS)
 def test_both_critics_learn_returns_far_from_0(policy: str) -> None:
-    """After 16 rollouts values of both are where returns are, about 220 and 75; raw ones have come to 10."""
+    """After 10 rollouts values of both are where returns are, about 220 and 75; raw ones have come to 13."""
     found = {}
     for normalize in (False, True):
-        model = train(policy, 16 * 256, lambda: Offset(ContextCMDP()), normalize)
+        model = train(policy, 10 * 256, lambda: Offset(ContextCMDP()), normalize)
         buffer = model.rollout_buffer
         pairs = ((buffer.values, buffer.returns), (buffer.cost_values, buffer.cost_returns))
         found[normalize] = [float(values.mean() / returns.mean()) for values, returns in pairs]
     assert found[True] == pytest.approx([1.0, 1.0], abs=0.1)
-    assert max(found[False]) < 0.5
+    assert max(found[False]) < 0.25
     for critic, (_, returns) in zip((model.policy.value_net, model.policy.cost_net), pairs, strict=True):
         assert critic[-1].mean.item() == pytest.approx(returns.mean(), rel=0.1)
 
