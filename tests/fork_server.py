@@ -18,7 +18,8 @@ from typing import Any
 
 LIBRARIES = (
     *("gymnasium", "matplotlib", "numba", "optuna", "pandas", "rich.progress", "sb3_contrib"),
-    *("scipy.optimize", "scipy.sparse", "scipy.stats", "sqlalchemy", "stable_baselines3", "torch"),
+    *("scipy.optimize", "scipy.sparse", "scipy.stats", "sqlalchemy", "stable_baselines3"),
+    *("torch", "torch._dynamo"),  # the first optimizer of a process imports the second
 )
 
 

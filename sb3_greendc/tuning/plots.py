@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from sb3_greendc.core.files import atomic_write
@@ -155,11 +154,14 @@ def _lowest_shown(completed: list[FrozenTrial]) -> float:
 def _importances(study: optuna.Study, completed: list[FrozenTrial]) -> dict[str, float]:
     if len({trial.value for trial in completed}) < 2:
         return {}
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # scikit-learn: a second
+
     return get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
 
 
 def _write_html(study: optuna.Study, folder: Path, names: list[str]) -> list[Path]:
     import plotly.offline
+    from optuna.importance import PedAnovaImportanceEvaluator
 
     functions: dict[str, Callable[[optuna.Study], Any]] = {
         "history": optuna.visualization.plot_optimization_history,

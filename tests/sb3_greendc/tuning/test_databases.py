@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
 from optuna.trial import TrialState
 from postgres_server import PASSWORD, Server, running_server, wait_until
-from tuning_cases import OPTIONS, counted, find, history, results, small_objective
+from tuning_cases import (
+    OPTIONS,
+    TUNE,
+    WITHOUT_FIGURES,
+    counted,
+    find,
+    history,
+    kill,
+    owners,
+    results,
+    small_objective,
+    started,
+)
 
-from sb3_greendc.tuning import Order, create_or_load, leases, outages, run_search, worker
+from sb3_greendc.cli.tune import main
+from sb3_greendc.tuning import (
+    Order,
+    Search,
+    create_or_load,
+    leases,
+    load,
+    outages,
+    run_search,
+    study,
+    worker,
+)
 from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.storage import open_storage
 from sb3_greendc.tuning.training import Training
@@ -54,26 +80,26 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_trial_of_a_killed_worker_is_tried_once_again_and_that_of_a_live_one_is_left(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "train_and_score", lambda *_: Training(None, Score(1.0)))  # type: ignore[arg-type]
     made = create_or_load(small_objective(), "small", url, LEASE_SECONDS)
-    stuck = subprocess.Popen([sys.executable, "-c", STUCK, url, str(LEASE_SECONDS)])
-    try:
-        wait_until(lambda: any(leases.OWNER in trial.user_attrs for trial in made.study.trials))
+    with started(STUCK, url, str(LEASE_SECONDS), folder=tmp_path) as stuck:
+        wait_until(lambda: bool(owners(made)) or stuck.done())
+        assert not stuck.done(), stuck.result().stderr
+        [its_pid] = owners(made)
+        try:
 
-        def kill(elsewhere: int) -> None:
-            assert elsewhere == 1
-            time.sleep(LEASE_SECONDS + 2)
-            leases.requeue_lost(made.study, LEASE_SECONDS)
-            assert len(made.trials(TrialState.RUNNING)) == 1, "its heart beats"
-            stuck.kill()
-            stuck.wait()
+            def end(elsewhere: int) -> None:
+                assert elsewhere == 1
+                time.sleep(LEASE_SECONDS + 2)
+                leases.requeue_lost(made.study, LEASE_SECONDS)
+                assert len(made.trials(TrialState.RUNNING)) == 1, "its heart beats"
+                kill(its_pid, stuck)
 
-        run_search(made, Order(url, "small", 2, LEASE_SECONDS), on_wait=kill)
-    finally:
-        stuck.kill()
-        stuck.wait()
+            run_search(made, Order(url, "small", 2, LEASE_SECONDS), on_wait=end)
+        finally:
+            kill(its_pid, stuck)
     lost, other, retry = made.study.trials
     assert [lost.state, other.state] == [TrialState.FAIL, TrialState.COMPLETE]
     assert retry.state == TrialState.COMPLETE
@@ -82,15 +108,24 @@ def test_trial_of_a_killed_worker_is_tried_once_again_and_that_of_a_live_one_is_
     made.study._storage.delete_study(made.study._study_id)
 
 
-def test_two_commands_share_a_study(postgres: str, tmp_path: Path) -> None:
+def test_two_commands_share_a_study(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in this process, the other in its own, begun in the middle of the first trial."""
+    monkeypatch.chdir(tmp_path)
     options = [*OPTIONS, "--trials", "6", "--storage", postgres]
-    command = [sys.executable, "-m", "sb3_greendc.cli.tune", *options]
-    commands = [
-        subprocess.Popen([*command, "--out", f"out-{i}"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        for i in range(2)
-    ]
-    for one in commands:
-        assert one.wait(500) == 0, one.communicate()[1]
+    train_and_score = worker.train_and_score
+    with contextlib.ExitStack() as stack:
+        others: list[Future[subprocess.CompletedProcess[str]]] = []
+
+        def train(*arguments: Any) -> Training:
+            if not others:
+                program = started(TUNE, *options, "--out", "out-1", folder=tmp_path)
+                others.append(stack.enter_context(program))
+                wait_until(lambda: others[0].done() or len(owners(load("small", postgres))) == 2)
+            return train_and_score(*arguments)
+
+        monkeypatch.setattr(worker, "train_and_score", train)
+        assert main([*options, "--out", "out-0"]) == 0
+    assert others[0].result().returncode == 0, others[0].result().stderr
     search = find(postgres)
     assert search is not None
     assert len(counted(search)) == 6
@@ -105,29 +140,42 @@ def test_two_commands_share_a_study(postgres: str, tmp_path: Path) -> None:
     assert not [path for path in written if PASSWORD.encode() in path.read_bytes()]
 
 
+def test_commands_that_meet_an_empty_database_at_once_make_one_study(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "open_storage", open_storage.__wrapped__)  # to each its own, as in processes
+    objective, together = small_objective(), threading.Barrier(3)
+
+    def make(_: int) -> Search:
+        together.wait(60)
+        return create_or_load(objective, "small", server.url)
+
+    with ThreadPoolExecutor(3) as threads:
+        made = list(threads.map(make, range(3)))
+    assert len({search.study._storage for search in made}) == 3
+    assert len({search.study._study_id for search in made}) == 1
+
+
 def test_a_search_outlives_restarts_of_its_server(server: Server, tmp_path: Path) -> None:
     """Stopped for a second or two, again and again, in the middle of trials: all of them count."""
     options = [*OPTIONS, "--trials", "4", "--storage", server.url, "--out", "out"]
-    command = [sys.executable, "-m", "sb3_greendc.cli.tune", *options]
-    searching = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 300
-    while (search := find(server.url)) is None or not search.trials(TrialState.RUNNING):
-        assert searching.poll() is None and time.monotonic() < deadline
-        time.sleep(0.2)
     restarts = 0
-    while searching.poll() is None:
-        assert time.monotonic() < deadline
-        server.stop()
-        time.sleep(1.0)
-        server.start()
-        restarts += 1
-        time.sleep(2.0)
-    out, err = searching.communicate()
-    assert searching.returncode == 0, err
-    assert "no answer: " in err and "trying again for 120 s" in err
-    assert PASSWORD not in out + err
+    with started(WITHOUT_FIGURES, *options, folder=tmp_path) as searching:
+        deadline = time.monotonic() + 300
+        while (search := find(server.url)) is None or not search.trials(TrialState.RUNNING):
+            assert not searching.done() and time.monotonic() < deadline
+            time.sleep(0.2)
+        while not searching.done():
+            assert time.monotonic() < deadline
+            server.stop()
+            time.sleep(1.0)
+            server.start()
+            restarts += 1
+            time.sleep(2.0)
+    run = searching.result()
+    assert run.returncode == 0, run.stderr
+    assert "no answer: " in run.stderr and "trying again for 120 s" in run.stderr
+    assert PASSWORD not in run.stdout + run.stderr
     open_storage.cache_clear()
     search = find(server.url)
     assert search is not None and restarts
@@ -139,11 +187,11 @@ def test_a_search_outlives_restarts_of_its_server(server: Server, tmp_path: Path
 def test_a_server_that_stays_away_is_one_message(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outages, "PATIENCE", 1.0)
     storage = open_storage(server.url)
-    study = optuna.create_study(storage=storage)
+    made = optuna.create_study(storage=storage)
     server.stop()
     with pytest.raises(ConnectionError, match=r"^storage postgresql.*: no answer for 1 s: ") as error:
-        study.ask()
+        made.ask()
     assert PASSWORD not in str(error.value)
     server.start()
-    assert study.ask().number == 0
+    assert made.ask().number == 0
     open_storage.cache_clear()

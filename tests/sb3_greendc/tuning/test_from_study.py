@@ -51,7 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def said(folder: Path) -> str:
     """Return what the search printed."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
+        patch.setattr(tune, "draw", lambda *_: ([], []))
         assert tune.main([*OPTIONS, *OTHERS]) == 0
     return out.getvalue()
 

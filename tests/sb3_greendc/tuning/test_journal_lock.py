@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from programs import run_python
 
 from sb3_greendc.core import ownership
 from sb3_greendc.tuning.journal_lock import JournalLock
@@ -40,7 +41,7 @@ def dead_pid() -> int:
 
 
 def test_lock_of_a_process_that_was_killed_is_taken_at_once(journal: Path) -> None:
-    subprocess.run([sys.executable, "-c", DIE_WITH_IT, journal], check=False)
+    assert run_python("-c", DIE_WITH_IT, journal).returncode == 1
     assert os.path.lexists(f"{journal}.lock")
     started = time.monotonic()
     lock = JournalLock(journal)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 from optuna.trial import TrialState
+from postgres_server import wait_until
 from stable_baselines3 import PPO
-from tuning_cases import counted, journal, results, search, small_objective
+from tuning_cases import counted, find, journal, owners, results, search, small_objective
 
 from sb3_greendc.core.engine import TaskError
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
@@ -41,22 +43,22 @@ def url(tmp_path: Path) -> str:
 def test_search_goes_on_as_if_it_had_not_been_interrupted(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = results(search(url, 4))
-    assert len(whole) == 4
+    whole = results(search(url, 3))
+    assert len(whole) == 3
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     other = journal(tmp_path / "other.log")
-    search(other, 2)
+    search(other, 1)
     with monkeypatch.context() as patch:
         patch.setattr(worker, "train_and_score", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            search(other, 4)
-    parts = search(other, 4)
+            search(other, 3)
+    parts = search(other, 3)
     assert results(parts) == whole
-    assert len(parts.study.trials) == 5  # the interrupted one, closed, and its retry
-    assert search(other, 4).study.trials == parts.study.trials  # the total is reached
+    assert len(parts.study.trials) == 4  # the interrupted one, closed, and its retry
+    assert search(other, 3).study.trials == parts.study.trials  # the total is reached
 
 
 def test_stored_trial_trains_again_to_the_same_value(url: str) -> None:
@@ -72,8 +74,14 @@ def test_stored_trial_trains_again_to_the_same_value(url: str) -> None:
 
 
 def test_processes_share_a_study_and_its_total(url: str, tmp_path: Path) -> None:
-    shared = search(url, 3, "process")
+    """A process of the engine, and this one."""
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(search, url, 3, "process")
+        wait_until(lambda: running.done() or ((made := find(url)) is not None and bool(owners(made))))
+        worker.work(Order(url, "small", 3))
+    shared = running.result()
     assert len(counted(shared)) == 3
+    assert len(owners(shared)) == 2
     first = results(search(journal(tmp_path / "other.log"), 1))
     tried = [trial.params for trial in shared.study.trials]
     assert first[0][0] in tried

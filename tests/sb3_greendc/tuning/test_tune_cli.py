@@ -8,9 +8,10 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,20 @@ import pytest
 import torch as th
 from command_cases import one_line_error
 from optuna.trial import TrialState
-from tuning_cases import OPTIONS, counted, find, history, journal, open_to_read_alone, results, search
+from tuning_cases import (
+    OPTIONS,
+    TUNE,
+    counted,
+    find,
+    history,
+    journal,
+    kill,
+    open_to_read_alone,
+    owners,
+    results,
+    search,
+    started,
+)
 
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
@@ -35,7 +49,16 @@ from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.storage import open_storage
 
 FOLDER = Path("runs") / "tuning" / "small"
-COMMAND = [sys.executable, "-m", "sb3_greendc.cli.tune"]
+FILE = """\
+default:
+  policy: MlpPolicy
+  n_timesteps: 5000
+  gamma: 0.5
+  n_steps: 16
+  batch_size: 16
+  n_epochs: 3
+"""
+"""Hyperparameters that train in no time, none of them those of :data:`OPTIONS`."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_search_from_beginning_to_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "ppo.yml").write_text(
-        "# kept\ndefault:\n  policy: MlpPolicy\n  n_timesteps: 5000\n  gamma: 0.5\n"
-    )
+    (folder / "ppo.yml").write_text(f"# kept\n{FILE}")
     monkeypatch.setenv("GREENDC_ZOO", str(folder))
     assert main([*OPTIONS, "--trials", "3", "--write-zoo"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -81,6 +102,7 @@ def test_search_from_beginning_to_end(
         raise AssertionError("the test figures were computed twice")
 
     monkeypatch.setattr(report, "map_tasks", judge_again)
+    monkeypatch.setattr(tune, "draw", lambda *_: ([], []))  # the same again
     assert main([*OPTIONS, "--trials", "3"]) == 0
     assert "Test: VCC-2021-v1, 2 episodes" in capsys.readouterr().out
 
@@ -98,11 +120,9 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestWritingTheBlock:
     """Only what beats the settings that the file has, as they are there and at that moment, is written."""
 
-    FILE = "default:\n  policy: MlpPolicy\n  n_timesteps: 5000\n  gamma: 0.5\n"
-
     @pytest.fixture
     def file(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        (folder / "ppo.yml").write_text(self.FILE)
+        (folder / "ppo.yml").write_text(FILE)
         monkeypatch.setenv("GREENDC_ZOO", str(folder))
         return folder / "ppo.yml"
 
@@ -139,7 +159,7 @@ class TestWritingTheBlock:
         )
         assert "fixed by --hparams, in the trials alone: n_envs, n_steps, batch_size, gamma, n_epochs" in said
         assert "wrote no block: the settings of the file are better" in said
-        assert file.read_text() == self.FILE
+        assert file.read_text() == FILE
         assert tried[-1] == yaml.load(file)["default"]
 
     def test_a_block_that_came_meanwhile_is_compared_with(
@@ -153,7 +173,7 @@ class TestWritingTheBlock:
         assert "of the settings of the file: -0.1" in capsys.readouterr().out
         assert file.read_text() == written
 
-        file.write_text(self.FILE)
+        file.write_text(FILE)
         options = [*self.asked("0.2", "--study", "third")]
         options.remove("--write-zoo")
         assert main(options) == 0
@@ -171,7 +191,7 @@ class TestWritingTheBlock:
         self, file: Path, tried: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
     ) -> None:
         """What is fixed may be what makes the file's settings fit."""
-        file.write_text(self.FILE.replace("MlpPolicy", "MlpPolcy"))
+        file.write_text(FILE.replace("MlpPolicy", "MlpPolcy"))
         options = self.asked("0.9")
         options.insert(options.index("gamma=0.9"), "policy=MlpPolicy")
         assert main(options) == 0
@@ -289,7 +309,7 @@ def test_password_is_nowhere(
     url = "postgresql://user:s3cret@host/db"
     kept = open_storage(journal(folder / "journal.log"))
     monkeypatch.setattr(study, "open_storage", lambda *_: kept)
-    (folder / "ppo.yml").write_text("default:\n  policy: MlpPolicy\n  n_timesteps: 5000\n")
+    (folder / "ppo.yml").write_text(FILE)
     monkeypatch.setenv("GREENDC_ZOO", str(folder))
     monkeypatch.setattr(search_module, "map_tasks", lambda f, tasks, *_: [f(task) for task in tasks])
     monkeypatch.setattr(report, "map_tasks", lambda f, tasks: [f(task) for task in tasks])
@@ -330,15 +350,12 @@ def test_killed_search_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(tune, "_finish", lambda *_: 0)  # the test above looks at it
     url = journal(folder / "killed.log")
     options = [*OPTIONS, "--storage", url]
-    command = [*COMMAND, *options, "--trials", "60"]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        number = _wait_for_second_trial(url, running)
-    finally:
-        running.kill()
-        running.wait()
-    killed = find(url)
-    assert killed is not None
+    with started(TUNE, *options, "--trials", "20", folder=folder) as running:
+        number = _wait_for_second_trial(url, running.done)
+        killed = find(url)
+        assert killed is not None
+        [pid] = owners(killed)
+        kill(pid, running)
     interrupted = killed.trials(TrialState.RUNNING)
     assert all(trial.number >= number for trial in interrupted)
     total = len(counted(killed)) + 2
@@ -367,26 +384,22 @@ def test_ray_gives_what_one_process_gives(folder: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.default_row
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
-def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path) -> None:
+def test_trial_of_a_killed_ray_worker_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "_finish", lambda *_: 0)
+    monkeypatch.setattr(search_module, "work", _slow_work())
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # or a busy machine leaves them nothing
     url = journal(folder / "ray.log")
-    options = [*OPTIONS, "--timesteps", "2400", "--trials", "3", "--storage", url, "--out", "out"]
-    command = [*COMMAND, *options, "--engine", "ray", "--jobs", "1"]
-    environment = {**os.environ, "RAY_worker_niceness": "0"}  # or a busy machine leaves them nothing
-    running = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        number = _wait_for_second_trial(url, running, 300)
-        by_ray = find(url)
-        assert by_ray is not None
-        os.kill(by_ray.study.trials[number].user_attrs[OWNER]["pid"], signal.SIGKILL)
-        assert running.wait(300) == 0
-    finally:
-        running.kill()
-        running.wait()
+    options = [*OPTIONS, "--trials", "3", "--storage", url]
+    with ThreadPoolExecutor(1) as thread:
+        number = thread.submit(_kill_in_second_trial, url)
+        assert main([*options, "--engine", "ray", "--jobs", "1"]) == 0
+    by_ray = find(url)
+    assert by_ray is not None
     assert not by_ray.trials(TrialState.RUNNING, TrialState.WAITING)
     [lost] = by_ray.trials(TrialState.FAIL)
     [retry] = [trial for trial in counted(by_ray) if history(trial)]
-    assert history(retry) == [lost.number]
-    assert results(by_ray) == results(search(journal(folder / "serial.log"), 3, timesteps=2400))
+    assert history(retry) == [lost.number] == [number.result()]
+    assert results(by_ray) == results(search(journal(folder / "serial.log"), 3))
 
 
 @pytest.mark.parametrize(
@@ -464,7 +477,10 @@ def test_full_disk_ends_the_command_and_spoils_nothing(
     assert len(counted(study)) == 2
 
 
-def test_study_of_other_settings_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_study_of_other_settings_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune, "_finish", lambda *_: 0)
     storage = ["--storage", journal(folder / "journal.log")]
     main([*OPTIONS, "--trials", "1", *storage])
     before = (folder / "journal.log").read_bytes()
@@ -474,14 +490,44 @@ def test_study_of_other_settings_is_refused(capsys: pytest.CaptureFixture[str], 
     assert (folder / "journal.log").read_bytes().startswith(before)
 
 
-def _wait_for_second_trial(url: str, running: subprocess.Popen[bytes], seconds: float = 120) -> int:
+def _wait_for_second_trial(url: str, has_ended: Callable[[], bool]) -> int:
     """Wait until a trial beyond the first is in the middle of its training, and return its number."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        assert running.poll() is None, "the search ended by itself"
+        assert not has_ended(), "the search ended by itself"
         study = find(url)
         busy = [] if study is None else [t for t in study.trials(TrialState.RUNNING) if t.intermediate_values]
         if busy and busy[-1].number >= 1:
             return busy[-1].number
         time.sleep(0.01)
     raise AssertionError("no second trial")
+
+
+def _kill_in_second_trial(url: str) -> int:
+    """Kill the process of the second trial, and return its number."""
+    number = _wait_for_second_trial(url, lambda: False)
+    made = find(url)
+    assert made is not None
+    os.kill(made.study.trials[number].user_attrs[OWNER]["pid"], signal.SIGKILL)
+    return number
+
+
+def _slow_work() -> Callable[[Order], worker.Outcome | None]:
+    """Return what a worker does, with a pause after each evaluation, in which it can be killed.
+
+    It is made here, so that it is sent to a worker as a whole: these tests are not to be imported there.
+    """
+
+    def slowly(objective: Any, hyperparameters: Any, should_stop: Any, *others: Any) -> training.Training:
+        def stop(step: int, reached: Score) -> bool:
+            stopped: bool = should_stop(step, reached)
+            time.sleep(0.3)
+            return stopped
+
+        return training.train_and_score(objective, hyperparameters, stop, *others)
+
+    def work(order: Order) -> worker.Outcome | None:
+        worker.train_and_score = slowly
+        return worker.work(order)
+
+    return work

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import optuna
 import pytest
 from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
+from programs import run_python
 
 from sb3_greendc.tuning import (
     Objective,
@@ -42,6 +49,12 @@ OPTIONS = [
 """A trial trains for ten days, and is judged on two."""
 
 
+TUNE = "import sys; from sb3_greendc.cli import tune; sys.exit(tune.main(sys.argv[1:]))"
+"""The command, as a program of its own."""
+WITHOUT_FIGURES = TUNE.replace("; sys.exit", "; tune.draw = lambda *_: ([], []); sys.exit")
+"""The command, which draws nothing."""
+
+
 def small_objective(**changes: Any) -> Objective:
     """Return the objective of :data:`OPTIONS`."""
     asked: dict[str, Any] = {
@@ -59,8 +72,28 @@ def small_objective(**changes: Any) -> Objective:
 def search(url: str, trials: int, engine: str = "serial", **changes: Any) -> Search:
     """Run the small study, or what is left of it."""
     made = create_or_load(small_objective(**changes), "small", url)
-    run_search(made, Order(url, "small", trials), engine, jobs=2)
+    run_search(made, Order(url, "small", trials), engine, jobs=1)
     return made
+
+
+@contextlib.contextmanager
+def started(code: str, *arguments: str, folder: Path) -> Iterator[Future[CompletedProcess[str]]]:
+    """Run a program beside the test, one at a time: ``python -c CODE ARGUMENTS``, in a folder."""
+    with ThreadPoolExecutor(1) as thread:
+        yield thread.submit(run_python, "-c", code, *arguments, cwd=folder, timeout=300)
+
+
+def owners(search: Search) -> set[int]:
+    """Return the processes that work at trials, or have."""
+    trials = search.study.get_trials(deepcopy=False)
+    return {trial.user_attrs[leases.OWNER]["pid"] for trial in trials if leases.OWNER in trial.user_attrs}
+
+
+def kill(pid: int, program: Future[CompletedProcess[str]]) -> None:
+    """Kill a program that was started, if it still runs, and wait until it is gone."""
+    if not program.done():
+        os.kill(pid, signal.SIGKILL)
+    assert program.result(60).returncode == -signal.SIGKILL
 
 
 def journal(path: Path) -> str:
