@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -15,10 +15,17 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from greendc.lazy import LazyModule
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.evaluation.plots import save_figure
 from sb3_greendc.tuning.leases import quiet
 from sb3_greendc.tuning.spaces import Space
+
+if TYPE_CHECKING:
+    from optuna import importance
+else:
+    importance = LazyModule("optuna.importance")  # scikit-learn takes a second
+
 
 _COLUMNS = 4
 _VALUE = "validation return"
@@ -154,20 +161,17 @@ def _lowest_shown(completed: list[FrozenTrial]) -> float:
 def _importances(study: optuna.Study, completed: list[FrozenTrial]) -> dict[str, float]:
     if len({trial.value for trial in completed}) < 2:
         return {}
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # scikit-learn: a second
-
-    return get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    return importance.get_param_importances(study, evaluator=importance.PedAnovaImportanceEvaluator())
 
 
 def _write_html(study: optuna.Study, folder: Path, names: list[str]) -> list[Path]:
     import plotly.offline
-    from optuna.importance import PedAnovaImportanceEvaluator
 
     functions: dict[str, Callable[[optuna.Study], Any]] = {
         "history": optuna.visualization.plot_optimization_history,
         "slice": optuna.visualization.plot_slice,
         "importances": lambda study: optuna.visualization.plot_param_importances(
-            study, evaluator=PedAnovaImportanceEvaluator()
+            study, evaluator=importance.PedAnovaImportanceEvaluator()
         ),
     }
     with atomic_write(folder / "plotly.min.js") as file:

@@ -199,7 +199,7 @@ def parse_swf(data: bytes, name: str) -> JobLog:
     data = clean_text(data, name, any_encoding=True)
     header = _read_header(data)
     for key in _SIZES:
-        if key in header:  # looked for, one that is not there would take a second for a million jobs
+        if key in header:  # its line: looking for a missing one takes a second in a million lines
             _header_int(header, key, f"{name}, line {_header_line(data, key)}")
     table = _parse(data)
     if table is None:
