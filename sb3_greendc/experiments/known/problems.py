@@ -147,7 +147,7 @@ def _of_taillard(size: int, first: int, gap: float, full_steps: int = 100_000) -
     """
     return Problem(
         f"job shop {size} × {size}",
-        ("JobShop-v0",),
+        (f"JobShop-{size}x{size}-v0",),
         package="job_shop_lib",
         example=("job_shop.py", "JobShopEnv"),
         env_kwargs={"jobs": size, "machines": size},
