@@ -55,6 +55,8 @@ def one_line_errors(command: str, apart: tuple[type[Exception], ...] = ()) -> It
         yield
     except apart:
         raise
+    except BrokenPipeError:  # nobody reads on: no error of the input
+        raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"{command}: error: {' '.join(without_secrets(str(error)).split())}", file=sys.stderr)
         raise BadInput from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +24,6 @@ _RECORDS: dict[str, Any] = {
     "pool_decision": PoolDecision,
 }
 _OF_DECIDE = ("env", "work_conserving")
-_BROKEN_PIPE = 141
-"""What shells say of a command that a pipe ended."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -95,11 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with one_line_errors(parser.prog):
         if options.schema:
-            return _show(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
+            print(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
+            return 0
         settings = scheduler_settings(options)
         settings |= {name: value for name in _OF_DECIDE if (value := getattr(options, name)) is not None}
         found = load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json()
-    return _show(found)
+    print(found)
+    return 0
 
 
 def load_scheduler(options: argparse.Namespace, settings: dict[str, Any]) -> Scheduler:
@@ -115,16 +114,6 @@ def scheduler_settings(options: argparse.Namespace) -> dict[str, Any]:
     settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings.update(yaml.parse_assignments(options.set, "--set"))
     return settings
-
-
-def _show(text: str) -> int:
-    """Print a result and return the exit code; quietly where nobody reads it to its end, as in ``| head``."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what is left at the end
-        return _BROKEN_PIPE
-    return 0
 
 
 def _text(source: str) -> str | bytes:

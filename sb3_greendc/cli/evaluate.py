@@ -26,7 +26,7 @@ from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES
 from sb3_greendc.core.files import write_or_rescue
 from sb3_greendc.core.provenance import provenance
-from sb3_greendc.core.secrets import values_without_secrets
+from sb3_greendc.core.secrets import require_secrets, values_without_secrets
 from sb3_greendc.evaluation.bounds import METHODS, SHARE, add_share_of_bound
 from sb3_greendc.evaluation.metrics import main_metrics
 from sb3_greendc.evaluation.paired import FIRST_SEED, Evaluation, EvaluationInterrupted, run_evaluations
@@ -114,7 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.env is None:
             env_id, own = recorded_environment(options.policies)
             options.env, env_kwargs = [env_id], {**own, **env_kwargs}
-            said = ", ".join(f"{key}={value}" for key, value in env_kwargs.items())
+            require_secrets(env_kwargs, "--set")
+            shown = values_without_secrets(env_kwargs)
+            said = ", ".join(f"{key}={value}" for key, value in shown.items())
             print(f"environment: {env_id}{' with ' if said else ''}{said}, from the first saved model")
         evaluations = [
             Evaluation(

@@ -11,6 +11,7 @@ from pathlib import Path
 from greendc.traces.swf import JobLog, parse_swf
 from greendc.traces.trace_files import TraceError, unpack
 from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.secrets import without_secrets
 
 INTREPID = "https://www.cs.huji.ac.il/labs/parallel/workload/l_anl_int/ANL-Intrepid-2009-1.swf.gz"
 """The log of ANL's Blue Gene/P, 68,936 jobs of 2009, on which RARE's HPC workload is based."""
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
 
     :raises TraceError: in one line, without network, or if the answer is not a job log
     """
-    print(args.url)
+    print(without_secrets(args.url))
     out = args.out or Path(args.url.rpartition("/")[2])
     if out.name.endswith(".gz") != args.url.endswith(".gz"):
         raise TraceError(f"--out {out}: must end in .gz if and only if the log does")

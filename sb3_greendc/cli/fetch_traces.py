@@ -20,6 +20,7 @@ from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
 from greendc.traces.trace_files import TraceError, read_file, unpack
 from sb3_greendc.cli import fetch_carbon, fetch_jobs, fetch_power
+from sb3_greendc.cli.common import BAD_INPUT, BadInput, one_line_errors
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.sgip import SgipClient, http_get
 from sb3_greendc.cli.shipped import pack, ship
@@ -49,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], None] = args.run
     try:
-        run(args)
-    except (OSError, ValueError) as error:
-        print(f"fetch: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        with one_line_errors("fetch"):
+            run(args)
+    except BadInput:
+        return BAD_INPUT
     return 0
 
 

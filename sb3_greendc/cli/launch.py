@@ -12,6 +12,8 @@ from typing import Any
 
 _FAILED = 1
 _INTERRUPTED = 130
+_BROKEN_PIPE = 141
+"""What shells say of a command that a pipe ended."""
 
 
 def run(name: str, argv: Sequence[str] | None = None, module: str | None = None) -> int:
@@ -39,6 +41,9 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     tell(lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True))
     try:
         code: int = command.main(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return nobody_reads()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -52,3 +57,9 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     finally:
         tell(None)
     return code
+
+
+def nobody_reads() -> int:
+    """Drop what is still to be printed where nobody reads on, as in ``| head``; return the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _BROKEN_PIPE

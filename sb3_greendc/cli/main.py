@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sb3_greendc.cli.launch import run
+from sb3_greendc.cli.launch import nobody_reads, run
 from sb3_greendc.core.commands import PROGRAM, module_of
 
 COMMANDS = {
@@ -38,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     name, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help"):
-        print(usage())
+        try:
+            print(usage(), flush=True)
+        except BrokenPipeError:
+            return nobody_reads()
         return 0
     if name == "--version":
         from sb3_greendc.core.provenance import version_of

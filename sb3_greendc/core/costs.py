@@ -12,11 +12,19 @@ COST = "cost"
 """The key under which an environment reports the constraint cost of a step."""
 
 
+class NoCostError(KeyError):
+    """An environment does not report the cost of a step."""
+
+    def __str__(self) -> str:
+        """Return the message as it is; that of a ``KeyError`` has quotes around it."""
+        return str(self.args[0])
+
+
 def cost_of(info: Mapping[str, Any]) -> float:
     """Return the cost of one step.
 
     :param info: what ``step`` returned last
-    :raises KeyError: if the environment reports no cost; it is never taken to be 0
+    :raises NoCostError: if the environment reports no cost; it is never taken to be 0
     :raises ValueError: if the cost is negative, infinite or not a number
     """
     return float(costs_of([info])[0])
@@ -26,14 +34,14 @@ def costs_of(infos: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
     """Return the cost of one step of each environment.
 
     :param infos: the ``info`` of each environment
-    :raises KeyError: if an environment reports no cost; it is never taken to be 0
+    :raises NoCostError: if an environment reports no cost; it is never taken to be 0
     :raises ValueError: if a cost is negative, infinite or not a number
     """
     try:
         costs = np.array([float(info[COST]) for info in infos], dtype=np.float64)
     except KeyError:
         index = next(i for i, info in enumerate(infos) if COST not in info)
-        raise KeyError(
+        raise NoCostError(
             f"environment {index} reports no info[{COST!r}]: a constrained algorithm needs the cost of every "
             f"step, a float >= 0; its info has {sorted(map(str, infos[index]))}"
         ) from None

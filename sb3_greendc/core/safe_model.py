@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -26,6 +26,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import check_for_correct_spaces, get_device
 
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
+from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.safe_values import Decoder, Encoder, NotExpressibleError
 from sb3_greendc.core.tensor_files import tensors_from_bytes, tensors_to_bytes
 
@@ -65,20 +66,23 @@ class SafeModel:
     tensors: Mapping[str, th.Tensor]
 
     def write(self, file: File) -> None:
-        """Write the file.
+        """Write the file; one that is there is replaced once all is written.
 
         :param file: a path, without or with ``.zip``, or an open file
         """
+        if isinstance(file, str | pathlib.Path):
+            path = pathlib.Path(file)
+            with atomic_write(path if path.suffix else path.with_name(f"{path.name}.zip")) as opened:
+                self._write(opened)
+        else:
+            self._write(open_path(file, "w"))
+
+    def _write(self, opened: IO[bytes]) -> None:
         described = {"format": FORMAT, "algorithm": self.algorithm, **self.content}
-        opened = open_path(file, "w", suffix="zip")
-        try:
-            with zipfile.ZipFile(opened, "w") as archive:
-                text = json.dumps(described, allow_nan=False)
-                archive.writestr(zipfile.ZipInfo(MODEL_ENTRY), text, zipfile.ZIP_DEFLATED)
-                archive.writestr(zipfile.ZipInfo(TENSORS_ENTRY), tensors_to_bytes(self.tensors))
-        finally:
-            if isinstance(file, str | pathlib.Path):
-                opened.close()
+        with zipfile.ZipFile(opened, "w") as archive:
+            text = json.dumps(described, allow_nan=False)
+            archive.writestr(zipfile.ZipInfo(MODEL_ENTRY), text, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(TENSORS_ENTRY), tensors_to_bytes(self.tensors))
 
     def build(
         self,

@@ -55,13 +55,30 @@ def arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
 def values_without_secrets(value: Any) -> Any:
     """Return values that may be recorded: each text in mappings and sequences without its secrets.
 
+    A text under a name of a secret (``password``, ``api_token``) is one as a whole.
+
     :param value: what JSON can hold; see :func:`without_secrets` for texts
     """
     if isinstance(value, str):
         return _without(value, "")
     if isinstance(value, Mapping):
-        return {key: values_without_secrets(item) for key, item in value.items()}
+        return {
+            key: HIDDEN if isinstance(item, str) and _NAME.match(str(key)) else values_without_secrets(item)
+            for key, item in value.items()
+        }
     return [values_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def require_secrets(values: Mapping[str, Any], option: str) -> None:
+    """Check that settings read from a record lack no secret, since records keep none.
+
+    :param values: the record's settings, and what the user gave in their place
+    :param option: where the user can give one
+    :raises ValueError: for the first that is hidden
+    """
+    for key, value in values.items():
+        if HIDDEN in str(value):
+            raise ValueError(f"{key}: has a secret, which records do not keep: give it by {option} {key}=...")
 
 
 def _without(text: str, ends: str) -> str:

@@ -11,14 +11,10 @@ counts as all valid, which keeps its value finite; ``done`` then multiplies it b
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch as th
 from torch import nn
 
 from sb3_greendc.core.masking import effective_mask, masked_log_softmax
-
-Combine = Literal["min", "mean"]
 
 
 def combine_twins(q1: th.Tensor, q2: th.Tensor, combine: str = "min") -> th.Tensor:

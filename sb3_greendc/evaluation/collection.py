@@ -15,6 +15,7 @@ import greendc
 from greendc.config import require, require_one_of
 from sb3_greendc.core.progress import Bar, progress_bar
 from sb3_greendc.core.provenance import provenance
+from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.recorder import Recorder
@@ -131,7 +132,7 @@ class Collection:
                 interrupted = True
         metadata = {
             "env_id": self.env_id,
-            "env_kwargs": self.env_kwargs,
+            "env_kwargs": values_without_secrets(self.env_kwargs),
             "seed": self.seed,
             "n_envs": self.n_envs,
             "deterministic": self.deterministic,

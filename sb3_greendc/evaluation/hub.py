@@ -22,6 +22,7 @@ from greendc.config import require
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.safe_model import express
+from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.evaluation.masked_evaluation import evaluate_policy
 from sb3_greendc.runs.folder import MANIFEST
 from sb3_greendc.runs.models import MODEL_FILE, NORMALIZER_FILE, RUN_FILE, load_model, save_model
@@ -176,6 +177,7 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
         head["model-index"] = [{"name": name, "results": [result]}]
         how = "most likely" if results["is_deterministic"] else "drawn"
         scored = [f"Return of an episode: {score} ({results['n_eval_episodes']} episodes, {how} actions)."]
+    env_kwargs = values_without_secrets(run.get("env_kwargs") or {})  # of records of before, too
     steps = run.get("trained_timesteps") or run.get("timesteps")
     lines = [
         "---",
@@ -189,7 +191,7 @@ def _card(repo_id: str, algorithm: str, run: Mapping[str, Any], folder: Path) ->
         + (f" for {steps:,} steps." if isinstance(steps, int) else "."),
         "",
         "```python",
-        *_loading(repo_id, env_id, run.get("env_kwargs") or {}, (folder / NORMALIZER_FILE).is_file()),
+        *_loading(repo_id, env_id, env_kwargs, (folder / NORMALIZER_FILE).is_file()),
         "```",
         "",
         "The files hold tensors (safetensors) and JSON. Loading them runs no code.",

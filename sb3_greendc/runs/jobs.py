@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sb3_greendc.core.costs import NoCostError
 from sb3_greendc.core.discounting import NoTimeError
 from sb3_greendc.core.files import RescuedError, is_output_error
 from sb3_greendc.core.secrets import without_secrets
@@ -20,7 +21,7 @@ from sb3_greendc.runs.run_logger import LOGS
 from sb3_greendc.runs.training import CHECKPOINTS, Run, open_checkpoints, prepare, train
 from sb3_greendc.runs.training_state import require_resumable
 
-ENDS_A_RUN = (CheckpointError, DivergedError, NoTimeError, RescuedError)
+ENDS_A_RUN = (CheckpointError, DivergedError, NoCostError, NoTimeError, RescuedError)
 """What ends a training and is said in one line."""
 
 

@@ -29,6 +29,8 @@ _LEAST = {
 """Whole numbers that may be below 1, and how far."""
 _SHARES = ("gamma", "gae_lambda", "cost_gamma", "cost_gae_lambda", "tau")
 """Numbers from 0 to 1."""
+_POSITIVE = ("clip_range", "clip_range_vf", "max_grad_norm", "target_kl")
+"""Numbers above 0: no update would change anything otherwise, or every one would be undone."""
 _AUTO = re.compile(r"auto(_[0-9.]+(e[-+]?[0-9]+)?)?", re.IGNORECASE)
 """What may stand where a number may be found by the algorithm."""
 
@@ -56,6 +58,11 @@ def checked(owner: type, key: str, value: Any, written: object) -> Any:
         raise ValueError(f"{written!r}: must be {_LEAST.get(key, 1)} or more")
     if key in _SHARES and is_number and not 0 <= value <= 1:
         raise ValueError(f"{written!r}: must be from 0 to 1")
+    start = getattr(value, "start", value)  # of a schedule
+    if key in _POSITIVE and isinstance(start, Real) and not float(start) > 0:
+        raise ValueError(f"{written!r}: must be greater than 0")
+    if key == "learning_rate" and isinstance(start, Real) and float(start) < 0:
+        raise ValueError(f"{written!r}: must be 0 or more")
     return value
 
 

@@ -20,6 +20,7 @@ from greendc.config import require
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
 from sb3_greendc.core.files import RescuedError, is_output_error, sha256_of, write_or_rescue
 from sb3_greendc.core.provenance import package_versions, provenance
+from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
@@ -84,12 +85,13 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """Return what makes the run the one that it is: the same identity gives the same model.
 
-        Data count by their content, wherever their file is and whatever it says of their making.
+        Data count by their content, wherever their file is and whatever it says of their making. Secrets
+        among the environment's arguments are neither part of it nor recorded.
         """
         if self.data is None:
             learns_from: dict[str, Any] = {
                 "env_id": self.env_id,
-                "env_kwargs": dict(self.env_kwargs),
+                "env_kwargs": values_without_secrets(self.env_kwargs),
                 "n_envs": self.hyperparameters.n_envs,
             }
         else:
@@ -110,7 +112,7 @@ class Run:
         recorded = {
             "data": str(self.data.path),
             "env_id": self.env_id,
-            "env_kwargs": dict(self.env_kwargs),
+            "env_kwargs": values_without_secrets(self.env_kwargs),
             "n_envs": 1,
         }
         return {**self.identity(), **recorded, **provenance()}
@@ -160,7 +162,7 @@ def prepare(
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
-        reason = " ".join((str(error) or type(error).__name__).split())[-200:]
+        reason = " ".join((str(error) or type(error).__name__).split())[:200]
         raise ValueError(
             f"{algorithm}: takes more memory than there is (buffer_size, n_steps, n_envs, net_arch): {reason}"
         ) from error

@@ -70,11 +70,14 @@ class Scheduler:
     def _refusal(self) -> str:
         """Return what is wrong with the settings for every kind of snapshot."""
         of_cluster, of_pool = self._refusals[Snapshot], self._refusals[PoolSnapshot]
+        meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
+        if meant_cluster and meant_pool:
+            whose = f"an option of resource pools, {' and '.join(meant_cluster)} of clusters"
+            return f"{' and '.join(meant_pool)} is {whose}: must not be given together"
         if isinstance(of_pool, OtherFamilyError) and not isinstance(of_cluster, OtherFamilyError):
             return str(of_cluster)
         in_cluster = self.policy in (*POLICIES, *OF_TRACES)
-        meant_cluster, meant_pool = (_own(one, self.settings) for one in (ClusterScheduler, PoolScheduler))
-        if meant_cluster != meant_pool:  # a setting that only one kind has says which is meant
+        if meant_cluster or meant_pool:  # a setting that only one kind has says which is meant
             return str(of_cluster if meant_cluster else of_pool)
         unknown = all(
             str(one).startswith(f"policy={self.policy!r}: must be") for one in (of_cluster, of_pool)
@@ -147,8 +150,8 @@ class Scheduler:
         return decision
 
 
-def _own(scheduler: type, settings: Mapping[str, Any]) -> bool:
-    """Tell whether there is a setting that schedulers of this kind have, and those of the other lack."""
+def _own(scheduler: type, settings: Mapping[str, Any]) -> list[str]:
+    """Return the settings that schedulers of this kind have, and those of the other lack."""
     others = {ClusterScheduler, PoolScheduler} - {scheduler}
     names = [set(inspect.signature(one).parameters) for one in (scheduler, *others)]
-    return bool(set(settings) & (names[0] - names[1]))
+    return [name for name in settings if name in names[0] - names[1]]

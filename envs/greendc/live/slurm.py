@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from greendc.config import require
 from greendc.live.decision import Decision
 from greendc.live.power_table import read_power_table
 from greendc.live.reservations import Reservation, our_reservations, power_layers
@@ -62,6 +63,7 @@ class Queue:
     :param wanted: CPUs that the forecast leaves without power, as reservations
     :param reserved: names of our reservations that there are
     :param starting: jobs that are about to start, which Slurm alone decides on
+    :param priorities: of the jobs that are ``ready``
     """
 
     snapshot: Snapshot
@@ -73,6 +75,7 @@ class Queue:
     wanted: tuple[Reservation, ...] = ()
     reserved: tuple[str, ...] = ()
     starting: frozenset[str] = frozenset()
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def used(self) -> int:
@@ -106,14 +109,16 @@ def read_queue(
         :func:`~greendc.live.power_table.read_power_table`
     :param history_days: days of finished jobs to read from accounting; 0: none
     :param run: runs commands
-    :param now: the time, default the clock's
+    :param now: the time, default the clock's, with the local offset from UTC
     :param hold: decide on pending jobs that Slurm may start at any moment, too: they count as waiting
     :param reserve: read ``scontrol show reservation``, and find what reservations the forecast asks for
     :raises SlurmError: see there; also for an unknown partition
+    :raises ValueError: for ``history_days`` below 0
     :raises TraceError: for a wrong ``forecast``, and one that is over
     :raises SnapshotError: if Slurm's answers contradict each other
     """
-    now = now or datetime.now(timezone.utc)
+    require(history_days >= 0, "history_days", history_days, "0 or more")
+    now = now or datetime.now(timezone.utc).astimezone()  # networks learn from the local clock of a log
     clock = int(now.timestamp())
     nodes, jobs = read_nodes(run), read_jobs(run)
     name = _the_partition(partition, nodes)
@@ -137,13 +142,14 @@ def read_queue(
         wanted = tuple(Reservation.of(name, clock, layer, threads) for layer in layers)
     # What is released and has not started takes its room already, else the next call would give it away.
     waits = {job.id for job in waiting}
-    ready = [job for job in jobs if _is_ready(job, name)]
-    ahead = _about_to_start(
-        [job for job in ready if str(count(job, "job_id")) not in waits],
-        capacity - sum(job.processors for job in running),
-    )
+    ready = {str(count(job, "job_id")): job for job in jobs if _is_ready(job, name)}
+    # Priorities that we have set ourselves are none to go beyond, else they would rise at every call.
+    theirs = [job for one, job in ready.items() if one not in waits]
+    ahead = _about_to_start(theirs, capacity - sum(job.processors for job in running))
     running += [started for started, _ in ahead]
     used = sum(job.processors for job in running)
+    # What is broken now stays so in the plan, as it does without a forecast.
+    rows = [CapacityChange(row.after_seconds, min(row.processors, capacity)) for row in rows]
     past = [row for row in rows if row.after_seconds <= 0]
     capacity = min([capacity, *(row.processors for row in past[-1:])])
     changes = rows[len(past) :]
@@ -164,11 +170,12 @@ def read_queue(
         left,
         tuple(notes),
         name,
-        frozenset(waits & {str(count(job, "job_id")) for job in ready}),
-        _top_priority([priority for _, priority in ahead], ready, len(waiting)),
+        frozenset(waits & ready.keys()),
+        _top_priority([priority for _, priority in ahead], theirs, len(waiting)),
         wanted,
         our_reservations(run(["scontrol", "show", "reservation", "-o"]), name) if reserve else (),
         frozenset(started.id for started, _ in ahead),
+        {one: number(ready[one], "priority") or 0 for one in sorted(waits & ready.keys())},
     )
 
 
@@ -180,7 +187,7 @@ def commands(queue: Queue, decision: Decision, priorities: bool = False) -> list
     ``scontrol release`` for each job that should start, in order.
 
     :param priorities: give these jobs priorities in the same order, behind those that start anyway. Slurm
-        sets none on a held job, so each gets its priority after it is released
+        sets none on a held job, so each gets its priority after it is released; one that has it gets none
     """
     lines = [["scontrol", "uhold", job.id] for job in decision.passed_over if job.id in queue.ready]
     kept = {reservation.name for reservation in queue.wanted}
@@ -189,8 +196,9 @@ def commands(queue: Queue, decision: Decision, priorities: bool = False) -> list
     for k, job in enumerate(decision.start):
         if job not in queue.ready:
             lines.append(["scontrol", "release", job])
-        if priorities:
-            lines.append(["scontrol", "update", f"JobId={job}", f"Priority={max(queue.top - 1 - k, 1)}"])
+        priority = max(queue.top - 1 - k, 1)
+        if priorities and queue.priorities.get(job) != priority:
+            lines.append(["scontrol", "update", f"JobId={job}", f"Priority={priority}"])
     return lines
 
 
@@ -231,15 +239,16 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
 
 
 def _moment(where: str, text: str) -> datetime | None:
-    """Return a time as sacct prints it, which is the local one; ``None`` where there is none yet."""
+    """Return a time of sacct, in seconds since 1970 or, in what was recorded, local; ``None``: none yet."""
     if text in NO_TIME:
         return None
     try:
+        if text.isascii() and text.isdigit():
+            return datetime.fromtimestamp(int(text), timezone.utc)
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").astimezone()
-    except ValueError:
-        raise SlurmError(
-            f"{where}={text!r}: must be a time such as 2026-03-01T12:00:00, or Unknown"
-        ) from None
+    except (OSError, OverflowError, ValueError):
+        allowed = "seconds since 1970, a time such as 2026-03-01T12:00:00, or Unknown"
+        raise SlurmError(f"{where}={text!r}: must be {allowed}") from None
 
 
 def _the_partition(asked: str | None, nodes: Sequence[Row]) -> str:
@@ -300,10 +309,10 @@ def _about_to_start(ready: Sequence[Row], room: int) -> list[tuple[RunningJob, i
     return starting
 
 
-def _top_priority(ahead: Sequence[int], ready: Sequence[Row], waiting: int) -> int:
+def _top_priority(ahead: Sequence[int], others: Sequence[Row], waiting: int) -> int:
     """Return the least priority of the jobs that start anyway, or one above all others with room for ours."""
-    others = max((number(job, "priority") or 0 for job in ready), default=0)
-    return min(ahead, default=min(others + waiting + 1, MOST_PRIORITY))
+    most = max((number(job, "priority") or 0 for job in others), default=0)
+    return min(ahead, default=min(most + waiting + 1, MOST_PRIORITY))
 
 
 def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:

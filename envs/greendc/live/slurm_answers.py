@@ -23,6 +23,8 @@ Run = Callable[[Sequence[str]], str]
 """Runs a command and returns what it prints; raises :class:`SlurmError`."""
 
 TIMEOUT_SECONDS = 60
+TIME_FORMATS = {"sacct": "%s"}
+"""How commands print times: in seconds since 1970, which tell apart the hour that clocks show twice."""
 OURS = rf"{PREFIX}-.+-\d+-\d+-\d+"
 """Names of reservations that we have made: partition, start, end and CPUs."""
 RUNNING = {"RUNNING", "CONFIGURING", "COMPLETING"}
@@ -71,11 +73,11 @@ class SlurmError(RuntimeError):
 
 
 def run_command(command: Sequence[str]) -> str:
-    """Run a command of Slurm. It prints times as Slurm does where no format is set.
+    """Run a command of Slurm. It prints times as Slurm does where no format is set, ``sacct`` as seconds.
 
     :raises SlurmError: if it is not installed, cannot be run, fails or does not end within a minute
     """
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
+    environment = {**os.environ, "SLURM_TIME_FORMAT": TIME_FORMATS.get(command[0], "standard")}
     line = " ".join(command)
     try:
         process = subprocess.Popen(

@@ -16,10 +16,8 @@ MICRO = 1_000_000
 HOUR_US = 3_600_000_000
 """Microseconds in an hour."""
 
-PRIORITY_CLASSES = ("monitoring", "production", "mid", "batch", "free")
-"""Google's priority tiers, most urgent first; a class is an index into this."""
 CLASS_FLOORS = (360, 120, 116, 100)
-"""The lowest priority of each class but the last."""
+"""The lowest priority of each of Google's classes but the last: monitoring, production, mid, batch, free."""
 INFLEXIBLE_CLASSES = 2
 """The classes below this (monitoring, production) are never delayed."""
 

@@ -118,7 +118,10 @@ class _Series:
         return ","
 
     def _cells(self, line: str) -> list[str]:
-        return next(csv.reader([line], delimiter=self.separator), [])
+        try:
+            return next(csv.reader([line], delimiter=self.separator), [])
+        except csv.Error:  # a field of more than 128 KiB
+            return []
 
     def _take_rows(self, lines: Sequence[str]) -> None:
         self.rows: list[list[str]] = []

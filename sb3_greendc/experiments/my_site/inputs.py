@@ -134,14 +134,23 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         if value is not None and name in given:
             raise ValueError(f"--{name.replace('_', '-')} {value}: {name} is in --set, too")
     own_site = {name: value for name, value in site.items() if value is not None}
-    set_site = dict(given.get("site") or {})
+    set_site = _mapping("--set site", given.get("site"))
+    if set_site.get("battery") is not None:
+        set_site["battery"] = _mapping("--set site={battery: ...}", set_site["battery"])
     for name in own_site:
-        if name in set_site and not (name == "battery" and "energy_kwh" not in set_site[name]):
+        if name in set_site and not (name == "battery" and "energy_kwh" not in (set_site[name] or {})):
             raise ValueError(f"--set site={{{name}: ...}}: there is an option for it, too, that was given")
     if own_site.get("battery") and "battery" in set_site:
-        own_site["battery"] = {**set_site.pop("battery"), **own_site["battery"]}
+        own_site["battery"] = {**(set_site.pop("battery") or {}), **own_site["battery"]}
     settings = {**given, **{name: value for name, value in own.items() if value is not None}}
     return {**settings, "site": {**set_site, **own_site}} if own_site or set_site else settings
+
+
+def _mapping(where: str, value: object) -> dict[str, Any]:
+    """Return a mapping that was given by ``--set``, an empty one for none."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"{where}: {value!r}: must be names and values, {{NAME: VALUE, ...}}")
+    return dict(value or {})
 
 
 def _with_generators(settings: Mapping[str, Any], power: traces.PowerTrace) -> dict[str, Any]:

@@ -15,14 +15,6 @@ NAME = "my-site"
 ORDERS = tuple(rule for rule in RULES if not rule.endswith("_printed"))
 """Orders that a site may have: those that a benchmark printed by mistake are none."""
 
-SITE_OPTIONS = {
-    "total_kw": "--total-kw",
-    "critical_kw": "--critical-kw",
-    "battery": "--battery-kwh",
-    "grid": "--grid",
-}
-"""Option of each of the site's settings that has one; ``--set 'site={...}'`` sets all others."""
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of one's own site to a command."""

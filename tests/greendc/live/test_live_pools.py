@@ -268,6 +268,14 @@ SETTINGS = {
     "both": (("sjf", {"futures": 3}), "futures: no option of policy='sjf'.*; of a pool: futures: no option"),
     "of a network": (("ResourcePool-10", {"futures": 3}), "futures: no option of policy='ResourcePool-10'"),
     "kind": (("density", {"scope": 3}), "density: scope=3: must be text"),
+    "of both kinds": (
+        (None, {"env": "ResourcePool-10", "horizon_hours": 3}),
+        "^env is an option of resource pools, horizon_hours of clusters: must not be given together$",
+    ),
+    "of both kinds, several": (
+        ("sjf", {"horizon_hours": 3, "env": "ResourcePool-10", "backfill": "none"}),
+        "^env is an option of resource pools, horizon_hours and backfill of clusters: must not be",
+    ),
     "env": (("density", {"env": "VCC-2019"}), "env='VCC-2019': must be a resource pool's id"),
     "unknown env": (("density", {"env": "ResourcePol-10"}), "unknown environment 'ResourcePol-10'; did you"),
     "guard": (("density", {"work_conserving": 3}), "work_conserving=3: must be true or false"),
@@ -280,7 +288,7 @@ SETTINGS = {
 def test_a_wrong_setting_is_named(case: str) -> None:
     (name, settings), message = SETTINGS[case]
     with pytest.raises(ValueError, match=message):
-        Scheduler.load(name, **settings)
+        Scheduler(name, **settings)
 
 
 def configured(**changes: Any) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
-from slurm_cases import CLOCK, NODES, NOTHING_ASKED, NOW, RUNNING, answers, job, node, power_table
+from slurm_cases import NODES, NOTHING_ASKED, NOW, RUNNING, answers, job, node, power_table
 
 from greendc.live import RunningJob, Scheduler
 from greendc.live.reservations import Layer, Reservation, power_layers
-from greendc.live.slurm import commands, read_queue
+from greendc.live.slurm import commands, read_history, read_queue
 from greendc.live.slurm_answers import SlurmError, run_command
 from greendc.live.snapshot import MOST_SECONDS
 
@@ -129,18 +129,126 @@ def test_nodes_that_others_have_reserved_are_not_free(reservation, capacity):
         assert (snapshot.processors, snapshot.capacity) == (6, capacity)
 
 
-def test_reservations_name_instants_also_in_the_hour_that_comes_twice(monkeypatch):
-    """Clocks in Berlin go back from 3 to 2 on 25 October 2026, at 1 UTC."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    try:
-        begin = 1_792_888_200  # 0:30 UTC, which is 2:30; an hour later it is 2:30 again
-        assert time.localtime(begin)[:6] == time.localtime(begin + 3600)[:6]
-        line = Reservation.of("all", begin - 60, Layer(60, 3660, 2), 1).command("all")
-    finally:
-        monkeypatch.undo()
+@pytest.mark.parametrize("foreseen", [False, True])
+def test_a_node_that_is_down_stays_so_in_the_forecast_too(foreseen, tmp_path):
+    """A job that waits for the node holds up none that has room on the other one."""
+    jobs = [job(3, cpus=6, time_limit=60), job(5, cpus=3, time_limit=600)]
+    nodes = [node("a", 4, state="down"), node("b", 4)]
+    path = power_table(tmp_path / "power.csv", *((3600 * k - 60, 8) for k in range(30)))
+    run = answers(jobs, nodes)[0]
+    snapshot = read_queue(forecast=path if foreseen else None, run=run, now=NOW).snapshot
+    assert (snapshot.processors, snapshot.capacity) == (8, 4)
+    assert {change.processors for change in snapshot.forecast} == ({4} if foreseen else set())
+    for admission in ("now", "forecast"):
+        scheduler = Scheduler("fcfs", backfill="easy", admission=admission)
+        assert scheduler.decide(snapshot, NOW).start == ("5",)
+
+
+class Held:
+    """A Slurm that does what it is told: releases, holds and priorities change its queue, and none starts."""
+
+    def __init__(self, jobs, nodes) -> None:
+        self.jobs, self.nodes = {str(job["job_id"]): job for job in jobs}, nodes
+
+    def call(self, policy: str, hold: bool) -> list[list[str]]:
+        queue = read_queue(run=answers(list(self.jobs.values()), self.nodes)[0], now=NOW, hold=hold)
+        lines = commands(queue, Scheduler(policy).decide(queue.snapshot, NOW), priorities=True)
+        for _, verb, *rest in lines:
+            if verb == "update":
+                name, priority = (part.partition("=")[2] for part in rest)
+                self.jobs[name]["priority"] = int(priority)
+            else:
+                reason, priority = ("Priority", 1) if verb == "release" else ("JobHeldUser", 0)
+                self.jobs[rest[0]].update(state_reason=reason, priority=priority)
+        return lines
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "smallest", "wspt"])
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_queue_that_does_not_change_gets_its_priorities_once(hold, policy):
+    jobs = [
+        RUNNING,
+        job(2, reason="Resources", cpus=9, priority=100, array_task_string="1-3"),
+        *(job(3, cpus=1, priority=0), job(4, cpus=2, priority=0), job(5, cpus=9, priority=0)),
+        job(6, reason="Priority", cpus=1, priority=900),
+    ]
+    slurm = Held([{**one} for one in jobs], NODES)
+    first = slurm.call(policy, hold)
+    assert any(line[1] == "update" for line in first)
+    assert [slurm.call(policy, hold) for _ in range(3)] == [[], [], []]
+
+
+def test_priorities_are_one_above_those_of_others_alone():
+    jobs = [
+        RUNNING,
+        job(2, reason="Resources", cpus=9, priority=100, array_task_string="1-3"),
+        job(3, reason="Priority", cpus=1, priority=102),
+        job(4, reason="Priority", cpus=1, priority=300),
+    ]
+    queue = read_queue(run=answers(jobs, NODES)[0], now=NOW, hold=True)
+    assert queue.priorities == {"3": 102, "4": 300}
+    lines = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW), priorities=True)
+    assert lines == [["scontrol", "update", "JobId=4", "Priority=101"]]
+
+
+@pytest.fixture
+def zone(monkeypatch):
+    """Sets the time zone of this process."""
+
+    def put(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
         time.tzset()
-    assert f"StartTime=uts{begin}" in line and f"EndTime=uts{begin + 3600}" in line
+
+    yield put
+    monkeypatch.undo()
+    time.tzset()
+
+
+TWICE = 1_792_888_200
+"""0:30 UTC, which is 2:30 in Berlin, where clocks go back from 3 to 2 on 25 October 2026, at 1 UTC."""
+
+
+def test_reservations_name_instants_also_in_the_hour_that_comes_twice(zone):
+    zone("Europe/Berlin")
+    assert time.localtime(TWICE)[:6] == time.localtime(TWICE + 3600)[:6]
+    line = Reservation.of("all", TWICE - 60, Layer(60, 3660, 2), 1).command("all")
+    assert f"StartTime=uts{TWICE}" in line and f"EndTime=uts{TWICE + 3600}" in line
+
+
+def test_a_snapshot_tells_the_local_time(zone, tmp_path):
+    zone("Asia/Kolkata")
+    path = power_table(tmp_path / "power.csv", (-(10**9), 7), (10**9, 7))
+    before = time.time()
+    snapshot = read_queue(forecast=path, run=answers([RUNNING], NODES)[0]).snapshot
+    taken = snapshot.taken_at()
+    assert taken.utcoffset() == timedelta(hours=5, minutes=30)
+    assert before - 1 <= taken.timestamp() <= time.time()
+    assert Scheduler("fcfs").decide(snapshot).start == ()  # it is of now
+    seen = datetime.fromtimestamp(taken.timestamp())
+    assert (taken.hour, taken.minute) == (seen.hour, seen.minute)
+
+
+def test_jobs_of_the_hour_that_comes_twice_are_told_apart_by_seconds(zone):
+    """Local times, as in what was recorded, are read too; in this hour they are those before it turns."""
+    zone("Europe/Berlin")
+    now = datetime.fromtimestamp(TWICE + 7200, timezone.utc)
+
+    def ended_ago(*times: str) -> list[int]:
+        lines = "\n".join(sacct_line("2026-10-25T01:00:00", end) for end in times)
+        run = answers([RUNNING], NODES, lines)[0]
+        return [past.ended_seconds_ago for past in read_history("all", 5, run, now)]
+
+    assert ended_ago(str(TWICE), str(TWICE + 3600)) == [7200, 3600]
+    assert ended_ago("2026-10-25T02:30:00", "2026-10-25T03:15:00", "Unknown") == [7200, 900]
+    run = answers([RUNNING], NODES, sacct_line(str(TWICE - 60), str(TWICE)))[0]
+    assert read_history("all", 5, run, now)[0].submitted_seconds_ago == 7260
+
+
+def test_days_of_history_below_0_are_refused():
+    run, asked = answers([RUNNING], NODES, "a|b")
+    with pytest.raises(ValueError, match=r"^history_days=-3: must be 0 or more$"):
+        read_queue(history_days=-3, run=run, now=NOW)
+    assert asked == []
 
 
 def sacct_line(submit: str, end: str, limit: int = 60) -> str:
@@ -151,13 +259,14 @@ def local(ago: float) -> str:
     return (NOW - timedelta(hours=ago)).astimezone().strftime("%Y-%m-%dT%H:%M:%S")
 
 
-@pytest.mark.parametrize("end", [str(CLOCK), "25.11. 13:00", "Ystday 20:13", "2026-11-25", ""])
+@pytest.mark.parametrize("end", ["9" * 30, "\u0663", "25.11. 13:00", "Ystday 20:13", "2026-11-25", ""])
 def test_times_of_accounting_in_another_format_are_refused(end):
     run = answers([RUNNING], NODES, sacct_line(local(3), local(1)) + "\n" + sacct_line(local(3), end))[0]
     with pytest.raises(SlurmError) as error:
         read_queue(history_days=5, run=run, now=NOW)
     assert str(error.value) == (
-        f"sacct, line 2: End={end!r}: must be a time such as 2026-03-01T12:00:00, or Unknown"
+        f"sacct, line 2: End={end!r}: must be seconds since 1970, a time such as 2026-03-01T12:00:00, "
+        "or Unknown"
     )
 
 
@@ -173,14 +282,15 @@ def test_jobs_of_accounting_without_an_end_and_with_long_limits_are_read():
     assert [past.limit_seconds for past in snapshot.finished] == [MOST_SECONDS]
 
 
-def test_commands_print_times_as_where_no_format_is_set(tmp_path, monkeypatch):
-    sacct = tmp_path / "sacct"
-    sacct.write_text('#!/bin/sh\necho "$SLURM_TIME_FORMAT"\n')
-    sacct.chmod(sacct.stat().st_mode | stat.S_IXUSR)
+def test_commands_print_times_as_where_no_format_is_set_and_sacct_prints_seconds(tmp_path, monkeypatch):
+    for name in ("sacct", "squeue"):
+        path = tmp_path / name
+        path.write_text('#!/bin/sh\necho "$SLURM_TIME_FORMAT"\n')
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
-    assert run_command(["sacct"]) == "standard\n"
-    assert os.environ["SLURM_TIME_FORMAT"] == "%s"
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    assert (run_command(["sacct"]), run_command(["squeue"])) == ("%s\n", "standard\n")
+    assert os.environ["SLURM_TIME_FORMAT"] == "relative"
 
 
 def test_a_partition_with_a_job_that_never_ends_can_be_reserved(tmp_path):

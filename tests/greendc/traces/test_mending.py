@@ -241,3 +241,12 @@ def test_a_log_is_written_as_it_was_read_and_may_say_how_urgent_jobs_are():
 def test_the_peak_counts_jobs_that_follow_each_other_once():
     lines = [JOB.format(1, 0), JOB.format(2, 1800), JOB.format(3, 3600)]  # an hour each, four processors
     assert parse_swf(("\n".join(lines) + "\n").encode(), "log").peak_processors == 8
+
+
+def test_a_field_without_end_is_a_line_left_out():
+    lines = list(SOUND)
+    lines[5] = f"2024-01-01 04:00,4,8.5,{'x' * 200_000}"
+    inspection = inspect(lines)
+    (defect,) = inspection.defects
+    assert (defect.line, defect.kind) == (6, "lines_left_out")
+    assert len(str(defect)) < 1_000

@@ -185,3 +185,19 @@ def test_jobs_without_a_network(
 def test_jobs_errors(capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
     assert main(["jobs", *options]) == 2
     assert message in error_of(capsys)
+
+
+def test_no_secret_of_an_address_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def offline(url: str, timeout: float) -> None:
+        assert url.endswith("token=hunter2")
+        raise OSError("no route")
+
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    monkeypatch.chdir(tmp_path)
+    assert main(["jobs", "--url", "https://here.invalid/x.swf?token=hunter2"]) == 2
+    captured = capsys.readouterr()
+    shown = "https://here.invalid/x.swf?token=***"
+    assert captured.out == f"{shown}\n"
+    assert captured.err.startswith(f"fetch: error: {shown} cannot be reached (no route)")

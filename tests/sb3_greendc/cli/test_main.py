@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import subprocess
@@ -165,3 +166,15 @@ def test_completion_without_shtab(
         main(["completion", "bash"])
     assert stop.value.code == 2
     assert capsys.readouterr().err == "completion: error: completion needs shtab: pip install shtab\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fetch", "google"], ["completion", "bash"]])
+def test_a_reader_that_goes_away_ends_a_command_quietly(arguments: list[str]) -> None:
+    if arguments[0] == "completion":
+        pytest.importorskip("shtab")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "sb3_greendc", *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -160,13 +160,41 @@ class TestBadInput:
         error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", hparam], capsys)
         assert "ppo does not fit: " in error
 
-    @pytest.mark.parametrize("hparam", ["gamma=abc", "n_steps=0", "ent_coef=abc"])
+    @pytest.mark.parametrize(
+        "hparam",
+        [
+            "gamma=abc",
+            "n_steps=0",
+            "ent_coef=abc",
+            "clip_range=-1",
+            "clip_range=lin_0",
+            "clip_range_vf=0",
+            "max_grad_norm=-0.5",
+            "target_kl=0",
+            "learning_rate=-1e-3",
+        ],
+    )
     def test_value_of_another_kind(
         self, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         error = fails_in_one_line([*self.arguments(tmp_path), "--hparams", hparam], capsys)
         assert f"hyperparameter {hparam.partition('=')[0]}=" in error
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize("algorithm", ["dqn", "discrete_sac"])
+    def test_updates_by_episodes_of_several_environments(
+        self, algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = [*self.arguments(tmp_path, algo=algorithm, env="CartPole-v1"), "--n-envs", "3"]
+        error = fails_in_one_line([*asked, "--hparams", "train_freq=[1, episode]"], capsys)
+        assert "train_freq=[1, 'episode']: with n_envs=1 alone, and it is 3" in error
+
+    def test_an_environment_without_costs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        asked = self.arguments(tmp_path, algo="pid_ppo", env="CartPole-v1")
+        assert main([*asked, "--cost-limit", "5", "--no-progress"]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("train: error: environment 0 reports no info['cost']: a")
+        assert error.count("\n") == 1
 
     def test_offline_algorithm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = fails_in_one_line(self.arguments(tmp_path, algo="crr", env="DiscreteToy"), capsys)

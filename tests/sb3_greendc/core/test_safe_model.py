@@ -18,6 +18,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from torch import nn
 
 from sb3_greendc import CRR, DiscreteSAC, PIDLagrangianPPO
+from sb3_greendc.core import safe_model
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
 from sb3_greendc.core.safe_model import MODEL_ENTRY, TENSORS_ENTRY, express, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
@@ -253,3 +254,20 @@ def test_learned_temperatures_and_targets_are_kept() -> None:
     assert th.equal(loaded.log_ent_coef, model.log_ent_coef)
     assert loaded.log_ent_coef != 0
     assert same(loaded.critic_target.state_dict(), model.critic_target.state_dict())
+
+
+def test_a_disk_that_is_full_leaves_the_model_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = CASES["discrete_sac"].make("box")
+    model.save(tmp_path / "model")
+    before = (tmp_path / "model.zip").read_bytes()
+
+    def full(*_: Any) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safe_model, "tensors_to_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.save(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.zip"]
+    assert (tmp_path / "model.zip").read_bytes() == before

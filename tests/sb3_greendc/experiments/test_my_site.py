@@ -244,6 +244,8 @@ def test_the_offered_load_is_the_work_that_arrives_also_where_wide_jobs_run_long
     [
         (["--units=4", "--set", "units=5"], "units is in --set, too"),
         (["--total-kw=9", "--set", "site={total_kw: 8}"], "there is an option for it, too"),
+        (["--set", "site=5"], "--set site: 5: must be names and values"),
+        (["--set", "site={battery: 5}"], "battery: ...}: 5: must be names and values"),
         (["--job-columns=x.csv"], "needs --deadlines, --priorities or --values"),
         (["--deadlines=due"], "no field 'due' of the Standard Workload Format"),
         (["--priorities=queu"], "did you mean 'queue'"),

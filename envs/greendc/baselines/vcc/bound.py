@@ -18,8 +18,6 @@ Floats = NDArray[np.float64]
 CLASS_ENDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 120)
 """Longest run time, in hours, of each class of jobs but the last."""
 DAY = layout.DAY
-ALLOWED = 24
-"""Hours that a job may be late."""
 TOLERATED = 0.03
 """Share of a day's demand that may be overdue without charge."""
 
