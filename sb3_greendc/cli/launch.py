@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import select
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 _FAILED = 1
 _INTERRUPTED = 130
-_BROKEN_PIPE = 141
+BROKEN_PIPE = 141
 """What shells say of a command that a pipe ended."""
 
 
@@ -43,7 +44,9 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
         code: int = command.main(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        return nobody_reads()
+        if not nobody_reads():  # but a process or a server has gone
+            raise
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -59,7 +62,13 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     return code
 
 
-def nobody_reads() -> int:
-    """Drop what is still to be printed where nobody reads on, as in ``| head``; return the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return _BROKEN_PIPE
+def nobody_reads() -> bool:
+    """Tell whether the reader of the output has gone, as in ``| head``; what it has not read is dropped."""
+    if not hasattr(select, "poll"):  # Windows, where no pipe that broke says so
+        return False
+    output = select.poll()
+    output.register(1, 0)
+    gone = any(event & select.POLLERR for _, event in output.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sb3_greendc.cli.launch import nobody_reads, run
+from sb3_greendc.cli.launch import BROKEN_PIPE, nobody_reads, run
 from sb3_greendc.core.commands import PROGRAM, module_of
 
 COMMANDS = {
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             print(usage(), flush=True)
         except BrokenPipeError:
-            return nobody_reads()
+            return BROKEN_PIPE if nobody_reads() else 1
         return 0
     if name == "--version":
         from sb3_greendc.core.provenance import version_of

@@ -264,7 +264,9 @@ def _interpret(
         raise ValueError(f"{where(key)}: {algorithm}: {key} has no effect: {reason}")
     train_freq = values.get("train_freq")
     if isinstance(train_freq, tuple) and train_freq[-1] == "episode" and values.get("n_envs", 1) > 1:
-        raise ValueError(f"{where('train_freq')}: with n_envs=1 alone, and it is {values['n_envs']}")
+        raise ValueError(
+            f"{where('train_freq')}: counts episodes, which needs n_envs=1, not {values['n_envs']}"
+        )
     own = {key: values.pop(key) for key in _OWN_KEYS if key in values}
     kind = own.get("noise_type")
     return Hyperparameters(

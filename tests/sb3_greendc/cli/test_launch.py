@@ -55,7 +55,11 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (OSError(errno.ENOENT, "missing"), ValueError("a bug")):
+    for error in (
+        OSError(errno.ENOENT, "missing"),
+        ValueError("a bug"),
+        BrokenPipeError("a worker has gone"),
+    ):
         raises(error, monkeypatch)
         with pytest.raises(type(error), match=str(error.args[-1])):
             launch.run("demo")

@@ -187,7 +187,7 @@ class TestBadInput:
     ) -> None:
         asked = [*self.arguments(tmp_path, algo=algorithm, env="CartPole-v1"), "--n-envs", "3"]
         error = fails_in_one_line([*asked, "--hparams", "train_freq=[1, episode]"], capsys)
-        assert "train_freq=[1, 'episode']: with n_envs=1 alone, and it is 3" in error
+        assert "train_freq=[1, 'episode']: counts episodes, which needs n_envs=1, not 3" in error
 
     def test_an_environment_without_costs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         asked = self.arguments(tmp_path, algo="pid_ppo", env="CartPole-v1")

@@ -72,6 +72,21 @@ def test_every_learner_has_settings_for_its_problem(name: str, learners: dict[st
         assert heading != default
 
 
+def test_sizes_of_job_shops_share_settings_but_for_the_penalty_of_the_larger() -> None:
+    small, *larger = (
+        load_hyperparameters("crr", problem.env_ids[0]).settings for problem in problems.JOB_SHOPS
+    )
+    assert len(larger) == 2
+    for settings in larger:
+        assert settings == {**small, "cql_alpha": 1.0}
+    for algorithm in ("discrete_sac", "maskable_ppo"):
+        first, *others = (
+            load_hyperparameters(algorithm, one.env_ids[0]).settings for one in problems.JOB_SHOPS
+        )
+        assert others == [first, first]
+        assert first["gamma"] == 1.0
+
+
 def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = replace(CARTPOLE, name="absent", package="no_such_package")
     assert 'pip install "sb3-greendc[learners]"' in str(absent.missing())
