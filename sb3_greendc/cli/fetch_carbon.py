@@ -14,7 +14,7 @@ from pathlib import Path
 from greendc.traces.carbon_feed import parse_feed
 from greendc.traces.power import carbon_trace
 from greendc.traces.trace_files import TraceError
-from sb3_greendc.cli.sgip import Get, http_get
+from sb3_greendc.cli.network import Get, http_get
 from sb3_greendc.cli.shipped import pack
 from sb3_greendc.core.files import atomic_write
 

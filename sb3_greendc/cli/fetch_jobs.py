@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import urllib.error
-import urllib.request
-from http.client import HTTPException
+from http import HTTPStatus
 from pathlib import Path
 
 from greendc.traces.swf import JobLog, parse_swf
 from greendc.traces.trace_files import TraceError, unpack
+from sb3_greendc.cli.network import http_get
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.core.secrets import without_secrets
 
@@ -57,15 +56,10 @@ def download(url: str) -> bytes:
     """
     if not url.startswith(("https://", "http://")):
         raise TraceError(f"--url {url}: must be an http or https address")
-    try:
-        with urllib.request.urlopen(url, timeout=60) as response:
-            body: bytes = response.read()
-            return body
-    except urllib.error.HTTPError as error:
-        raise TraceError(f"{url}: the server answered {error.code} {error.reason}") from None
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise TraceError(f"{url} cannot be reached ({reason}): this needs a network") from None
+    status, body = http_get(url, {})
+    if status != HTTPStatus.OK:
+        raise TraceError(f"{url}: the server answered {status}")
+    return body
 
 
 def describe(log: JobLog) -> str:

@@ -22,7 +22,8 @@ from greendc.traces.trace_files import TraceError, read_file, unpack
 from sb3_greendc.cli import fetch_carbon, fetch_jobs, fetch_power
 from sb3_greendc.cli.common import BAD_INPUT, BadInput, one_line_errors
 from sb3_greendc.cli.google_sql import CELLS, google_sql
-from sb3_greendc.cli.sgip import SgipClient, http_get
+from sb3_greendc.cli.network import http_get
+from sb3_greendc.cli.sgip import SgipClient
 from sb3_greendc.cli.shipped import pack, ship
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write

@@ -8,44 +8,22 @@ from __future__ import annotations
 
 import base64
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from http.client import HTTPException
 from typing import Any
 
 from greendc.traces.moer_archive import ARCHIVE_COLUMNS
 from greendc.traces.trace_files import TraceError
+from sb3_greendc.cli.network import Get
 
 HOST = "sgipsignal.com"
 HISTORY_VERSION = "1.0"
 FORECAST_VERSION = "1.0-1.0.0"
 
-Get = Callable[[str, Mapping[str, str]], tuple[int, bytes]]
-"""Answers a GET request, a URL and headers, with a status and a body."""
-
 _STEP = timedelta(minutes=5)
 _DAY = timedelta(days=1)
 _LEADS = len(ARCHIVE_COLUMNS) - 1
-
-
-def http_get(url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Ask the network.
-
-    :raises TraceError: in one line, if the host cannot be reached
-    """
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=dict(headers)), timeout=60
-        ) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-    except (OSError, HTTPException) as error:
-        reason, host = getattr(error, "reason", error), urllib.parse.urlsplit(url).hostname
-        raise TraceError(f"{host} cannot be reached ({reason}): this needs a network") from None
 
 
 class SgipClient:
