@@ -39,6 +39,7 @@ from sb3_greendc.evaluation.tables import summary_tables
 
 _EPILOG = """examples of POLICY:
   rolling                            a baseline
+  random                             chance, in every environment
   hvf:dispatch=easy,scope=queue      with options; an unknown one is answered with those there are
   easy=hvf:dispatch=easy             called "easy" in tables and figures
   runs/ppo/model.zip  runs/ppo       a saved model; dqn:model.zip says the algorithm where no record does

@@ -29,6 +29,7 @@ from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.policy_specs import (
     PRETRAINED,
+    RANDOM,
     WORK_CONSERVING,
     BaselineSpec,
     PretrainedSpec,
@@ -36,6 +37,7 @@ from sb3_greendc.evaluation.policy_specs import (
     split_name,
 )
 from sb3_greendc.evaluation.prior import read_prior
+from sb3_greendc.evaluation.uniform import Uniform
 from sb3_greendc.runs.models import SavedModel, attach, load_model
 from sb3_greendc.runs.portable import read_environment
 from sb3_greendc.runs.pretrained import load_pretrained
@@ -128,6 +130,32 @@ class BaselineSource(PolicySource):
         """The baseline and its options."""
         options = ",".join(f"{key}={value}" for key, value in self.spec.options.items())
         return f"{self.spec.name}:{options}" if options else self.spec.name
+
+
+@dataclass(frozen=True)
+class UniformSource(PolicySource):
+    """Chance, where the environment's family has no baseline of that name.
+
+    :param options: ``seed``, at most
+    """
+
+    options: Mapping[str, Any]
+
+    def policy_for(self, env: VecEnv) -> Predictor:
+        """Make it.
+
+        :raises ValueError: for a wrong seed
+        :raises TypeError: for another option
+        """
+        unknown = set(self.options) - {"seed"}
+        if unknown:
+            raise TypeError(f"{RANDOM} has no option {min(unknown)!r} (known: seed)")
+        return Uniform(env.action_space, **self.options)
+
+    @property
+    def source(self) -> str:
+        """Its name."""
+        return RANDOM
 
 
 @dataclass(frozen=True)
@@ -373,8 +401,10 @@ def _runs(name: str, policy: Any, env_id: str, first: int, trust: bool) -> list[
         return [_guarded(one) for one in _runs(name, plain, env_id, first, trust)]
     if isinstance(policy, str):
         family = greendc.family(env_id)
-        known = baselines.names(family, hindsight=True, commands=True) if family is not None else ()
-        spec = parse_source(policy, known, env_id)
+        known = () if family is None else baselines.names(family, hindsight=True, commands=True)
+        spec = parse_source(policy, tuple(dict.fromkeys((*known, RANDOM))), env_id)
+        if isinstance(spec, BaselineSpec) and spec.name not in known:
+            return [UniformSource(name, first, spec.options)]
         if isinstance(spec, BaselineSpec):
             return [BaselineSource(name, first, spec)]
         if isinstance(spec, PretrainedSpec):

@@ -16,6 +16,8 @@ from sb3_greendc.evaluation.run_folders import is_run
 from sb3_greendc.runs.models import MODEL_FILE
 
 PRETRAINED = "pretrained"
+RANDOM = "random"
+"""Chance: of every family, and of environments that are none of ours."""
 WORK_CONSERVING = "work_conserving"
 """Before a policy and a colon: guard it."""
 _NAME = re.compile(r"(?P<name>[^=:/\\*?\[\]]+)=(?P<source>.+)")
@@ -93,7 +95,7 @@ def parse_source(
         return ModelSpec(tuple(prefix + match for match in _matches(path)))
     if algorithm or path.endswith(".zip") or "/" in path or "\\" in path or Path(path).exists():
         return ModelSpec((text,))
-    allowed = ", ".join(map(repr, baselines)) or f"nothing else: {env_id} has no baselines"
+    allowed = ", ".join(map(repr, baselines))
     raise ValueError(
         f"unknown policy {text!r}{nearest(name, baselines)} "
         f"(a saved model's path, {PRETRAINED!r}, or {allowed})"

@@ -19,6 +19,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.evaluation.metrics import main_metrics
 from sb3_greendc.evaluation.paired import evaluate
 from sb3_greendc.evaluation.policy_sources import Policy
+from sb3_greendc.evaluation.policy_specs import RANDOM
 from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.runs.folder import is_finished
 from sb3_greendc.runs.hyperparameters import Hyperparameters, load_hyperparameters, read_hyperparameters
@@ -29,8 +30,8 @@ from sb3_greendc.tuning.score import Score
 from sb3_greendc.tuning.study import EXCESS_COST, Search
 from sb3_greendc.tuning.training import Training, train_and_score
 
-REFERENCES = {"vcc": ["always_on"], "resource_pool": ["sjf"]}
-"""Baselines that show what the test figures of a family mean."""
+REFERENCES = {"vcc": "always_on", "resource_pool": "sjf", "cluster": "fcfs"}
+"""The baseline of each family that, beside chance, shows what test figures mean."""
 
 _REPORTED = "report"
 
@@ -222,8 +223,8 @@ def _train_finals(task: _Finals) -> tuple[Score, Rival, list[dict[str, Any]]]:
     policies: dict[str, Policy] = {"best trial": best}
     if model is not None:
         policies["settings of the file"] = model
-    for name in REFERENCES.get(greendc.family(objective.env_id) or "", []):
-        policies[name] = name
+    family = greendc.family(objective.env_id)
+    policies |= {name: name for name in (REFERENCES.get(family or ""), RANDOM) if name is not None}
     episodes = evaluate(
         policies, objective.env_id, objective.episodes, TEST_SEED, env_kwargs=objective.env_kwargs
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,37 +12,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sb3_greendc.core.masking import ACTION_MASK
+from sb3_greendc.evaluation.uniform import Uniform
 
 RANDOM = "random"
-
-
-@dataclass
-class Uniform:
-    """Each valid action with the same probability, or each of a ``Box`` with the same density.
-
-    :param action_space: ``Discrete`` or ``Box``
-    :param seed: of the generator
-    """
-
-    action_space: spaces.Space[Any]
-    seed: int = 0
-    rng: np.random.Generator = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.seed)
-
-    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[NDArray[Any], None]:
-        """Return a valid action for each observation of a batch."""
-        space = self.action_space
-        if isinstance(space, spaces.Box):
-            drawn = self.rng.uniform(space.low, space.high, (len(observation), *space.shape))
-            return drawn.astype(space.dtype), None
-        assert isinstance(space, spaces.Discrete)
-        if isinstance(observation, Mapping):
-            masks = np.asarray(observation[ACTION_MASK])
-        else:
-            masks = np.ones((len(observation), space.n))
-        return (self.rng.random(masks.shape) * masks).argmax(axis=1), None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 import greendc
 from greendc import baselines
-from greendc.baselines.cluster import HEURISTICS, GuardedRollout
+from greendc.baselines.cluster import HEURISTICS, GuardedRollout, RandomJob
 from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, layout, lublin_jobs
 
 JOBS = lublin_jobs(3, 600)
@@ -51,13 +51,34 @@ class Holder:
 
 
 def test_names_of_the_family():
-    assert baselines.names("cluster") == (*HEURISTICS, "rollout")
+    assert baselines.names("cluster") == (*HEURISTICS, "random", "rollout")
     env = greendc.make_vec("ClusterGreen-v0", 2, episode_jobs=20, workload_jobs=200)
     env.reset(seed=0)
     for name in baselines.names("cluster"):
         policy = baselines.make_policy(name, env)
         actions, _ = policy.predict(env.reset(seed=1)[0])
         assert actions.shape == (2,)
+
+
+def test_chance_takes_any_valid_action_equally_often():
+    env = greendc.make_vec("ClusterGreen-v0", 64, episode_jobs=20, workload_jobs=200)
+    observations, _ = env.reset(seed=0)
+    policy = baselines.make_policy("random", env, seed=3)
+    chosen, valid = np.zeros(observations["action_mask"].shape[1]), 0.0
+    for _ in range(200):
+        actions, _ = policy.predict(observations)
+        masks = observations["action_mask"] > 0
+        assert masks[np.arange(64), actions].all()
+        chosen[: masks.shape[1]] += np.bincount(actions, minlength=masks.shape[1])
+        valid = valid + (masks / masks.sum(axis=1, keepdims=True)).sum(axis=0)
+        observations = env.step(actions)[0]
+    often = valid > 100
+    assert often.sum() >= 3
+    assert chosen[often] == pytest.approx(valid[often], rel=0.25)
+    again = baselines.make_policy("random", env, seed=3).predict(observations)[0]
+    assert again.tolist() == baselines.make_policy("random", env, seed=3).predict(observations)[0].tolist()
+    with pytest.raises(ValueError, match="seed=-1: must be at least 0"):
+        baselines.make_policy("random", env, seed=-1)
 
 
 @pytest.mark.parametrize("backfill", ["none", "easy"])
@@ -208,7 +229,7 @@ def test_wrong_options_are_named(options, words):
 
 def test_policies_of_other_families_are_refused():
     pool = greendc.make_simulator("ResourcePool-10")
-    for kind in (*HEURISTICS.values(), GuardedRollout):
+    for kind in (*HEURISTICS.values(), RandomJob, GuardedRollout):
         with pytest.raises(TypeError, match="must be a ClusterSimulator"):
             kind(pool)
 

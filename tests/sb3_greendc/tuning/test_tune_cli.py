@@ -78,7 +78,8 @@ def test_search_from_beginning_to_end(
     assert expected | {"journal.log", "report.json", "trials.csv", "best"} <= written
     made = json.loads((FOLDER / "report.json").read_text())
     assert made["retrained"] == made["score"]
-    assert {row["policy"] for row in made["test"]} == {"best trial", "settings of the file", "always_on"}
+    shown = {row["policy"] for row in made["test"]}
+    assert shown == {"best trial", "settings of the file", "always_on", "random"}
     assert load_model(FOLDER / "best").run["hyperparameters"] == made["settings"]
 
     text = (folder / "ppo.yml").read_text()

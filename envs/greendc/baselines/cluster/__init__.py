@@ -9,6 +9,7 @@ from greendc.baselines.cluster.policy import (
     Evolved,
     FirstComeFirstServed,
     Heuristic,
+    RandomJob,
     ShortestJobFirst,
     SmallestAreaFirst,
     SmallestFirst,
@@ -41,7 +42,7 @@ HEURISTICS: dict[str, type[Heuristic]] = {
 BASELINES = BaselineFamily(
     name="cluster",
     simulator=ClusterSimulator,
-    policies={**HEURISTICS, "rollout": GuardedRollout},
+    policies={**HEURISTICS, "random": RandomJob, "rollout": GuardedRollout},
 )
 
-__all__ = ["BASELINES", "HEURISTICS", "GuardedRollout", "Heuristic"]
+__all__ = ["BASELINES", "HEURISTICS", "GuardedRollout", "Heuristic", "RandomJob"]

@@ -1,4 +1,4 @@
-"""Heuristics of the cluster: they take the waiting job that is first in some order."""
+"""Heuristics of the cluster: they take the waiting job that is first in some order; and chance."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from greendc.baselines.cluster.kernel_policy import choose_visible
 from greendc.baselines.policy import BaselinePolicy
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.compiled import EntryPoint
+from greendc.config import require
 from greendc.simulator import Observation
 
 
@@ -126,3 +127,30 @@ class Evolved(Heuristic):
     """By a small network that evolution has found (:mod:`greendc.cluster.evolved`)."""
 
     rule = "evolved"
+
+
+class RandomJob(BaselinePolicy[ClusterSimulator]):
+    """``random``: any valid action, each as likely as another: the floor of every comparison.
+
+    :param simulator: the simulator to act on
+    :param seed: fixes the actions
+    :raises TypeError: for the simulator of another family
+    """
+
+    reads_state = True
+
+    def __init__(self, simulator: ClusterSimulator, seed: int = 0) -> None:
+        super().__init__(require_cluster(simulator))
+        require(seed >= 0, "seed", seed, "at least 0")
+        self._generator = np.random.default_rng(seed)
+
+    def act(self, observations: Observation) -> NDArray[Any]:
+        """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`.
+
+        :raises RuntimeError: if an episode has not begun
+        """
+        for i in range(self.simulator.num_envs):
+            self.simulator.in_episode(i)
+        masks = self.simulator.action_masks()
+        actions: NDArray[Any] = (self._generator.random(masks.shape) * masks).argmax(axis=1)
+        return actions
