@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -39,7 +39,10 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 ENGINES = ("serial", "process", "ray")
-"""In this process; in a pool of spawned processes on this machine; on a local or remote Ray cluster."""
+"""In this process; in processes on this machine; on a local or remote Ray cluster."""
+
+LIBRARIES = ("stable_baselines3", "sb3_contrib", "torch._dynamo")
+"""What workers need and takes seconds to import; the last one comes with a process's first optimizer."""
 
 MAX_LOST = 3
 """How often a task is run once more whose worker or machine was lost; a task that ends its worker (too little
@@ -270,9 +273,10 @@ def _run_processes(
 
 
 class _Workers(Generic[Task, Result]):
-    """Spawned processes, which start clean: forked ones would inherit torch's dead threads.
+    """Processes that start clean: forks of this one would inherit torch's dead threads.
 
-    Each is a pool of its own, since all processes of a pool are ended as soon as one of them dies.
+    On Linux they are forks of a server that has imported :data:`LIBRARIES`, and done nothing else; on other
+    systems each imports them. Each is a pool of its own, since all of a pool's are ended as soon as one dies.
 
     :param function: what they call
     :param threads: torch threads of each
@@ -280,7 +284,8 @@ class _Workers(Generic[Task, Result]):
 
     def __init__(self, function: Callable[[Task], Result], threads: int) -> None:
         self._function, self._threads = function, threads
-        self._context = multiprocessing.get_context("spawn")
+        self._context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+        self._context.set_forkserver_preload(list(LIBRARIES))
         self._alive, self._our_end = self._context.Pipe(duplex=False)
         self._free: list[ProcessPoolExecutor] = []
         self._busy: dict[Future[_Outcome[Result]], ProcessPoolExecutor] = {}
@@ -329,7 +334,7 @@ class _Workers(Generic[Task, Result]):
             return future
 
     def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, self._context, _start_worker, (self._alive,))
+        return ProcessPoolExecutor(1, self._context, _start_worker, (self._alive, dict(os.environ)))
 
     def _release(self, future: Future[_Outcome[Result]]) -> None:
         """Take note of a task that has ended, with or without its process."""
@@ -356,11 +361,17 @@ def _failed(ended: tuple[int, object, Future[_Outcome[Result]]]) -> bool:
     return future.exception() is not None or future.result().reason is not None
 
 
-def _start_worker(alive: Connection) -> None:
+def _start_worker(alive: Connection, environment: Mapping[str, str]) -> None:
     """Make a worker end as soon as the other end of ``alive`` is closed, by the pool or by its death.
 
     Ctrl-C reaches every process of a terminal; what it means is the parent's business alone.
+
+    :param alive: the worker's end of a pipe
+    :param environment: the caller's variables; a worker would have those of the time when the server started
     """
+    for name in set(os.environ) - set(environment):
+        del os.environ[name]
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
 

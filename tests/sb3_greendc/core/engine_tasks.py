@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -103,3 +104,13 @@ def tick(folder: Path) -> None:
     for _ in range(600):
         (folder / f"{os.getpid()}").touch()
         time.sleep(0.1)
+
+
+def surroundings(name: str) -> tuple[str | None, str, str]:
+    """Return a variable of the environment, the folder, and where modules are looked for first."""
+    return os.environ.get(name), os.getcwd(), sys.path[0]
+
+
+def imported(name: str) -> bool:
+    """Tell whether a module was there before this function was called."""
+    return name in sys.modules

@@ -42,6 +42,27 @@ def test_tasks_have_the_same_number_of_torch_threads_everywhere(engine: str) -> 
 
 
 @pytest.mark.parametrize("engine", ["serial", "process"])
+def test_tasks_find_the_folder_and_the_variables_of_the_moment(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the server that forks workers was started in another folder, with other variables."""
+    monkeypatch.setenv("ENGINE_TEST", "before")
+    for value in ("first", "second", None):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setenv("ENGINE_TEST", value) if value else monkeypatch.delenv("ENGINE_TEST")
+        found = map_tasks(engine_tasks.surroundings, ["ENGINE_TEST"], engine, jobs=1)
+        assert found == [(value, str(folder), str(folder))]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks of a server on Linux alone")
+def test_workers_have_the_large_libraries_from_the_beginning() -> None:
+    assert map_tasks(engine_tasks.imported, [*engine.LIBRARIES], "process", jobs=1) == [True] * 3
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
 def test_failed_task_is_named_with_its_traceback(engine: str) -> None:
     with pytest.raises(TaskError, match=r"task 1 \(5\): LookupError: '?5 is odd") as caught:
         map_tasks(engine_tasks.refuse_odd, [4, 5, 6], engine, jobs=1)
