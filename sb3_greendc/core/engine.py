@@ -25,6 +25,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -284,8 +285,7 @@ class _Workers(Generic[Task, Result]):
 
     def __init__(self, function: Callable[[Task], Result], threads: int) -> None:
         self._function, self._threads = function, threads
-        self._context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        self._context.set_forkserver_preload(list(LIBRARIES))
+        self._context = _context()
         self._alive, self._our_end = self._context.Pipe(duplex=False)
         self._free: list[ProcessPoolExecutor] = []
         self._busy: dict[Future[_Outcome[Result]], ProcessPoolExecutor] = {}
@@ -354,6 +354,15 @@ class _Workers(Generic[Task, Result]):
             pool.shutdown(cancel_futures=True)
         self._our_end.close()
         self._alive.close()
+
+
+def _context() -> BaseContext:
+    """Return how workers start on this system."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LIBRARIES))
+    return context
 
 
 def _failed(ended: tuple[int, object, Future[_Outcome[Result]]]) -> bool:

@@ -57,6 +57,11 @@ def test_tasks_find_the_folder_and_the_variables_of_the_moment(
         assert found == [(value, str(folder), str(folder))]
 
 
+def test_on_other_systems_workers_start_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sb3_greendc.core.engine.sys.platform", "darwin")
+    assert map_tasks(engine_tasks.imported, ["torch._dynamo"], "process", jobs=1) == [False]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forks of a server on Linux alone")
 def test_workers_have_the_large_libraries_from_the_beginning() -> None:
     assert map_tasks(engine_tasks.imported, [*engine.LIBRARIES], "process", jobs=1) == [True] * 3
