@@ -23,6 +23,7 @@ from greendc import baselines
 from greendc.baselines import BaselinePolicy
 from greendc.baselines.registry import find_simulator
 from greendc.baselines.resource_pool import WorkConserving
+from greendc.config import nearest
 from greendc.shipped.release import release_for
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.spaces import same_kind
@@ -147,9 +148,8 @@ class UniformSource(PolicySource):
         :raises ValueError: for a wrong seed
         :raises TypeError: for another option
         """
-        unknown = set(self.options) - {"seed"}
-        if unknown:
-            raise TypeError(f"{RANDOM} has no option {min(unknown)!r} (known: seed)")
+        for option in set(self.options) - {"seed"}:
+            raise TypeError(f"{RANDOM}: unknown option {option!r}{nearest(option, ['seed'])} (known: seed)")
         return Uniform(env.action_space, **self.options)
 
     @property

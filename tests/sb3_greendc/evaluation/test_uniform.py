@@ -63,7 +63,7 @@ def test_the_first_number_of_a_discrete_space() -> None:
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(TypeError, match="random has no option 'speed'"):
+    with pytest.raises(TypeError, match="random: unknown option 'speed'; did you mean 'seed'"):
         evaluate(["random:speed=3"], "CartPole-v1", 1)
     with pytest.raises(ValueError, match="seed=-1: must be a whole number from 0"):
         evaluate(["random:seed=-1"], "CartPole-v1", 1)
