@@ -276,8 +276,10 @@ def _run_processes(
 class _Workers(Generic[Task, Result]):
     """Processes that start clean: forks of this one would inherit torch's dead threads.
 
-    On Linux they are forks of a server that has imported :data:`LIBRARIES`, and done nothing else; on other
-    systems each imports them. Each is a pool of its own, since all of a pool's are ended as soon as one dies.
+    On Linux they are forks of a server that has imported :data:`LIBRARIES`, and done nothing else. A process
+    has one such server: one that runs already, as ``SubprocVecEnv`` starts it, is used as it is, and workers
+    import the libraries, as they do on other systems. Each is a pool of its own, since all of a pool's are
+    ended as soon as one dies.
 
     :param function: what they call
     :param threads: torch threads of each
