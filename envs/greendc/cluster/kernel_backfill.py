@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
-from greendc.cluster.kernel_plan import admitted, earliest, free_now, plan, plan_for_admission, promise
+from greendc.cluster.kernel_plan import (
+    admitted,
+    earliest,
+    free_now,
+    obstacle,
+    plan,
+    plan_for_admission,
+    promise,
+)
 from greendc.cluster.kernel_queue import requested, start
 from greendc.cluster.layout import CONSERVATIVE, EASY_BACKFILL, NEVER, Site
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, inlined, internal
 
 
 @inlined
@@ -71,20 +79,32 @@ def easy(site: Site, head: int) -> None:
 
 @inlined
 def conservative(site: Site, head: int) -> None:
-    """Promise every job its earliest start, ``head`` first, then in order of arrival; start those of now."""
-    cluster = site.cluster
-    size = plan(site)
-    size = promise_earliest(site, size, head)
-    k = 0
-    while k < cluster.waiting:
+    """Promise every job its earliest start, ``head`` first, then in order of arrival; start those of now.
+
+    Promises take processors and give none: a job without room now has none after them. So those behind the
+    last one with room now need no promise.
+    """
+    size = promise_earliest(site, plan(site), head)
+    k, ready = 0, with_room_now(site, size, head, 0)
+    while ready < site.cluster.waiting:
         job = site.queue[k]
-        k += 1
-        if job == head:
-            continue
-        waiting = cluster.waiting
-        size = promise_earliest(site, size, job)
-        if cluster.waiting < waiting:
-            k -= 1
+        if job != head:
+            size = promise_earliest(site, size, job)
+        if k < ready:
+            k += 1  # else it has started, and the next one has its place
+        ready = with_room_now(site, size, head, ready)
+
+
+@internal
+def with_room_now(site: Site, size: int, head: int, place: int) -> int:
+    """Return the first place, from ``place`` on, of a job other than ``head`` that has room now."""
+    while place < site.cluster.waiting:
+        job = site.queue[place]
+        processors = site.log[site.cluster.first + job].processors
+        if job != head and obstacle(site, size, 0, processors, requested(site, job)) == size:
+            return place
+        place += 1
+    return place
 
 
 @inlined

@@ -103,17 +103,26 @@ def forecast_at(site: Site, time: int) -> int:
 
 
 @internal
+def obstacle(site: Site, size: int, k: int, processors: int, seconds: int) -> int:
+    """Return the first point at which a run from point ``k`` on lacks processors, or ``size`` if none."""
+    end = site.points[k].time + seconds
+    for point in range(k, size):
+        if site.points[point].time >= end:
+            return size
+        if site.points[point].free < processors:
+            return point
+    return size
+
+
+@internal
 def earliest(site: Site, size: int, processors: int, seconds: int) -> int:
     """Return the first of the plan's points from which on so many processors are free for so long."""
     k = 0
     while k < size:
-        end = site.points[k].time + seconds
-        last = k
-        while last < size and site.points[last].time < end and site.points[last].free >= processors:
-            last += 1
-        if last == size or site.points[last].time >= end:
+        lacking = obstacle(site, size, k, processors, seconds)
+        if lacking == size:
             return k
-        k = last + 1
+        k = lacking + 1
     return size
 
 

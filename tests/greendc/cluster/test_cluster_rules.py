@@ -63,6 +63,13 @@ def test_conservative_delays_nobody_who_came_before():
     assert starts(cluster_of(jobs, backfill="conservative")) == [0, 10, 20, 30]
 
 
+def test_conservative_keeps_what_was_promised_to_one_behind_a_job_that_starts():
+    # The third starts. The fourth has room from 6 to 10, just before the second: the last may not take it.
+    jobs = [(0, 10, 10, 3), (1, 10, 10, 5), (1, 5, 5, 1), (1, 4, 4, 3), (1, 9, 9, 1)]
+    assert starts(cluster_of(jobs, machine=6, backfill="easy")) == [0, 10, 1, 20, 1]
+    assert starts(cluster_of(jobs, machine=6, backfill="conservative")) == [0, 10, 1, 6, 10]
+
+
 def test_rlscheduler_takes_arrivals_before_an_end_of_the_same_instant():
     jobs = [(0, 10, 10, 4), (5, 3, 3, 4), (10, 2, 2, 4), (10, 1, 1, 4)]
     # Both jobs of 10 wait before the first one ends, so that the shorter is next after the job chosen at 5.
