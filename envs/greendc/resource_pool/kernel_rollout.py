@@ -77,17 +77,7 @@ def value_actions(
         for a in range(n_actions):
             if not candidates[b, a]:
                 continue
-            copy_plan(planner, CHANGED, NOW)
-            first, count, left_out, gained = 0, waiting, -1, 0.0
-            if a < pool.config.ready_pool_size:
-                left_out = planner.look.sampled + a
-                gained = place_slot(planner, pool, a)
-            elif a == pool.config.ready_pool_size:
-                left_out = planner.look.sampled + pool.env.successor
-                gained = suspend_and_start(planner, pool, waiting)
-                count = waiting + 1
-            else:
-                first = 1
+            first, count, left_out, gained = begin(planner, pool, a, waiting)
             steady, total = steady_from(planner), 0.0
             for f in range(futures.shape[1]):
                 copy_plan(planner, WORK, CHANGED)
@@ -186,6 +176,23 @@ def sort_jobs(order: int, min_qos: float, table: Any, needs: Ints, duration: Int
 
 
 # --- the first action --------------------------------------------------------------------------------------
+
+
+@internal
+def begin(planner: Planner, pool: Pool, action: int, waiting: int) -> tuple[int, int, int, float]:
+    """Write the plan after the action, and return how the heuristic goes on from there.
+
+    :param waiting: number of waiting jobs in the table
+    :return: ``first``, ``waiting`` and ``left_out`` of :func:`roll_out`, and the value gained at once
+    """
+    copy_plan(planner, CHANGED, NOW)
+    slots = pool.config.ready_pool_size
+    if action < slots:
+        return 0, waiting, planner.look.sampled + action, place_slot(planner, pool, action)
+    if action == slots:
+        started = planner.look.sampled + pool.env.successor
+        return 0, waiting + 1, started, suspend_and_start(planner, pool, waiting)
+    return 1, waiting, -1, 0.0
 
 
 @inlined

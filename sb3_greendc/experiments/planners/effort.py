@@ -37,6 +37,8 @@ from sb3_greendc.experiments.rollouts import strong
 FIRST_SEED = 60_000
 """Of the episodes: nothing was chosen or trained on those that follow."""
 FUTURES = (8, 32, 128, 512)
+RACE = 2
+"""Standard errors by which an action must be behind in a race."""
 RULES = ("fcfs", "sjf", "hvf", REFERENCE, BACKFILLED)
 LEARNED = "pretrained"
 BOUNDED = 32
@@ -49,6 +51,7 @@ COLORS = {
     "network": PALETTE[2],
     "network, NumPy": PALETTE[2],
     "rollouts": PALETTE[0],
+    "raced rollouts": PALETTE[4],
     "guided rollouts": PALETTE[3],
 }
 """Of each kind of policy."""
@@ -67,15 +70,17 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
     """
     ordinary = {"offered_load": load}
     rolled = [strong(number).spec for number in futures]
+    raced = [f"{spec},race={RACE}" for spec in rolled]
     guided = [f"{spec},prior={LEARNED}" for spec in rolled]
     kinds = {CHANCE: "chance", LEARNED: "network", BOUND: BOUND}
     kinds |= dict.fromkeys(RULES, "rules") | dict.fromkeys(rolled, "rollouts")
+    kinds |= dict.fromkeys(raced, "raced rollouts")
     kinds |= dict.fromkeys(guided, "guided rollouts")
     parts: list[pd.DataFrame] = []
     times: dict[str, float] = {}
     for named, scenario in (
         (list(RULES), ordinary),
-        ([CHANCE, LEARNED, *rolled, *guided], {**ordinary, **STUDENT}),
+        ([CHANCE, LEARNED, *rolled, *raced, *guided], {**ordinary, **STUDENT}),
     ):
         parts.append(evaluate(named, ENV_ID, episodes, FIRST_SEED, env_kwargs=scenario))
         times |= {one.name: decision_time(one, scenario) for one in policy_sources(named, ENV_ID)}
@@ -83,7 +88,7 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
     table["milliseconds"] = table["policy"].map(times)
     table.insert(0, "kind", table["policy"].map(kinds))
     table.insert(
-        2, "futures", table["policy"].map(dict(zip(rolled + guided, [*futures, *futures], strict=True)))
+        2, "futures", table["policy"].map(dict(zip(rolled + raced + guided, 3 * [*futures], strict=True)))
     )
     alone = table[table["policy"] == LEARNED].assign(kind="network, NumPy", milliseconds=numpy_time(load))
     bound = _bound(parts[0], ordinary)

@@ -137,6 +137,7 @@ def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, caps
         "guided rollouts": 2,
         "network": 1,
         "network, NumPy": 1,
+        "raced rollouts": 2,
         "rollouts": 2,
         "rules": len(effort.RULES),
     }
@@ -148,6 +149,8 @@ def test_value_stands_against_the_time_of_a_decision(tmp_path, monkeypatch, caps
     )
     rolled = by_kind.get_group("rollouts").set_index("futures")
     assert 0 < rolled.loc[4, "milliseconds"] < rolled.loc[16, "milliseconds"]
+    raced = by_kind.get_group("raced rollouts").set_index("futures")
+    assert raced.loc[[4, 16], "mean"].tolist() == rolled.loc[[4, 16], "mean"].tolist()  # of 16 none is saved
     network = by_kind.get_group("network").iloc[0]
     alone = evaluate(
         ["pretrained"], "ResourcePool-10", 3, 60_000, env_kwargs={"offered_load": 1.0, **STUDENT}
