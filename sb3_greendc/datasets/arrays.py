@@ -46,7 +46,7 @@ def dataset_arguments(
     for name, array in {**parts(observations, "obs"), **parts(following, "next_obs")}.items():
         if len(array) != n:
             raise ValueError(f"{name}: {len(array):,} rows, but there are {n:,} actions")
-    terminated, truncated = (_flags(name, data[name], n) for name in ("terminated", "truncated"))
+    terminated, truncated = (flags(name, data[name], n) for name in ("terminated", "truncated"))
     episode_id = _integers("episode_id", data["episode_id"], n) if "episode_id" in data else None
     source_id = _integers("source_id", data.get("source_id", np.zeros(n, np.int64)), n)
     if episode_id is None:
@@ -178,7 +178,13 @@ def _observations(data: Mapping[str, Any], name: str) -> Observation:
     return by_key
 
 
-def _flags(name: str, values: Any, n: int) -> NDArray[np.bool_]:
+def flags(name: str, values: Any, n: int) -> NDArray[np.bool_]:
+    """Return ``n`` flags.
+
+    :param name: what errors call them
+    :param values: ``(n,)`` or ``(n, 1)`` of 0, 1, false or true
+    :raises ValueError: for other values, or another shape
+    """
     array = _column(name, values, n)
     if array.dtype != np.bool_:
         require_all(name, (array == 0) | (array == 1), "true or false", array)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sb3_greendc.datasets.arrays import flags
+
 NAMES = {
     "observations": "obs",
     "next_observations": "next_obs",
@@ -39,6 +41,11 @@ def our_name(name: str) -> str | None:
     return f"{NAMES[first]}{slash}{key}" if first in NAMES else None
 
 
+def _flags(name: str, values: Any) -> NDArray[np.bool_]:
+    array = np.asarray(values).reshape(-1)
+    return flags(name, array, len(array))
+
+
 def from_d4rl(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays by our names, with the observations that follow.
 
@@ -49,8 +56,8 @@ def from_d4rl(data: Mapping[str, Any]) -> dict[str, Any]:
         if name not in data:
             raise ValueError(f"no array {name!r}, beside 'terminals'")
     ours: dict[str, Any] = {our: value for name, value in data.items() if (our := our_name(name)) is not None}
-    terminated = np.asarray(ours["terminated"]).reshape(-1).astype(np.bool_)
-    truncated = np.asarray(ours.get("truncated", np.zeros(len(terminated)))).reshape(-1).astype(np.bool_)
+    terminated = _flags("terminals", ours["terminated"])
+    truncated = _flags("timeouts", ours.get("truncated", np.zeros(len(terminated))))
     if len(truncated) != len(terminated):
         raise ValueError(f"timeouts: {len(truncated):,} rows, but there are {len(terminated):,} terminals")
     ours["terminated"], ours["truncated"] = terminated, truncated & ~terminated

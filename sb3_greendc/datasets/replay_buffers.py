@@ -107,7 +107,7 @@ def _observations_by_env(observations: Any, order: NDArray[np.int64]) -> Observa
 def _fill(target: Any, observations: Observation) -> None:
     if isinstance(observations, dict):
         for key, array in observations.items():
-            target[key][: len(array), 0] = array
+            target[key][: len(array), 0] = array.reshape(len(array), *target[key].shape[2:])
     else:
         target[: len(observations), 0] = observations.reshape(len(observations), *target.shape[2:])
 

@@ -29,9 +29,10 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", "n": list(space.shape)}
+        return {"type": "MultiBinary", **({"n": space.n} if isinstance(space.n, int) else {"shape": space.n})}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+        sizes = {"nvec": space.nvec.tolist(), "start": space.start.tolist()}
+        return {"type": "MultiDiscrete", **sizes, "dtype": np.dtype(space.dtype).name}
     raise ValueError(
         f"space {space}: must be Box, Discrete, MultiBinary, MultiDiscrete, or a Dict of those (not nested)"
     )
@@ -52,9 +53,12 @@ def space_from_json(value: Mapping[str, Any]) -> spaces.Space[Any]:
         case "Discrete":
             return spaces.Discrete(value["n"], start=value["start"])
         case "MultiBinary":
-            return spaces.MultiBinary(value["n"])
-        case "MultiDiscrete":
-            return spaces.MultiDiscrete(value["nvec"])
+            n = value["shape"] if "shape" in value else value["n"]
+            before = "n" in value and isinstance(n, list) and len(n) == 1  # as version 0.2 wrote all of them
+            return spaces.MultiBinary(n[0] if before else n)
+        case "MultiDiscrete":  # version 0.2 wrote neither a dtype nor a start
+            dtype = np.dtype(value.get("dtype", "int64")).type
+            return spaces.MultiDiscrete(value["nvec"], dtype, start=value.get("start"))
     raise ValueError(f"space of type {value['type']!r}: unknown")
 
 
@@ -64,10 +68,13 @@ def _bound(bound: NDArray[Any]) -> Any:
 
 
 def guess_observation_space(observations: Observation) -> spaces.Space[Any]:
-    """Return a space that holds the observations: the range of the dtype, (0, 1) for an action mask."""
+    """Return a space that holds the observations: the range of the dtype, (0, 1) for an action mask.
+
+    :raises ValueError: for single numbers, of which nobody can tell whether they count or measure
+    """
     if isinstance(observations, dict):
-        return spaces.Dict({key: _guess_box(key, array) for key, array in observations.items()})
-    return _guess_box("", observations)
+        return spaces.Dict({key: _guess_box(f"obs/{key}", array) for key, array in observations.items()})
+    return _guess_box("obs", observations)
 
 
 def guess_action_space(actions: NDArray[Any], observations: Observation) -> spaces.Space[Any]:
@@ -77,6 +84,8 @@ def guess_action_space(actions: NDArray[Any], observations: Observation) -> spac
     :param observations: of the same transitions
     :raises ValueError: if the actions lie in none of these
     """
+    if actions.dtype.kind not in "biuf":
+        raise ValueError(f"actions: of dtype {actions.dtype}; must be numbers")
     if actions.dtype.kind in "biu":
         if actions.shape[1:] not in ((), (1,)):
             raise ValueError(f"actions: whole numbers of shape {actions.shape}: give action_space")
@@ -91,9 +100,13 @@ def guess_action_space(actions: NDArray[Any], observations: Observation) -> spac
     return spaces.Box(-1.0 if low < 0 else 0.0, 1.0, actions.shape[1:], np.float32)
 
 
-def _guess_box(key: str, array: NDArray[Any]) -> spaces.Box:
+def _guess_box(name: str, array: NDArray[Any]) -> spaces.Box:
     shape, dtype = array.shape[1:], array.dtype
-    if key == ACTION_MASK or dtype == np.bool_:
+    if array.ndim < 2:
+        raise ValueError(f"{name}: one number a row: give observation_space, or an array of shape (N, 1)")
+    if dtype.kind not in "biuf":
+        raise ValueError(f"{name}: of dtype {dtype}; must be numbers")
+    if name == f"obs/{ACTION_MASK}" or dtype == np.bool_:
         return spaces.Box(0, 1, shape, np.int8)
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
@@ -184,7 +197,8 @@ def _outside(rows: NDArray[Any], space: spaces.Space[Any]) -> NDArray[np.bool_]:
     elif isinstance(space, spaces.MultiBinary):
         outside = (rows != 0) & (rows != 1)
     else:
-        outside = (rows < 0) | (rows >= cast("spaces.MultiDiscrete", space).nvec)
+        several = cast("spaces.MultiDiscrete", space)
+        outside = (rows < several.start) | (rows >= several.start + several.nvec)
     return outside
 
 

@@ -86,6 +86,8 @@ def test_files_and_algorithms_take_them(tmp_path: Path) -> None:
         ({"timeouts": np.zeros(3)}, "timeouts: 3 rows, but there are 10 terminals"),
         ({"rewards": np.zeros(4)}, "4 rows in one array, but there are 10 terminals"),
         ({"terminals": np.zeros(N), "timeouts": np.ones(N)}, "no row is followed by another"),
+        ({"terminals": np.full(N, np.nan)}, r"terminals: 10 of 10 rows are not true or false; .* \(nan\)"),
+        ({"timeouts": np.arange(N) / 8}, r"timeouts: 8 of 10 rows are not true or false; .* \(0\.125\)"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:

@@ -180,6 +180,18 @@ def test_replay_buffer_round_trip_of_dicts() -> None:
         to_replay_buffer(data, 3)
 
 
+def test_replay_buffer_round_trip_of_whole_numbers_in_a_dict() -> None:
+    space = spaces.Dict({"kind": spaces.Discrete(4), "level": spaces.Box(0, 1, (2,), np.float32)})
+    following = {"next_obs/kind": np.arange(8) % 4, "next_obs/level": np.zeros((8, 2))}
+    now = {"obs/kind": (np.arange(8) + 3) % 4, "obs/level": np.zeros((8, 2))}
+    ends = {"terminated": np.arange(8) == 7, "truncated": np.zeros(8)}
+    columns = {"actions": np.arange(8) % 2, "rewards": np.arange(8.0), **ends}
+    data = OfflineDataset.from_dict({**now, **following, **columns}, space)
+    read = from_replay_buffer(to_replay_buffer(data, device="cpu"))
+    np.testing.assert_array_equal(read.observations["kind"], data.observations["kind"])
+    np.testing.assert_array_equal(read.next_observations["kind"], data.next_observations["kind"])
+
+
 def test_replay_buffer_keeps_box_actions_scaled() -> None:
     data = box_dataset()
     buffer = to_replay_buffer(data, device="cpu")

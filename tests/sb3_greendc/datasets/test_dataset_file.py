@@ -149,17 +149,39 @@ def test_bad_requests(tmp_path: Path) -> None:
         spaces.Box(-np.inf, np.inf, (2,), np.float64),
         spaces.Box(np.array([0, -1], np.float32), np.array([1.1, np.inf], np.float32)),
         spaces.Discrete(5, start=2),
+        spaces.MultiBinary(3),
+        spaces.MultiBinary([3]),
         spaces.MultiBinary([2, 3]),
         spaces.MultiDiscrete([2, 3]),
+        spaces.MultiDiscrete([2, 3], np.int32, start=[1, -1]),
         spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (), np.float32)}),
     ],
 )
 def test_spaces_survive_json(space: spaces.Space) -> None:  # type: ignore[type-arg]
     import json
 
-    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+    read = space_from_json(json.loads(json.dumps(space_to_json(space))))
+    assert read == space and read.dtype == space.dtype
     with pytest.raises(ValueError, match="must be Box"):
         space_to_json(spaces.Text(3))
+
+
+def test_spaces_of_files_of_version_0_2_are_read() -> None:
+    assert space_from_json({"type": "MultiBinary", "n": [3]}) == spaces.MultiBinary(3)
+    assert space_from_json({"type": "MultiBinary", "n": [3, 4]}) == spaces.MultiBinary([3, 4])
+    assert space_from_json({"type": "MultiDiscrete", "nvec": [3, 4]}) == spaces.MultiDiscrete([3, 4])
+
+
+def test_rows_of_small_numbers_from_1_on_come_back(tmp_path: Path) -> None:
+    space = spaces.MultiDiscrete([5, 6], np.int32, start=[1, 1])
+    rows = np.random.default_rng(0).integers(1, 6, (20, 2))
+    ends = {"terminated": np.arange(20) == 19, "truncated": np.zeros(20)}
+    columns = {"actions": np.arange(20) % 3, "rewards": np.zeros(20), **ends}
+    data = OfflineDataset.from_dict({"obs": rows, "next_obs": rows, **columns}, space)
+    data.save(tmp_path / "data.npz")
+    assert OfflineDataset.load(tmp_path / "data.npz").observation_space == space
+    with pytest.raises(ValueError, match=r"20 of 20 rows are outside .* 0, must be in MultiDiscrete"):
+        OfflineDataset.from_dict({"obs": rows * 0, "next_obs": rows, **columns}, space)
 
 
 CHILD = """

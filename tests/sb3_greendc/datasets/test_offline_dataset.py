@@ -96,6 +96,11 @@ def test_spaces_are_guessed_where_they_are_not_given() -> None:
         np.testing.assert_array_equal(data.actions, whole)
     with pytest.raises(ValueError, match=r"whole numbers of shape .*: give action_space"):
         OfflineDataset.from_dict({**arrays, **ends, "actions": np.stack([whole, whole], axis=1)})
+    with pytest.raises(ValueError, match=r"actions: of dtype <U1; must be numbers"):
+        OfflineDataset.from_dict({**arrays, **ends, "actions": np.full(len(box), "a")})
+    states = {"obs/a": whole, "next_obs/a": whole, "rewards": box.rewards, "actions": whole}
+    with pytest.raises(ValueError, match=r"obs/a: one number a row: give observation_space, or .*\(N, 1\)"):
+        OfflineDataset.from_dict({**states, **ends})
 
 
 def _set(name: str, row: object, value: object) -> dict[str, np.ndarray]:
