@@ -261,6 +261,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         """
         options = {field.name: getattr(self, field.name) for field in fields(CRRConfig)}
         self.config = CRRConfig.derived(options, self.action_space)
+        self._follow_learning_rate()
         if not isinstance(self.reward_scale, str):
             self.scale = self.reward_scale
         elif self._scale_was_given:

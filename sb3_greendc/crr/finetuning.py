@@ -14,6 +14,7 @@ from stable_baselines3.common.type_aliases import (
     TrainFrequencyUnit,
 )
 
+from sb3_greendc.core.learning_rate import FollowsLearningRate
 from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.offline import OfflineAlgorithm
@@ -26,7 +27,7 @@ NO_NORMALIZATION = "env: CRR takes no VecNormalize: its data hold observations a
 ONE_STEP = TrainFreq(1, TrainFrequencyUnit.STEP)
 
 
-class FinetunedAlgorithm(FiniteCollection, OfflineAlgorithm):
+class FinetunedAlgorithm(FollowsLearningRate, FiniteCollection, OfflineAlgorithm):
     """An offline algorithm that can go on learning from an environment.
 
     A subclass draws its batches from ``_online`` while that is not ``None``, and has :meth:`_read_options`.

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import check_for_correct_spaces, obs_as_tensor
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from sb3_greendc.crr.data import TrainingData
+from sb3_greendc.crr.finetuning import NO_NORMALIZATION
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
 from sb3_greendc.discrete_sac.losses import policy_entropy
@@ -56,9 +58,12 @@ def hand_over(
     :param env: environment with the policy's spaces
     :param options: of the model, by the names that DiscreteSAC has for them
     :param given: arguments of :class:`DiscreteSAC` in their place
-    :raises ValueError: if the environment has other spaces, or ``policy_kwargs`` ask for other networks
+    :raises ValueError: if the environment has other spaces or is a ``VecNormalize``, or ``policy_kwargs`` ask
+        for other networks
     """
     wrapped = DiscreteSAC._wrap_env(cast("Any", env))
+    if unwrap_vec_normalize(wrapped) is not None:
+        raise ValueError(NO_NORMALIZATION)
     check_for_correct_spaces(wrapped, policy.observation_space, cast("Any", policy.action_space))
     # DiscreteSAC's target takes the present actor: a slow copy of it has no use there.
     asked, own = given.get("policy_kwargs") or {}, options["policy_kwargs"]

@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from greendc.config import require_kinds
 from sb3_greendc.core.lean_adam import LeanAdam
+from sb3_greendc.core.learning_rate import FollowsLearningRate
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.discrete_sac.buffer_options import BuffersByOptions
 from sb3_greendc.discrete_sac.options import check_options, initial_temperature, learns_temperature
@@ -25,7 +26,7 @@ AFTER_LOADING = ("ent_coef", "target_entropy_ratio_final", "reward_scale")
 """Options that change what a model consists of: they are set once it is as it was saved."""
 
 
-class FollowsOptions(SafelySaved, BuffersByOptions):
+class FollowsOptions(SafelySaved, FollowsLearningRate, BuffersByOptions):
     """The part of DiscreteSAC that lets temperature, reward scale and replay buffer follow its options."""
 
     ent_coef: str | float
@@ -55,6 +56,8 @@ class FollowsOptions(SafelySaved, BuffersByOptions):
         :raises ValueError: for options that make no sense, or that the replay buffer cannot follow
         """
         self._check_options()
+        self._follow_learning_rate()
+        self._convert_train_freq()
         self._follow_temperature()
         self._follow_scale()
         self._adapt_buffer()
@@ -87,6 +90,10 @@ class FollowsOptions(SafelySaved, BuffersByOptions):
         self._begin_with_buffer()
         self._follow_options()
         return super()._setup_learn(*args, **kwargs)
+
+    def _store_transition(self, *args: Any, **kwargs: Any) -> None:
+        self._convert_train_freq()  # a callback may have set it, and SB3 looks at it before the next update
+        super()._store_transition(*args, **kwargs)
 
     @classmethod
     def load(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from greendc.config import require, require_one_of
+from greendc.config import require, require_kinds, require_one_of
 
 PRESETS: dict[str, dict[str, Any]] = {
     # RARE, Algorithm 1: no entropy, no target network (the target follows at once), one critic. It has no
@@ -60,6 +60,8 @@ def check_options(
     optimize_memory_usage: bool,
 ) -> None:
     """Raise a ``ValueError`` that names the option, its value and what is allowed, if one makes no sense."""
+    given = dict(locals())
+    require_kinds(check_options.__annotations__, given)
     initial_temperature(ent_coef)
     require_one_of("combine", combine, ("min", "mean"))
     require_one_of("warmup", warmup, ("uniform", "policy"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from greendc.config import require, require_one_of
+from greendc.config import require, require_kinds, require_one_of
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -89,6 +89,11 @@ class PIDController:
         lambda_max: float = 100.0,
         ema_init: str = "first",
     ) -> None:
+        numbers = {"cost_limit": cost_limit, "kp": kp, "ki": ki, "kd": kd, "p_ema": p_ema, "d_ema": d_ema}
+        numbers |= {"delay": delay, "init": init, "lambda_max": lambda_max}
+        require_kinds(
+            {**dict.fromkeys(numbers, "float"), "scale": "float | None"}, {**numbers, "scale": scale}
+        )
         require(cost_limit >= 0.0, "cost_limit", cost_limit, "a cost per episode >= 0, or inf for no limit")
         require(scale is None or 0.0 < scale < math.inf, "scale", scale, "a finite cost > 0, or None")
         for name, gain in (("kp", kp), ("ki", ki), ("kd", kd), ("init", init)):

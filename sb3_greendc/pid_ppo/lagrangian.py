@@ -108,6 +108,8 @@ class PIDLagrangian(Controlled):
                 f"subclass of theirs, got {self.policy_class.__name__}. A file that another algorithm saved, "
                 f"such as PPO, cannot be loaded as {name}: it has neither a cost critic nor a controller"
             )
+        if np.any(getattr(self.action_space, "start", 0)):
+            raise ValueError(f"action space {self.action_space}: actions must start at 0")
         self.check_settings()
         self.controller = self.new_controller(self.cost_limit, self.controller_settings)
         self._choose_rollout_buffer()

@@ -174,6 +174,8 @@ def test_no_normalization():
         CRR("MlpPolicy", env, **SMALL)
     with pytest.raises(ValueError, match="VecNormalize"):
         toy_model().finetune(env, 10)
+    with pytest.raises(ValueError, match="VecNormalize"):
+        toy_model().to_discrete_sac(env, buffer_size=100)
 
 
 def test_cloning_cannot_go_online_and_box_actions_cannot_go_to_discrete_sac():

@@ -145,6 +145,17 @@ def test_learning_follows_options_that_change_between_two_calls(change):
     assert float(batch.discounts.max()) == pytest.approx(changed.gamma)
 
 
+def test_learning_follows_a_rate_that_changes_between_two_calls():
+    model = toy_model().learn(2)
+    model.learning_rate = 1e-6
+    assert model.learn(2).policy.optimizer.param_groups[0]["lr"] == 1e-6
+    model.finetune(toy_vec_env("box", "discrete"), 20, learning_starts=5, learning_rate=2e-6)
+    assert model.policy.optimizer.param_groups[0]["lr"] == 2e-6
+    model.learning_rate = 3e-6
+    model.finetune(None, 20, learning_starts=0)
+    assert model.policy.optimizer.param_groups[0]["lr"] == 3e-6
+
+
 def test_learning_follows_shares_of_sources_that_change_between_two_calls():
     model = toy_model(batch_size=200).learn(1)
     stream = model._stream

@@ -49,6 +49,40 @@ def test_learning_follows_a_discount_that_a_callback_changes():
     assert discounts(make(OneState()).learn(40, callback=Change())) == {0.25}
 
 
+@FORMS
+def test_learning_follows_a_rate_that_changes(form, tmp_path):
+    def rate(model):
+        optimizers = (model.policy.actor_optimizer, model.policy.critic_optimizer)
+        return {optimizer.param_groups[0]["lr"] for optimizer in optimizers}
+
+    model = make(OneState()).learn(40)
+    model.learning_rate = 1e-6
+    assert rate(model.learn(40, reset_num_timesteps=False)) == {1e-6}
+    model.lr_schedule = lambda _: 3e-5  # Stable-Baselines3's way
+    assert rate(model.learn(40, reset_num_timesteps=False)) == {3e-5}
+    model.learning_rate = 2e-6
+    model.save(tmp_path / "model", **form)
+    assert rate(load(tmp_path / "model").learn(40)) == {2e-6}
+    assert rate(load(tmp_path / "model", learning_rate=5e-6).learn(40)) == {5e-6}
+
+
+def test_how_often_it_learns_may_change():
+    class Change(BaseCallback):
+        def _on_step(self):
+            if self.num_timesteps == 10:  # before the first update
+                self.model.train_freq = 5
+            return True
+
+    model = make(OneState(), train_freq=1)
+    model.train_freq = 2
+    assert model.learn(40)._n_updates == 10
+    model = make(OneState(), train_freq=1).learn(40, callback=Change())
+    assert model._n_updates == 4
+    with pytest.raises(ValueError, match="train_freq"):
+        model.train_freq = (1, "year")
+        model.learn(10)
+
+
 def test_what_the_buffer_was_given_still_comes_first():
     model = make(OneState(), replay_buffer_kwargs={"gamma": 0.25}).learn(40)
     model.gamma = 0.5

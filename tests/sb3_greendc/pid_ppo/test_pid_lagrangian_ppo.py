@@ -329,6 +329,16 @@ def test_bad_costs_stop_at_once(
     assert model.num_timesteps == steps
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_actions_that_start_elsewhere_are_refused(form: str) -> None:
+    """PPO's distributions draw from 0 on, whatever the space says."""
+    for space in (gym.spaces.Discrete(3, start=1), gym.spaces.MultiDiscrete([3, 2], start=[0, 1])):
+        env = ContextCMDP()
+        env.action_space = space
+        with pytest.raises(ValueError, match="start=.*: actions must start at 0"):
+            build(form, env)
+
+
 def test_wrong_classes() -> None:
     from stable_baselines3.common.buffers import RolloutBuffer
     from stable_baselines3.common.policies import ActorCriticPolicy

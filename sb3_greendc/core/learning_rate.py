@@ -1,0 +1,28 @@
+"""Learning rates that count wherever they are set, as by ``model.learning_rate = 1e-4``."""
+
+from __future__ import annotations
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.type_aliases import Schedule
+
+
+class FollowsLearningRate(BaseAlgorithm):
+    """An algorithm whose schedule follows ``learning_rate``; Stable-Baselines3 reads that once.
+
+    A schedule that was set by itself, as ``model.lr_schedule``, stays until ``learning_rate`` changes.
+    """
+
+    _scheduled_rate: float | Schedule | None = None
+    """What the schedule was made from."""
+
+    def _setup_lr_schedule(self) -> None:
+        super()._setup_lr_schedule()
+        self._scheduled_rate = self.learning_rate
+
+    def _follow_learning_rate(self) -> None:
+        """Make the schedule anew where ``learning_rate`` is another one than it was made from."""
+        if self.learning_rate != self._scheduled_rate:
+            self._setup_lr_schedule()
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_scheduled_rate"]
