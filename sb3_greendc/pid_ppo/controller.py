@@ -91,9 +91,8 @@ class PIDController:
     ) -> None:
         numbers = {"cost_limit": cost_limit, "kp": kp, "ki": ki, "kd": kd, "p_ema": p_ema, "d_ema": d_ema}
         numbers |= {"delay": delay, "init": init, "lambda_max": lambda_max}
-        require_kinds(
-            {**dict.fromkeys(numbers, "float"), "scale": "float | None"}, {**numbers, "scale": scale}
-        )
+        require_kinds(dict.fromkeys(numbers, "float"), numbers)
+        require_kinds({"scale": "float | None"}, {"scale": scale})
         require(cost_limit >= 0.0, "cost_limit", cost_limit, "a cost per episode >= 0, or inf for no limit")
         require(scale is None or 0.0 < scale < math.inf, "scale", scale, "a finite cost > 0, or None")
         for name, gain in (("kp", kp), ("ki", ki), ("kd", kd), ("init", init)):

@@ -78,8 +78,8 @@ def test_how_often_it_learns_may_change():
     assert model.learn(40)._n_updates == 10
     model = make(OneState(), train_freq=1).learn(40, callback=Change())
     assert model._n_updates == 4
+    model.train_freq = (1, "year")
     with pytest.raises(ValueError, match="train_freq"):
-        model.train_freq = (1, "year")
         model.learn(10)
 
 

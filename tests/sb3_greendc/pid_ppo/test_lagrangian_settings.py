@@ -20,7 +20,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"cost_limit": -1.0}, ValueError, "cost_limit=-1.0"),
     ({"cost_limit": None}, ValueError, "needs cost_limit"),
     ({"cost_limit": "15"}, ValueError, "cost_limit='15': must be a number"),
-    ({"cost_limit": [15.0]}, ValueError, "cost_limit=[15.0]: must be a number"),
+    ({"cost_limit": [15.0]}, ValueError, r"cost_limit=\[15\.0\]: must be a number"),
     ({"kp": -1.0}, ValueError, "kp=-1.0"),
     ({"kp": "1"}, ValueError, "kp='1': must be a number"),
     ({"preset": "cocrl"}, ValueError, "did you mean 'cocorl'"),

@@ -335,7 +335,7 @@ def test_actions_that_start_elsewhere_are_refused(form: str) -> None:
     for space in (gym.spaces.Discrete(3, start=1), gym.spaces.MultiDiscrete([3, 2], start=[0, 1])):
         env = ContextCMDP()
         env.action_space = space
-        with pytest.raises(ValueError, match="start=.*: actions must start at 0"):
+        with pytest.raises(ValueError, match=r"start=.*: actions must start at 0"):
             build(form, env)
 
 
