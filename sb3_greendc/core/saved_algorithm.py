@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import pathlib
 import warnings
 import zipfile
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv
 
 from sb3_greendc.core.safe_model import LARGEST_JSON, express, open_model, parameters_of, read_safe_model
@@ -116,10 +118,42 @@ class SafelySaved(BaseAlgorithm):
         if not isinstance(load_path_or_dict, dict):
             try:
                 saved = read_safe_model(load_path_or_dict)
-                load_path_or_dict = load_path_or_dict if saved is None else parameters_of(saved)
+                if saved is None:
+                    _, parameters, _ = load_from_zip_file(load_path_or_dict, device=device, load_data=False)
+                else:
+                    parameters = parameters_of(saved)
+                check_parameters(self, parameters, exact_match)
             except ValueError as error:
                 raise ValueError(f"{load_path_or_dict}: {error}") from error
-        super().set_parameters(load_path_or_dict, exact_match, device)
+        else:
+            parameters = load_path_or_dict
+            check_parameters(self, parameters, exact_match)
+        super().set_parameters(parameters, exact_match, device)
+
+
+def check_parameters(model: BaseAlgorithm, parameters: Mapping[str, Any], exact_match: bool) -> None:
+    """Raise a ``ValueError`` that names the first parameter that another model must have had.
+
+    :param model: whose networks are to take them
+    :param parameters: of each network, by its name; see :meth:`SafelySaved.set_parameters`
+    :param exact_match: whether all of a network's parameters must be there
+    """
+    for name, given in parameters.items():
+        try:
+            network = operator.attrgetter(name)(model)
+        except AttributeError:
+            continue  # SB3 says that it is unknown
+        if not isinstance(network, th.nn.Module):
+            continue  # an optimizer
+        own = network.state_dict()
+        for key, tensor in given.items():
+            if key in own and tensor.shape != own[key].shape:
+                shapes = f"of shape {tuple(tensor.shape)}, this model's is {tuple(own[key].shape)}"
+                raise ValueError(f"{name}.{key}: {shapes}: the parameters are of another model")
+        others = sorted(own.keys() ^ given.keys())
+        if exact_match and others:
+            where = "is in this model alone" if others[0] in own else "is none of this model's"
+            raise ValueError(f"{name}.{others[0]} {where}: the parameters are of another model")
 
 
 def check_saved_algorithm(path: str | pathlib.Path | io.BufferedIOBase, expected: str) -> None:

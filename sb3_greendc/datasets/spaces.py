@@ -29,7 +29,8 @@ def space_to_json(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", **({"n": space.n} if isinstance(space.n, int) else {"shape": space.n})}
+        n: Any = space.n  # what the space was made with: a number, or a shape
+        return {"type": "MultiBinary", **({"n": n} if isinstance(n, int) else {"shape": list(n)})}
     if isinstance(space, spaces.MultiDiscrete):
         sizes = {"nvec": space.nvec.tolist(), "start": space.start.tolist()}
         return {"type": "MultiDiscrete", **sizes, "dtype": np.dtype(space.dtype).name}

@@ -28,6 +28,7 @@ from greendc.shipped.release import release_for
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.core.spaces import same_kind
 from sb3_greendc.core.vec_env import make_vec_env
+from sb3_greendc.datasets.images import channels_first_space
 from sb3_greendc.evaluation.policy_specs import (
     PRETRAINED,
     RANDOM,
@@ -455,7 +456,8 @@ def _check(
     if masked and not is_masking_supported(env):
         raise ValueError(f"policy {name!r} needs action masks, and the environment has none")
     wanted, found = getattr(policy, "observation_space", None), env.observation_space
-    if isinstance(wanted, spaces.Space) and not same_kind(wanted, found):
+    seen = (found, channels_first_space(found))  # models of images turn them by themselves
+    if isinstance(wanted, spaces.Space) and not any(same_kind(wanted, space) for space in seen):
         raise ValueError(
             f"policy {name!r} was made for observations {_brief(wanted)}, the environment has {_brief(found)}"
             + _what_differs(choice or {}, env)

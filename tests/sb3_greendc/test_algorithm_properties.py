@@ -144,6 +144,22 @@ def test_parameters_can_be_set(case, tmp_path):
     assert same(parameters_of(model), parameters_of(third))
 
 
+@pytest.mark.parametrize("include", [None, ()], ids=["safe form", "SB3's form"])
+def test_parameters_of_other_networks_are_refused_before_any_is_taken(case, include, tmp_path):
+    model, wider = case.make(), case.make(policy_kwargs={"net_arch": [24]})
+    wider.save(tmp_path / "model", include=include)
+    before = parameters_of(model)
+    for given, exact in ((tmp_path / "model.zip", True), (wider.get_parameters(), False)):
+        with pytest.raises(ValueError, match=r"policy\..* of shape .* the parameters are of another model"):
+            model.set_parameters(given, exact, "cpu")
+        assert same(before, parameters_of(model))
+    name, *_ = (given := model.get_parameters())["policy"]
+    given["policy"].pop(name)
+    with pytest.raises(ValueError, match=r"policy\..* is in this model alone"):
+        model.set_parameters(given)
+    model.set_parameters(given, exact_match=False)
+
+
 def test_other_spaces_are_refused(case, tmp_path):
     case.make("box").save(tmp_path / "model")
     with pytest.raises(ValueError, match="do not match"):

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecTransposeImage
 from toy_data import SMALL, parameters_of, same
 
+from sb3_greendc import collect, evaluate
 from sb3_greendc.crr import CRR
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.images import channels_first, channels_first_space
@@ -92,6 +93,18 @@ def test_images_with_channels_last_are_taken_with_and_without_environment(kind):
         np.testing.assert_array_equal(image_of(model, 3), expected)
         learned.append(parameters_of(model.learn(3)))
     assert all(same(one, learned[0]) for one in learned)
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_a_model_of_such_images_is_judged_and_recorded_in_their_environment(kind):
+    gym.register(f"Camera-{kind}-v0", entry_point=lambda: Camera(kind), max_episode_steps=10)
+    try:
+        model = model_of(kind, OfflineDataset.from_dict(arrays(kind), SPACES[kind], ACTIONS)).learn(2)
+        assert len(evaluate({"model": model}, f"Camera-{kind}-v0", n_episodes=2)) == 2
+        data = collect({"model": model}, f"Camera-{kind}-v0", 20)
+        assert data.observation_space == SPACES[kind] and len(data) == 20
+    finally:
+        gym.registry.pop(f"Camera-{kind}-v0")
 
 
 @pytest.mark.parametrize("kind", SPACES)
