@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from greendc.cluster.presets import presets as cluster_presets
-from greendc.config import nearest, require
+from greendc.config import nearest, require, require_class
 from greendc.environments import SimulatorVectorEnv
 from greendc.resource_pool.presets import TRAINING_CARBON
 from greendc.resource_pool.presets import presets as resource_pool_presets
@@ -111,7 +111,9 @@ def resolve_env_id(env_id: str) -> str:
     """Return the id with its version: ``VCC-2021`` means the latest, ``VCC-2021-v1``.
 
     :raises ValueError: for an id that neither this package nor Gymnasium has; names the nearest
+    :raises TypeError: for an environment in place of its id
     """
+    require_class("env_id", env_id, (str,), "the id of a registered environment")
     if env_id in gym.registry:
         return env_id
     stem = f"{env_id}-v"

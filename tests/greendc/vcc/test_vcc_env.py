@@ -276,6 +276,8 @@ def test_a_batch_has_an_environment(num_envs):
 def test_unknown_ids_and_reset_options():
     with pytest.raises(ValueError, match=r"'VCC-2012'.*did you mean"):
         greendc.resolve_env_id("VCC-2012")
+    with pytest.raises(TypeError, match=r"env_id: must be the id of a registered environment, not VCCEnv"):
+        greendc.resolve_env_id(VCCEnv())
     with pytest.raises(ValueError, match="not an environment of greendc"):
         greendc.make_vec("CartPole-v1", 2)
     env = VCCEnv(month=("2019-05", "2019-06"), days=1)
