@@ -17,6 +17,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.distributions import StateDependentNoiseDistribution
 from stable_baselines3.common.vec_env import VecEnv
 
+from greendc.baselines import BaselinePolicy
 from greendc.baselines.resource_pool import WorkConserving
 from greendc.shipped.policy import ShippedPolicy
 from sb3_greendc.core.generators import generators_kept
@@ -28,6 +29,7 @@ from sb3_greendc.evaluation.policy_sources import (
     needs_masks,
     takes_masks,
 )
+from sb3_greendc.evaluation.uniform import Uniform
 
 Recording: TypeAlias = "list[NDArray[Any]]"
 """What a policy did: for each environment of a batch its actions, ``(steps, *action_space.shape)``."""
@@ -78,6 +80,8 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     actions: Recording | None = [] if batch.record else None
     try:
         policy = batch.source.policy_for(env)
+        if isinstance(policy, BaselinePolicy | Uniform):
+            policy.begin_at(batch.first)
         seeded = (
             contextlib.nullcontext()
             if batch.deterministic

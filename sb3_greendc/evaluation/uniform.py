@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from greendc.baselines.policy import draws_of
 from greendc.config import require
 from sb3_greendc.core.masking import ACTION_MASK
 
@@ -31,9 +32,13 @@ class Uniform:
 
     def __post_init__(self) -> None:
         require(isinstance(self.seed, int) and self.seed >= 0, "seed", self.seed, "a whole number from 0")
-        self.rng = np.random.default_rng(self.seed)
         self._space = deepcopy(self.action_space)
-        self._space.seed(self.seed)
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self.rng = draws_of(self.seed, episode)
+        self._space.seed(self.seed + episode)
 
     def predict(
         self,

@@ -13,6 +13,15 @@ from greendc.simulator import Observation, Simulator
 SimulatorT = TypeVar("SimulatorT", bound=Simulator)
 
 
+def draws_of(seed: int, episode: int) -> np.random.Generator:
+    """Return the draws of a batch of episodes; see :meth:`BaselinePolicy.begin_at`.
+
+    :param seed: of the policy
+    :param episode: number of the batch's first episode
+    """
+    return np.random.default_rng(seed if episode == 0 else [seed, episode])
+
+
 class BaselinePolicy(abc.ABC, Generic[SimulatorT]):
     """A rule that acts on a simulator's environments, to stand beside learned policies.
 
@@ -55,6 +64,12 @@ class BaselinePolicy(abc.ABC, Generic[SimulatorT]):
             )
         actions = self.act(batch)
         return (np.squeeze(actions, axis=0) if single else actions), state
+
+    def begin_at(self, episode: int) -> None:
+        """Take draws of its own for the batch of episodes that begins with the one of this number.
+
+        Else a policy that is made for each batch would draw the same in all. Most policies draw nothing.
+        """
 
     def __call__(
         self,

@@ -5,7 +5,9 @@ import pytest
 from gymnasium import spaces
 
 from sb3_greendc.evaluation.collection import collect
+from sb3_greendc.evaluation.episodes import Batch, run_batch
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.evaluation.policy_sources import policy_sources
 from sb3_greendc.evaluation.uniform import Uniform
 
 ROWS = 9000
@@ -67,3 +69,27 @@ def test_wrong_options_are_named() -> None:
         evaluate(["random:speed=3"], "CartPole-v1", 1)
     with pytest.raises(ValueError, match="seed=-1: must be a whole number from 0"):
         evaluate(["random:seed=-1"], "CartPole-v1", 1)
+
+
+CHANCE = {
+    "VCC-2021-v1": ("random", {"days": 1}),
+    "ResourcePool-10-v0": ("random", {"episode_steps": 50}),
+    "ResourcePoolCarbon-10-v0": ("random_actions", {"episode_steps": 50}),
+    "Cluster-Lublin-v0": ("random", {"episode_jobs": 16}),
+    "CartPole-v1": ("random", {}),
+}
+
+
+@pytest.mark.parametrize("env_id", CHANCE)
+def test_chance_draws_anew_for_each_batch_of_episodes(env_id):
+    """Else episodes were no independent draws: the policy is made for each batch, with the same seed."""
+    policy, env_kwargs = CHANCE[env_id]
+    (source,) = policy_sources([policy], env_id)
+
+    def actions(first):
+        batch = Batch(source, env_id, first, 2, 5, env_kwargs, record=True)
+        return [one.tolist() for one in run_batch(batch).actions]
+
+    begun = actions(0)
+    assert actions(0) == begun != actions(2) != actions(4)
+    assert actions(2) == actions(2)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.baselines.cluster.kernel_policy import choose_visible
-from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.policy import BaselinePolicy, draws_of
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.compiled import EntryPoint
 from greendc.config import require
@@ -142,7 +142,12 @@ class RandomJob(BaselinePolicy[ClusterSimulator]):
     def __init__(self, simulator: ClusterSimulator, seed: int = 0) -> None:
         super().__init__(require_cluster(simulator))
         require(seed >= 0, "seed", seed, "at least 0")
-        self._generator = np.random.default_rng(seed)
+        self.seed = seed
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self._generator = draws_of(self.seed, episode)
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return the actions for a batch; see :class:`~greendc.baselines.policy.BaselinePolicy`.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.baselines.policy import BaselinePolicy
+from greendc.baselines.policy import BaselinePolicy, draws_of
 from greendc.baselines.resource_pool.policy import require_pool
 from greendc.config import require, require_one_of
 from greendc.energy.kernel import AUTO, CHARGE, HOLD
@@ -243,7 +243,12 @@ class RandomCommands(BaselinePolicy[ResourcePoolSimulator]):
     def __init__(self, simulator: ResourcePoolSimulator, seed: int = 0) -> None:
         super().__init__(require_commands(simulator))
         require(seed >= 0, "seed", seed, "at least 0")
-        self._generator = np.random.default_rng(seed)
+        self.seed = seed
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self._generator = draws_of(self.seed, episode)
 
     def act(self, observations: Observation) -> NDArray[Any]:
         """Return valid actions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines.policy import draws_of
 from greendc.baselines.resource_pool.policy import Heuristic
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
@@ -52,7 +53,12 @@ class RandomOrder(Heuristic):
     ) -> None:
         super().__init__(simulator, dispatch, scope, suspend)
         require(seed >= 0, "seed", seed, "at least 0")
-        self._generator = np.random.default_rng(seed)
+        self.seed = seed
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self._generator = draws_of(self.seed, episode)
 
     def _draws(self, rows: int, jobs: int) -> NDArray[np.float64]:
         return self._generator.random((rows, jobs))

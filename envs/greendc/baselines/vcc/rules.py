@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines.policy import draws_of
 from greendc.baselines.vcc.policy import VCCPolicy
 from greendc.config import require
 from greendc.vcc import VCCSimulator
@@ -46,7 +47,12 @@ class RandomCapacity(VCCPolicy):
     def __init__(self, simulator: VCCSimulator, seed: int = 0) -> None:
         super().__init__(simulator)
         require(seed >= 0, "seed", seed, "at least 0")
-        self._generator = np.random.default_rng(seed)
+        self.seed = seed
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self._generator = draws_of(self.seed, episode)
 
     def fractions(self, observations: NDArray[np.float32]) -> NDArray[np.float64]:
         """Draw."""
