@@ -25,7 +25,14 @@ QUEUE_ORDERS = ("arrival", "latest_start")
 MASKS = ("valid", "now", "now_on_time")
 PLACEMENTS = ("earliest", "now")
 COSTS = ("delayed", "waiting", "weighted", "carbon", "brown")
-POWERS = ("constant", "on_off", "markov", "random", "trace")
+POWERS = {
+    "constant": ("power_level",),
+    "on_off": ("power_level", "power_low", "on_steps", "off_steps"),
+    "markov": ("power_level", "power_low", "stay_on", "stay_off"),
+    "random": ("power_level",),
+    "trace": (),
+}
+"""Kinds of power, and the options of each."""
 OBSERVATIONS = ("dict", "flat")
 LARGEST_ERROR = 1000.0
 """Of a forecast, relative; beyond it, forecasts of kilowatts would overflow."""
@@ -281,12 +288,13 @@ class ResourcePoolConfig:
             require_class("site.battery", self.site.battery, (BatteryConfig,), "a BatteryConfig or a mapping")
         else:
             require_class("site", self.site, (type(None),), "a SiteConfig, a mapping or None")
+        for name in dict.fromkeys(option for options in POWERS.values() for option in options):
+            value, default = getattr(self, name), getattr(type(self), name)
+            used = name in POWERS[self.power] or value == default
+            require(used, name, value, f'{default} with power="{self.power}"')
         if self.power == "trace":
             if self.site is None:
                 object.__setattr__(self, "site", SiteConfig())
-            for name in ("power_level", "power_low", "on_steps", "off_steps", "stay_on", "stay_off"):
-                value, default = getattr(self, name), getattr(type(self), name)
-                require(value == default, name, value, f'{default} with power="trace"')
         else:
             require(self.site is None, "site", self.site, f'None with power="{self.power}"')
             for name in ("trace", "carbon", "price"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pool_power import fitting
 
 from greendc.baselines import make_policy
 from greendc.energy import BatteryConfig, SiteConfig
@@ -64,13 +65,12 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
     }
     options.update(fixed)
     if options["power"] == "trace":
-        del options["power_level"], options["power_low"]
         hours = options["episode_steps"] + options["horizon"] + 5
         solar, wind = rng.uniform(0, 150, hours), np.repeat(rng.uniform(0, 300, hours), 3)[:hours]
         options["trace"] = PowerTrace(solar, wind, 1.0, datetime(2021, 6, 1, 5))
         brown = {"grid": "qos_above", "grid_qos_above": 0.6} if rng.random() < 0.6 else {}
         options["site"] = SiteConfig(battery=BatteryConfig(energy_kwh=300.0), **brown)
-    return ResourcePoolConfig(**options)
+    return ResourcePoolConfig(**fitting(options))
 
 
 def sort_keys(name: str, jobs: NDArray[np.float32]) -> NDArray[np.float64]:

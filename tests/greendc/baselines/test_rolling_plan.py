@@ -96,7 +96,8 @@ def test_a_plan_does_not_outlive_its_episode():
 
 @pytest.mark.parametrize("power", ["constant", "markov"])
 def test_it_does_not_see_the_future(power):
-    simulator = ResourcePoolSimulator(ResourcePoolConfig(power=power, power_low=0.5, offered_load=1.2))
+    low = {"power_low": 0.5} if power == "markov" else {}
+    simulator = ResourcePoolSimulator(ResourcePoolConfig(power=power, offered_load=1.2, **low))
     simulator.reset_env(0, np.random.default_rng(4))
     policy, out = RollingPlan(simulator, futures=2), simulator.empty_observations()
     for _ in range(60):

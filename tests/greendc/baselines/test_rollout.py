@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 from heuristic_cases import check_alone_as_in_a_batch, pool_with, wander
+from pool_power import fitting
 
 from greendc.baselines import make_policy
 from greendc.baselines.resource_pool.rollout import BASES, Rollout
@@ -63,7 +64,7 @@ def random_pool(rng, **options):
         "workload": KnownJobs(random_jobs(rng, units, types)),
         **options,
     }
-    simulator = ResourcePoolSimulator(ResourcePoolConfig(**config))
+    simulator = ResourcePoolSimulator(ResourcePoolConfig(**fitting(config)))
     simulator.reset_env(0, np.random.default_rng(int(rng.integers(1000))))
     return simulator
 
@@ -126,7 +127,7 @@ def test_values_are_those_of_the_simulator():
 @pytest.mark.parametrize("power", ["constant", "markov", "trace"])
 def test_it_does_not_see_the_future(power):
     options = {"forecast_error": 0.1} if power == "trace" else {}
-    low = {} if power == "trace" else {"power_low": 0.3}
+    low = {"power_low": 0.3} if power == "markov" else {}
     config = ResourcePoolConfig(power=power, offered_load=1.2, **low, **options)
     rng = np.random.default_rng(3)
     simulator = ResourcePoolSimulator(config)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from pool_power import fitting
 from pool_reference import ReferencePool
 
 from greendc.energy import GRID_MODES, BatteryConfig, SiteConfig
@@ -136,8 +137,6 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
     }
     options.update(fixed)
     if options["power"] == "trace":
-        for name in ("power_level", "power_low", "on_steps", "off_steps", "stay_on", "stay_off"):
-            del options[name]
         length = steps + horizon + int(rng.integers(0, 20))
         options.setdefault("trace", random_trace(rng, length, options["step_hours"]))
         options.setdefault("site", random_site(rng))
@@ -154,7 +153,7 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         options = {**options, **more, **fixed}
     if options["cost"] == "weighted":
         options.setdefault("cost_weights", (0.5, 2.0))
-    return ResourcePoolConfig(**options)
+    return ResourcePoolConfig(**fitting(options))
 
 
 def random_commanded(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
