@@ -17,10 +17,10 @@ def episode_metrics(
     ``max(1, (wait + run) / max(run, 10 s))``; ``mean_wait_h``, ``p95_wait_h`` and ``longest_wait_h``, a wait
     being all time from submission to end in which the job did not do the work that counted.
 
-    Of the cluster since the first arrival: ``utilization`` of the processors that had power; ``energy_kwh``,
-    ``carbon_kg``; ``wasted_processor_hours``, lost to preemptions and restores;
-    ``excess_processor_hours``, in use beyond the capacity; ``preemptions``, ``finished_jobs``,
-    ``span_h``, ``decisions``, ``invalid_actions``.
+    Of the cluster since the first arrival: ``utilization`` of the processors that had power, at most 1: what
+    is in use beyond the capacity counts as ``excess_processor_hours`` instead; ``energy_kwh`` and
+    ``carbon_kg`` of all that is in use; ``wasted_processor_hours``, lost to preemptions and restores;
+    ``preemptions``, ``finished_jobs``, ``span_h``, ``decisions``, ``invalid_actions``.
 
     Where jobs have deadlines: ``value`` of the jobs that were done on time, and ``on_time_share`` of those
     that were due or done.
@@ -42,7 +42,7 @@ def episode_metrics(
         "mean_wait_h": float(waits.sum()) / count,
         "p95_wait_h": float(np.quantile(waits, 0.95)) if len(waits) else 0.0,
         "longest_wait_h": float(waits.max(initial=0.0)),
-        "utilization": busy / powered if powered else 0.0,
+        "utilization": (busy - excess) / powered if powered else 0.0,
         "energy_kwh": energy,
         "carbon_kg": float(cluster["carbon"]),
         "wasted_processor_hours": int(cluster["wasted"]) / 3600.0,

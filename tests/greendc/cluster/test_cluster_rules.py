@@ -135,6 +135,18 @@ def test_the_latest_started_gives_way_when_power_falls(on_drop):
     assert (cluster["wasted"], cluster["excess"], cluster["preemptions"]) == (wasted, excess, preemptions)
     busy = 2 * (150 + 150) + wasted
     assert cluster["busy"] == busy
+    powered = 4 * 100 + 2 * (finish[-1] - 100)
+    assert simulator.episode_metrics(0)["utilization"] == (busy - excess) / powered <= 1.0
+
+
+def test_what_runs_beyond_the_power_is_no_use_of_it():
+    power = CapacitySeries(np.array([0, 3600]), np.array([4, 1]), 86_400)
+    simulator = cluster_of([(0, 7200, 7200, 4)], power=power, busy_watts=1000.0, idle_watts=100.0)
+    simulator.play(0, "fcfs")
+    metrics = simulator.episode_metrics(0)
+    assert metrics["utilization"] == 1.0  # of 4 processors for an hour, then of one
+    assert metrics["excess_processor_hours"] == 3.0
+    assert metrics["energy_kwh"] == pytest.approx(8.0)  # all that ran
 
 
 def test_one_processor_too_many_is_too_many():
