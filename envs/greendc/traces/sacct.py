@@ -38,6 +38,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?", re.ASCII)
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?(?:\.\d+)?)?", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _LEFT_OUT = ("cancelled_before_start", "not_started", "still_running", "no_run_time", "requeued", "steps")
+_BACKWARDS = "start_before_submission"
 _UNDER_WAY = frozenset(
     ("RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
 )
@@ -45,6 +46,7 @@ _SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
 _CLOCK_CHANGES = frozenset((23, 0, 1, 2, 3))  # hours of the day that clocks show twice in autumn somewhere
 _SHOWN = 40
 _FEWEST = 3  # bars in a line of an export
+_FEW = 8  # clusters that an error names
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +97,22 @@ def read_sacct(path: str | Path) -> JobLog:
     or not known is missing. Times have no zone: they are the cluster's clock, and so is the log's.
 
     Without ``Elapsed``, a job runs from ``Start`` to ``End``. One that ends less than an hour before it
-    starts, between 23:00 and 4:00, ran while the clock was put back from summer time, and gets that hour. Of
-    others that ran through a change of clocks nothing tells so: they are an hour too short or too long.
+    starts, between 23:00 and 4:00, ran while the clock was put back from summer time, and gets that hour. So
+    does the wait of one that starts less than an hour before it was submitted, at that time of day. Of others
+    that ran or waited through a change of clocks nothing tells so: they are an hour too short or too long.
+    The wait of any other job that starts before it was submitted is missing, and ``start_before_submission``
+    counts these jobs.
+
+    Clusters have job numbers and machines of their own: an export of several, which has a column
+    ``Cluster``, is refused.
 
     Slurm does not export the size of the machine: the header's ``MaxProcs`` is the greatest number in use at
     one time.
 
     :param path: the file
     :raises DefectsError: naming file and line of everything that cannot be read
-    :raises TraceError: for a file that cannot be read, lacks a column, or holds no job that ran
+    :raises TraceError: for a file that cannot be read, lacks a column, holds jobs of several clusters, or no
+        job that ran
     """
     export, inspection = parse_sacct(read_file(path), str(path))
     if inspection.defects:
@@ -123,8 +132,9 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
     top = next(k for k, line in enumerate(lines) if line.strip())  # clean_text() refuses blank texts
     header = [column.strip().lower() for column in lines[top].split("|")]
     place = _find_columns(header, name, top + 1)
+    _refuse_clusters(lines[top + 1 :], header, name)
     jobs: dict[str, _Job] = {}
-    counts = dict.fromkeys(_LEFT_OUT, 0)
+    counts = dict.fromkeys((*_LEFT_OUT, _BACKWARDS), 0)
     defects = []
     for number, line in enumerate(lines[top + 1 :], start=top + 2):
         cells = line.split("|")
@@ -156,6 +166,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
             raise DefectsError([Inspection(name, hopeless, data)], others)
         raise TraceError(f"{name}: no job of it ran ({seen or 'it has none'})")
     found = sorted(jobs.values(), key=lambda job: job.submit)
+    counts[_BACKWARDS] = sum(job.backwards for job in found)
     columns = {column: [job.cells[k].strip() for job in found] for k, column in enumerate(header) if column}
     owners = columns.get("user", columns.get("uid", []))
     return SacctExport(_log(found, owners, counts, name), columns), Inspection(name, tuple(defects), data)
@@ -171,7 +182,25 @@ class _Job:
     request: float
     status: float
     cells: Sequence[str]
-    left_out: str = ""
+    left_out: str
+    backwards: bool
+    """Whether it starts before it was submitted, so that its wait is not known."""
+
+
+def _refuse_clusters(lines: Sequence[str], header: Sequence[str], name: str) -> None:
+    """Refuse an export of several clusters: two jobs of one number would be one that was requeued."""
+    if "cluster" not in header:
+        return
+    rows = [line.split("|") for line in lines]
+    cells = [row[header.index("cluster")].strip() for row in rows if len(row) == len(header)]
+    clusters = [cluster for cluster in dict.fromkeys(cells) if cluster]
+    if len(clusters) > 1:
+        more = ["..."] if len(clusters) > _FEW else []
+        shown = ", ".join([cluster[:_SHOWN] for cluster in clusters[:_FEW]] + more)
+        raise TraceError(
+            f"{name}: has jobs of {len(clusters)} clusters ({shown}), which "
+            f"have job numbers and machines of their own; export one: sacct --clusters={clusters[0][:_SHOWN]}"
+        )
 
 
 def _find_columns(header: Sequence[str], name: str, line: int) -> dict[str, int]:
@@ -216,10 +245,9 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
     elif cell("elapsed").lower() not in NOT_KNOWN:
         run = duration(cell("elapsed"), "elapsed")
     else:
-        run = np.nan if start is None or end is None else end - start
-        at_night = end is not None and end // 3600 % 24 in _CLOCK_CHANGES
-        if at_night and -3600.0 < run < 0.0 and state != "CANCELLED":
-            run += 3600.0  # the clock was put back meanwhile
+        run = _between(start, end)
+        if state == "CANCELLED" and start is not None and end is not None:
+            run = end - start  # it may have been cancelled before it started
     left_out = ""
     if state in ("PENDING", "CONFIGURING", "REVOKED"):
         left_out = "not_started"
@@ -243,9 +271,23 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
         raise ValueError(f"processors={size:g}, run time {run:g} s: no job that ran")
     eligible = _stamp(cell("eligible"), "eligible")
     submit = submit if eligible is None else max(submit, eligible)
-    wait = np.nan if start is None else max(start - submit, 0.0)
+    wait = _between(submit, start)
     status = _SWF_STATUS.get(state, 0.0) if state else np.nan
-    return _Job(cell("jobid"), submit, wait, run, size, request, status, cells, left_out)
+    known = wait if wait >= 0.0 else np.nan
+    return _Job(cell("jobid"), submit, known, run, size, request, status, cells, left_out, wait < 0.0)
+
+
+def _between(begin: float | None, end: float | None) -> float:
+    """Return the seconds between two times, with the hour by which the clock was put back meanwhile.
+
+    It was if the second is less than an hour before the first, at a time of day when clocks are put back.
+    Below 0 for other times in the wrong order, NaN where one is not known.
+    """
+    if begin is None or end is None:
+        return np.nan
+    seconds = end - begin
+    put_back = -3600.0 < seconds < 0.0 and end // 3600 % 24 in _CLOCK_CHANGES
+    return seconds + 3600.0 if put_back else seconds
 
 
 def _stamp(cell: str, column: str) -> float | None:

@@ -85,6 +85,7 @@ def test_what_did_not_run_is_counted(tmp_path):
         "no_run_time": 0,
         "requeued": 0,
         "steps": 1,
+        "start_before_submission": 0,
     }
 
 
@@ -233,6 +234,45 @@ def test_a_job_that_ran_while_the_clock_was_put_back(tmp_path, start, end, state
     assert log.column("run_time").tolist() == [3600.0, *([] if seconds is None else [seconds])]
     left_out = log.counts["no_run_time"] + log.counts["cancelled_before_start"]
     assert left_out == (seconds is None)
+
+
+@pytest.mark.parametrize(
+    ("submit", "start", "seconds"),
+    [
+        ("02:50:00", "02:10:00", 1200.0),  # the clock went back from 3:00 to 2:00
+        ("02:10:00", "02:09:59", 3599.0),
+        ("02:10:00", "02:10:00", 0.0),
+        ("02:10:00", "02:20:00", 600.0),
+        ("02:10:00", "01:10:00", None),
+        ("13:10:00", "13:09:59", None),  # no clock is put back at noon
+    ],
+)
+def test_a_job_that_waited_while_the_clock_was_put_back(tmp_path, submit, start, seconds):
+    day = "2024-10-27T"
+    lines = [
+        f"1|{day}01:00:00|{day}01:00:00|10:00|4|COMPLETED",
+        f"2|{day}{submit}|{day}{start}|10:00|4|COMPLETED",
+    ]
+    log = read_sacct(write(tmp_path, *lines, header="JobID|Submit|Start|Elapsed|NCPUS|State"))
+    wait = log.column("wait_time")[1]
+    assert np.isnan(wait) if seconds is None else wait == seconds
+    assert log.counts["start_before_submission"] == (seconds is None)
+    assert log.column("run_time").tolist() == [600.0, 600.0]
+
+
+def test_an_export_of_several_clusters_is_refused(tmp_path):
+    header = "Cluster|JobID|Submit|Start|Elapsed|NCPUS|State"
+    lines = [f"{name}|7|{DAY}1{k}:00:00|{DAY}1{k}:05:00|10:00|4|COMPLETED" for k, name in enumerate("abb")]
+    says = r"jobs\.txt: has jobs of 2 clusters \(a, b\), .*; export one: sacct --clusters=a$"
+    path = write(tmp_path, *lines, header=header)
+    for read in (read_sacct, read_log, inspect_log):
+        with pytest.raises(TraceError, match=says):
+            read(path)
+    log = read_sacct(write(tmp_path, *lines[1:], header=header))
+    assert (len(log), log.counts["requeued"]) == (1, 1)
+    many = [line.replace("a|", f"c{k}|") for k, line in enumerate(lines[:1] * 12)]
+    with pytest.raises(TraceError, match=r"of 12 clusters \(c0, c1, c2, c3, c4, c5, c6, c7, \.\.\.\)"):
+        read_sacct(write(tmp_path, *many, header=header))
 
 
 def test_an_export_of_which_no_job_ran(tmp_path):
