@@ -8,9 +8,10 @@ In the resource pool one number says both when a job must be done and what it is
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timezone
+from datetime import datetime, timezone
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from scipy.stats import rankdata
 
 from greendc.config import nearest
 from greendc.traces.job_logs import InspectedLog
+from greendc.traces.limits import LIMITS
 from greendc.traces.log_clock import log_start
 from greendc.traces.swf import SWF_FIELDS, JobLog
 from greendc.traces.table_reader import MISSING, NUMBER, read_table
@@ -30,6 +32,7 @@ SMALLEST = 0.001
 _HIGH_SHARE = 0.95
 _SEED = 0
 _YEARS = 10 * 366 * 86_400.0
+_COMPACT = re.compile(r"(\d{8})(\.0*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -152,12 +155,15 @@ def _from_deadlines(
 ) -> tuple[NDArray[np.float64], dict[str, int]]:
     """Return run time over the time that a job has.
 
-    Deadlines are times of the log's clock, times with an offset from UTC, or the log's seconds.
+    Deadlines are times of the log's clock, times with an offset from UTC, or the log's seconds. Numbers of
+    eight digits may be dates without dashes: they are seconds where the column has other numbers, too.
 
     :raises TraceError: for other cells, times where the log has no clock or offsets where its clock has none,
-        and seconds that are years after the log
+        seconds that are years after the log, and dates without dashes
     """
     empty = {*MISSING, "Unknown"}
+    numbers = [cell for cell in cells if cell.strip() not in empty and NUMBER.fullmatch(cell.strip())]
+    dates = all(map(_is_date, numbers))
     ends = log.column("submit_time") + np.nan_to_num(log.column("run_time"))
     latest = float(np.nanmax(ends)) + _YEARS
     seconds = np.full(len(cells), np.nan)
@@ -166,25 +172,40 @@ def _from_deadlines(
         if word in empty:
             continue
         where = f"{place}: job {k + 1} of the log: {cell[:40]!r}"
-        try:
-            seconds[k] = float(word)
-        except ValueError:
+        if NUMBER.fullmatch(word) is None:
             stamp = pd.to_datetime(word, errors="coerce", format="ISO8601")
             if not isinstance(stamp, pd.Timestamp):  # nor is NaT one
-                raise TraceError(f"{where}: must be a time or the log's seconds") from None
+                raise TraceError(f"{where}: must be a time or the log's seconds")
             seconds[k] = stamp.timestamp() - _second_0(log, kind, stamp.tzinfo is not None, where)
-        else:
-            if seconds[k] > latest:
-                raise TraceError(
-                    f"{where}: years after the log's last job; numbers are the log's seconds (its first job "
-                    "is submitted at about 0), not those since 1970"
-                )
+            continue
+        if dates:
+            raise TraceError(
+                f"{where}: is it a date? {word[:4]}-{word[4:6]}-{word[6:8]} is one; numbers are the log's "
+                "seconds, and the column has none that cannot be a date"
+            )
+        seconds[k] = float(word)
+        if seconds[k] > latest:
+            raise TraceError(
+                f"{where}: years after the log's last job; numbers are the log's seconds (its first job "
+                "is submitted at about 0), not those since 1970"
+            )
     allowed = seconds - log.column("submit_time")
     run = log.column("run_time")
     with np.errstate(divide="ignore", invalid="ignore"):
         qos = np.where(allowed > 0, run / allowed, np.where(np.isnan(allowed), np.nan, np.inf))
     late = qos > 1.0
     return np.minimum(qos, 1.0), {"deadlines too early to be met, taken for the earliest": int(late.sum())}
+
+
+def _is_date(cell: str) -> bool:
+    """Tell whether a number may be a date without dashes, as in 20240402."""
+    match = _COMPACT.fullmatch(cell.strip())
+    try:
+        return match is not None and not LIMITS["year"].outside(
+            np.array(float(datetime.strptime(match[1], "%Y%m%d").year))
+        )
+    except ValueError:
+        return False
 
 
 def _second_0(log: JobLog, kind: str, with_offset: bool, where: str) -> float:

@@ -90,3 +90,19 @@ def test_deadlines_that_cannot_be_of_the_logs_clock_are_refused(inputs, tmp_path
     assert kept_qos(with_deadlines(exported, tmp_path, ["2024-03-01 12:00"]))[0] == pytest.approx(0.5)
     with pytest.raises(TraceError, match="without offset, too"):
         with_deadlines(exported, tmp_path, ["2024-03-01T12:00Z"])
+
+
+@pytest.mark.parametrize("cell", ["1_000_000", "0x1f", "nan0", "inf", "\u0663"])
+def test_a_deadline_that_is_no_number_of_a_file_is_no_time_either(inputs, tmp_path, cell):
+    with pytest.raises(TraceError, match=r"job 2 of the log: .*: must be a time or the log's seconds$"):
+        with_deadlines(inputs, tmp_path, ["5000", cell])
+
+
+def test_dates_without_dashes_are_no_seconds(inputs, tmp_path):
+    for due in (["20240402"], ["", "20200913", "2020-09-14"], ["20240402.0", "20240403.0"]):
+        with pytest.raises(TraceError, match=r": is it a date\? 20(24-04-02|20-09-13) is one; numbers are"):
+            with_deadlines(inputs, tmp_path, due)
+    log = read_swf(tmp_path / "log.swf")
+    found = kept_qos(with_deadlines(inputs, tmp_path, ["20240402", "20240403", "20240432"]))
+    allowed = 20_240_402 + np.array([0, 1, 30]) - log.column("submit_time")[:3]
+    assert found[:3] == pytest.approx(np.maximum(log.column("run_time")[:3] / allowed, 0.001))
