@@ -14,11 +14,13 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from greendc.config import nearest
 from greendc.traces.defects import DefectsError
 from greendc.traces.job_logs import read_log
 from sb3_greendc.cli.common import (
     INTERRUPTED,
     BadInput,
+    Parser,
     add_wide_option,
     one_line_errors,
     print_table,
@@ -65,12 +67,18 @@ class _Parser(argparse.ArgumentParser):
             return super().parse_known_args(arguments, namespace)
         parser = build_site_parser()
         parser.set_defaults(arguments=arguments)
-        return parser.parse_known_args(arguments[1:], namespace)
+        options, unknown = parser.parse_known_args(arguments[1:], namespace)
+        if unknown:  # said by this parser: the other one would show options that are not of this command
+            names = [name for name in vars(options) if name not in ("arguments", "experiment")]
+            known = list(map(my_site.option_of, names))
+            hints = (nearest(word.partition("=")[0], known) for word in unknown if word.startswith("--"))
+            parser.error(f"unrecognized arguments: {shlex.join(unknown)}{next(filter(None, hints), '')}")
+        return options, unknown
 
 
 def build_site_parser() -> argparse.ArgumentParser:
     """Return the options of ``my-site``."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start(my_site.NAME),
         description="From a job log, a power CSV and a carbon CSV to a table of heuristics, trained "
         "policies and a report.",
@@ -348,6 +356,8 @@ def _validate(options: argparse.Namespace, folder: Path, command: str, console: 
     """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
     try:
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
+            defaults = build_site_parser().parse_args(["--jobs", str(options.jobs)])
+            my_site.require_effect_of_validate(options, defaults)
             require_room(options.out)
             found = my_site.read_jobs(options)
             rule = (options.order or my_site.SITE_RULE[0], options.backfill or my_site.SITE_RULE[1])

@@ -9,6 +9,8 @@ from sb3_greendc.experiments.my_site.judging import short_table as short_table
 from sb3_greendc.experiments.my_site.judging import site_experiment as site_experiment
 from sb3_greendc.experiments.my_site.options import NAME as NAME
 from sb3_greendc.experiments.my_site.options import add_options as add_options
+from sb3_greendc.experiments.my_site.options import option_of as option_of
+from sb3_greendc.experiments.my_site.options import require_effect_of_validate as require_effect_of_validate
 from sb3_greendc.experiments.my_site.report import MODEL as MODEL
 from sb3_greendc.experiments.my_site.report import portable_environment as portable_environment
 from sb3_greendc.experiments.my_site.report import write_report as write_report

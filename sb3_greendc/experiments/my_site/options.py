@@ -8,12 +8,31 @@ from pathlib import Path
 from greendc.cluster.config import BACKFILLS
 from greendc.cluster.rules import RULES
 from greendc.energy.site import GRID_MODES
+from greendc.traces.table_reader import NUMBER
 from sb3_greendc.core.arguments import whole_number
 
 NAME = "my-site"
 
 ORDERS = tuple(rule for rule in RULES if not rule.endswith("_printed"))
 """Orders that a site may have: those that a benchmark printed by mistake are none."""
+
+_OF_VALIDATE = frozenset(
+    (
+        "jobs",
+        "repair",
+        "processors",
+        "validate",
+        "order",
+        "backfill",
+        "out",
+        "wide",
+        "experiment",
+        "arguments",
+    )
+)
+"""What ``--validate`` reads of the command's options."""
+_MOST_HOURS = 48.0
+"""Between two clocks: those of two places are at most 26 apart."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +58,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--carbon-unit", metavar="UNIT", help="such as g/kWh, if the column does not tell")
     files.add_argument(
         "--carbon-clock",
-        type=float,
+        type=_clock_hours,
         metavar="HOURS",
         help="hours to add to the carbon file's clock to get the power file's (-6: from UTC to Texas); "
-        "default: by the offsets from UTC in both, else 0",
+        "default: by the offsets from UTC in both, or columns of times named UTC, else 0",
     )
     urgency = parser.add_argument_group(
         "how urgent jobs are (default: drawn at random)",
@@ -93,3 +112,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--backfill", choices=BACKFILLS, help="with --validate: who may pass (default: easy)")
     run.add_argument("--quick", action="store_true", help="train for seconds rather than minutes")
     run.add_argument("--seeds", type=whole_number, help="training seeds")
+
+
+def option_of(name: str) -> str:
+    """Return how the option is written that sets an attribute of the parsed options."""
+    return f"--{name.replace('_', '-')}"
+
+
+def require_effect_of_validate(options: argparse.Namespace, defaults: argparse.Namespace) -> None:
+    """Refuse options that ``--validate`` does not read.
+
+    :param options: of the command
+    :param defaults: those of a command that says nothing else
+    :raises ValueError: naming all that differ from their defaults
+    """
+    idle = [
+        option_of(name)
+        for name, value in vars(options).items()
+        if name not in _OF_VALIDATE and value != getattr(defaults, name)
+    ]
+    if idle:
+        have = "has" if len(idle) == 1 else "have"
+        raise ValueError(
+            f"{', '.join(idle)}: {have} no effect with --validate, which plays the job log alone"
+        )
+
+
+def _clock_hours(text: str) -> float:
+    """Read the hours between two clocks for argparse."""
+    if NUMBER.fullmatch(text) is None or not abs(float(text)) <= _MOST_HOURS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a number of hours from -{_MOST_HOURS:g} to {_MOST_HOURS:g}"
+        )
+    return float(text)

@@ -143,7 +143,8 @@ def _jobs_with_waits(log: JobLog, most: int) -> tuple[ClusterJobs, NDArray[np.fl
             f"{log.source}: {len(rows)} of {len(log):,} jobs can be played and have a recorded wait; "
             "--validate needs 100" + (f" (left out: {left_out})" if left_out else "")
         )
-    jobs = ClusterJobs.from_log(dataclasses.replace(log, table=log.table[rows]))
+    played = dataclasses.replace(log, table=log.table[rows])
+    jobs = ClusterJobs.from_log(played, processors=log.machine_processors)  # the widest may not be played
     beyond = int(np.count_nonzero(jobs.run > jobs.request))
     jobs = dataclasses.replace(jobs, request=np.maximum(jobs.request, jobs.run))
     notes = [

@@ -122,6 +122,20 @@ def test_the_size_of_the_machine_and_what_the_file_has_beside_are_said(log):
     assert not any("of the file" in note for note in told)
 
 
+def test_the_machine_is_that_of_the_whole_log_also_where_its_widest_job_is_not_played(log):
+    own = with_waits(log, ("fcfs", "easy"))
+    widest = int(own.log.processors.argmax())
+    own.log.table[widest, SWF_FIELDS.index("allocated_processors")] = 256.0
+    header = {key: value for key, value in own.log.header.items() if not key.startswith("Max")}
+    bare = dataclasses.replace(own, log=dataclasses.replace(own.log, header=header))
+    assert f"{JOBS} of {JOBS} jobs were played on 256 processors" in " ".join(my_site.validate(bare).notes)
+    own.log.table[widest, WAIT] = np.nan
+    for most in (30_000, JOBS - 50):
+        said = " ".join(my_site.validate(bare, most=most).notes)
+        assert "size of the machine: 256 processors: the largest job" in said
+        assert "jobs were played on 256 processors" in said
+
+
 def test_too_few_waits_are_refused(log):
     own = with_waits(log, ("fcfs", "easy"))
     own.log.table[99:, WAIT] = np.nan
@@ -164,6 +178,49 @@ def test_the_command_takes_the_sites_rule(log, tmp_path, capsys):
     with pytest.raises(SystemExit):
         reproduce.main([*arguments, *files])
     assert "--backfill none: only --validate plays the site's own rule" in capsys.readouterr().err
+
+
+def test_options_that_validate_does_not_read_are_refused(tmp_path, capsys):
+    arguments = ["my-site", "--validate", f"--jobs={tmp_path / 'none.swf'}", f"--out={tmp_path}", "--wide"]
+    for more, said in (
+        (["--units=7"], "--units: has no effect with --validate, which plays the job log alone"),
+        (
+            [
+                "--power=x",
+                "--carbon=y",
+                "--deadlines=d",
+                "--units=7",
+                "--set=a=1",
+                "--seeds=3",
+                "--carbon-clock=9",
+            ],
+            "--power, --carbon, --carbon-clock, --deadlines, --units, --set, --seeds: have no effect with "
+            "--validate, which plays the job log alone",
+        ),
+        (["--quick", "--workers=1"], "--quick, --workers: have no effect with --validate, which"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            reproduce.main([*arguments, *more])
+        [line] = capsys.readouterr().err.splitlines()
+        assert stopped.value.code == 2 and line.startswith(f"my-site: error: {said}")
+    for more in ([], ["--order=sjf", "--backfill=none", "--processors=9", "--repair"]):
+        with pytest.raises(SystemExit):
+            reproduce.main([*arguments, *more])
+        assert "none.swf" in capsys.readouterr().err  # the log was looked for
+
+
+def test_a_misspelled_option_is_told_by_the_command_itself(capsys):
+    for given, hint in (
+        (["--bakfill", "none"], "--bakfill none; did you mean '--backfill'?"),
+        (["--carbon_clock=3"], "--carbon_clock=3; did you mean '--carbon-clock'?"),
+        (["some words", "--xyzxyz"], "'some words' --xyzxyz"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            reproduce.main(["my-site", "--validate", "--jobs=log.swf", *given])
+        *usage, error = capsys.readouterr().err.splitlines()
+        assert stopped.value.code == 2
+        assert "my-site" in error and error.endswith(f": error: unrecognized arguments: {hint}")
+        assert "--battery-kwh" in " ".join(usage) and "--google" not in " ".join(usage)
 
 
 def test_without_validate_power_and_carbon_are_needed(tmp_path):
