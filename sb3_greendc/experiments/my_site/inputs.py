@@ -25,7 +25,7 @@ from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.files import atomic_write
 from sb3_greendc.experiments.my_site.assumptions import DEFAULTS, Assumption, about_generators, assumptions
-from sb3_greendc.experiments.my_site.carbon import about_carbon, lay_on
+from sb3_greendc.experiments.my_site.carbon import about_carbon, lay_on, says_utc
 from sb3_greendc.experiments.my_site.urgency import Urgency, read_urgency
 from sb3_greendc.experiments.tasks import Scenario
 
@@ -68,10 +68,10 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
         if (given := getattr(options, name)) is not None:
             raise ValueError(f"--{name} {given}: only --validate plays the site's own rule")
     own = _settings(options)
-    found, power, carbon, inspections = _read_all(options, folder)
+    found, power, carbon, utc, inspections = _read_all(options, folder)
     settings = _with_generators(own, power)
     urgency = read_urgency(options, found)
-    laid = lay_on(carbon, power, options.carbon_clock)
+    laid = lay_on(carbon, power, options.carbon_clock, utc)
     jobs = _keep_jobs(options, found, urgency, folder)
     scenario = Scenario(
         "ResourcePool",
@@ -168,8 +168,8 @@ def _with_generators(settings: Mapping[str, Any], power: traces.PowerTrace) -> d
 
 def _read_all(
     options: argparse.Namespace, folder: Path
-) -> tuple[InspectedLog, traces.PowerTrace, traces.CarbonTrace, list[Inspection]]:
-    """Read all files; what is wrong with any of them is in one error."""
+) -> tuple[InspectedLog, traces.PowerTrace, traces.CarbonTrace, list[str], list[Inspection]]:
+    """Read all files, and which series are in UTC by their columns; all that is wrong is in one error."""
     inspections: list[Inspection] = []
     others: list[str] = []
     found: InspectedLog | None = None
@@ -205,7 +205,9 @@ def _read_all(
     _refuse_defects(options, inspections, others)
     if found is None or power is None or carbon is None:  # each left a line in ``others``
         raise DefectsError(inspections, others)
-    return _sized(options, found), power, carbon, [one for one in inspections if one.defects]
+    times = {"power": (power_path, options.power_time), "carbon": (carbon_path, options.carbon_time)}
+    utc = [name for name, (path, time) in times.items() if says_utc(path, time)]
+    return _sized(options, found), power, carbon, utc, [one for one in inspections if one.defects]
 
 
 def _mended(

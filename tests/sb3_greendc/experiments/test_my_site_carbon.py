@@ -12,6 +12,10 @@ from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon
 from sb3_greendc.experiments import my_site
 
 DAY = 24
+NEITHER = (
+    "neither file has offsets from UTC; both were taken to have the same clock: say --carbon-clock if they "
+    "have not"
+)
 
 
 def power(start, hours):
@@ -40,6 +44,15 @@ def test_the_clock_is_moved():
     assert laid[0] == 2 * DAY + 6
 
 
+@pytest.mark.parametrize("hours", ["1e9", "inf", "-inf", "nan", "48.5", "-1e400", "1_0", "a day", ""])
+def test_hours_between_clocks_are_a_number_of_at_most_two_days(inputs, tmp_path, capsys, hours):
+    with pytest.raises(SystemExit) as stopped:
+        prepared(inputs, tmp_path / "kept", f"--carbon-clock={hours}")
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert stopped.value.code == 2
+    assert said.endswith(f"argument --carbon-clock: {hours!r}: must be a number of hours from -48 to 48")
+
+
 def test_clocks_that_tell_their_offsets_are_brought_to_one():
     """Midnight two hours east of Greenwich is 22:00 in UTC, the day before."""
     east, utc = timezone(timedelta(hours=2)), timezone.utc
@@ -66,7 +79,9 @@ def test_a_file_that_alone_has_offsets_is_said_and_the_clock_asked_for():
     assert "the carbon file alone has offsets from UTC" in found[aware, naive].clock
     assert "say --carbon-clock" in found[aware, naive].clock
     assert "the power file alone has offsets from UTC" in found[naive, aware].clock
-    assert found[naive, naive].clock == found[aware, aware].clock == "both files have the same clock"
+    assert found[aware, aware].clock == "both files have the same clock"
+    assert found[naive, naive].clock == NEITHER and found[naive, naive].unclear
+    assert not found[aware, aware].unclear
     told = my_site.lay_on(carbon(aware, 9 * DAY), power(naive, DAY), 0.0)
     assert told.clock == "+0 h were added to it"
 
@@ -145,4 +160,50 @@ def test_the_carbon_of_days_after_missing_ones_is_of_these_days(inputs, tmp_path
     kept = read_carbon(site.scenario.env_kwargs["carbon"])
     assert kept.kg_per_kwh == pytest.approx(np.delete(kg, range(5 * DAY, 7 * DAY)))
     assert "at the times of the power;" in site.facts["carbon"]
-    assert by_subject(site)["clock of the carbon file"].said == "both files have the same clock"
+    assert by_subject(site)["clock of the carbon file"].said == NEITHER
+
+
+def test_a_column_of_times_may_say_that_they_are_in_utc(inputs, tmp_path):
+    def said(power_time, carbon_time, *more):
+        for name, column in (("power", power_time), ("carbon", carbon_time)):
+            table = pd.read_csv(tmp_path / f"{name}.csv")
+            table.columns = [column, *table.columns[1:]]
+            table.to_csv(tmp_path / f"{name}.csv", index=False)
+        return by_subject(prepared(inputs, tmp_path / "kept", *more))["clock of the carbon file"].said
+
+    utc, same = "is in UTC, by the name of its column of times", "file was taken to have the same clock: say"
+    assert f"the carbon file alone {utc}; the power {same} --carbon-clock" in said("time", "Datetime (UTC)")
+    assert f"the power file alone {utc}; the carbon {same} --carbon-clock" in said("DateUTC", "time")
+    assert "both files" not in said("time (UTC)", "date_gmt")  # nothing is unclear
+    assert "--carbon-clock" not in said("time (UTC)", "date_gmt")
+    for other in ("time (UTC+1)", "time, UTC offset 0", "time utcx", "datetime_gmt-06:00"):
+        assert NEITHER in said("time", other)
+    path = tmp_path / "power.csv"
+    table = pd.read_csv(path)
+    table["time"] = [f"{time}-06:00" for time in table["time"]]
+    table.to_csv(path, index=False)
+    assert "begins" in said("time", "time (UTC)") and "--carbon-clock" not in said("time", "time (UTC)")
+
+
+def test_times_in_utc_by_their_column_are_brought_to_the_clock_of_the_others():
+    naive, texas = datetime(2021, 5, 31), timezone(timedelta(hours=-6))
+    trace = power(datetime(2021, 6, 1, tzinfo=texas), DAY)
+    laid = my_site.lay_on(carbon(naive, 9 * DAY), trace, None, ["carbon"])
+    assert 4096.0 * laid.kg_per_kwh[0] == DAY + 6 and not laid.unclear
+    assert laid.clock == (
+        "the carbon file is in UTC, by the name of its column of times, the power file has offsets from UTC; "
+        "they were brought to one clock"
+    )
+
+
+def test_full_hours_of_utc_are_full_hours_in_zones_of_half_hours():
+    utc, india = timezone.utc, timezone(timedelta(hours=5, minutes=30))
+    at = {zone: datetime(2021, 6, 1, tzinfo=utc).astimezone(zone) for zone in (utc, india)}
+    for a in at.values():
+        for b in at.values():
+            laid, by_calendar = lay(carbon(a, 2 * DAY), power(b, DAY))
+            assert by_calendar == 0 and laid.tolist() == list(range(DAY))
+    halves = PowerTrace(np.ones(48), np.ones(48), 0.5, at[india])
+    assert lay(carbon(at[utc], 2 * DAY), halves)[0][:4] == pytest.approx([0.0, 0.0, 1.0, 1.0])
+    six = at[india] + timedelta(minutes=30)  # half past in UTC
+    assert lay(carbon(at[utc], 2 * DAY), power(six, DAY))[0] == pytest.approx(np.arange(DAY) + 0.5)
