@@ -106,7 +106,11 @@ class ClusterScheduler:
             raise SnapshotError(
                 f"forecast_seconds={found}: must be at least {seconds}, horizon_hours={self.horizon_hours}"
             )
-        fitting = [job for job in snapshot.waiting if job.processors <= snapshot.processors]
+        excess, told = max(snapshot.used - snapshot.capacity, 0), snapshot
+        snapshot = snapshot.without_drained()
+        # A job that power suffices for at no time within the horizon holds up no other.
+        most = self._most(snapshot)
+        fitting = [job for job in snapshot.waiting if job.processors <= most]
         decided = _Outcome([], None)
         if fitting and snapshot.used < snapshot.capacity:
             decided = self._decided(snapshot, fitting, now)
@@ -118,8 +122,8 @@ class ClusterScheduler:
             passed_over=tuple(
                 PassedOver(job.id, reason(job)) for job in sorted(left, key=lambda job: -job.waited_seconds)
             ),
-            valid_seconds=_valid_seconds(snapshot, started),
-            excess=max(snapshot.used - snapshot.capacity, 0),
+            valid_seconds=_valid_seconds(told, started),
+            excess=excess,
             policy=self.policy,
         )
 
@@ -202,11 +206,15 @@ class ClusterScheduler:
         waited = int(cluster["now"]) - int(simulator.episode_jobs(0)["submit"][oldest])
         return oldest if waited > self.oldest_first_hours * 3600 else None
 
-    def _reasons(self, snapshot: Snapshot, decided: _Outcome) -> Callable[[WaitingJob], str]:
-        """Return what says why a job waits."""
+    def _most(self, snapshot: Snapshot) -> int:
+        """Return how many processors have power at some time within the horizon, at most."""
         seconds = self.horizon_hours * 3600
         within = [change.processors for change in snapshot.forecast if change.after_seconds < seconds]
-        most, held = max([snapshot.capacity, *within]), decided.held
+        return max([snapshot.capacity, *within])
+
+    def _reasons(self, snapshot: Snapshot, decided: _Outcome) -> Callable[[WaitingJob], str]:
+        """Return what says why a job waits."""
+        seconds, most, held = self.horizon_hours * 3600, self._most(snapshot), decided.held
         started = set(decided.start)
         taken = sum(job.processors for job in snapshot.waiting if job.id in started)
         free = max(snapshot.capacity - snapshot.used - taken, 0)

@@ -41,7 +41,8 @@ def restore(
     """Return a simulator in the state of the snapshot, with these jobs waiting.
 
     All jobs, finished ones included, are the jobs of one episode, in order of submission. Running jobs are
-    taken to end at their limits. Beyond the forecast all processors have power.
+    taken to end at their limits. Beyond the forecast all processors have power; without one the capacity
+    stays as it is, and finished jobs that were larger are taken to have been as large.
 
     :param snapshot: the cluster
     :param waiting: jobs that fit the cluster, the waiting ones or some of them
@@ -49,6 +50,7 @@ def restore(
     :param horizon_hours: how far plans look into the forecast
     :param view: for observations: then as many jobs as there are have yet to arrive, in a hundred years
     """
+    greatest = _greatest(snapshot, waiting)
     rows: list[RunningJob | WaitingJob | FinishedJob] = [
         *(job for job in snapshot.finished if job.processors <= snapshot.processors),
         *snapshot.running,
@@ -71,7 +73,7 @@ def restore(
         submit=_with_more(submit, to_come, now + FOREVER_DAYS * layout.DAY),
         run=_with_more(run, to_come, 1),
         request=_with_more(request, to_come, 1),
-        processors=_with_more([job.processors for job in rows], to_come, 1),
+        processors=_with_more([min(job.processors, greatest) for job in rows], to_come, 1),
         machine=snapshot.processors,
         user=_with_more(
             [layout.NOBODY if job.user is None else users[job.user] for job in rows], to_come, layout.NOBODY
@@ -85,7 +87,7 @@ def restore(
         forecast_hours=horizon_hours,
         limit_days=FOREVER_DAYS,
         record_pieces=0,
-        **_power(snapshot, now, horizon_hours, admission),
+        **_power(snapshot, greatest, now, horizon_hours, admission),
     )
     simulator = ClusterSimulator(config)
     simulator.reset_env(0, np.random.default_rng(0))
@@ -108,8 +110,16 @@ def _run(job: RunningJob | WaitingJob | FinishedJob) -> int:
     return min(job.run_seconds, job.limit_seconds) if isinstance(job, FinishedJob) else job.limit_seconds
 
 
-def _power(snapshot: Snapshot, now: int, horizon_hours: int, admission: str) -> dict[str, Any]:
-    """Return the settings of the capacity: that of now, the forecast, then all processors."""
+def _greatest(snapshot: Snapshot, waiting: Sequence[WaitingJob]) -> int:
+    """Return how many processors have power after the forecast: all; without one as many as now."""
+    if snapshot.forecast_seconds > 0:
+        return snapshot.processors
+    sizes = [job.processors for job in snapshot.running] + [job.processors for job in waiting]
+    return max([snapshot.capacity, *sizes])
+
+
+def _power(snapshot: Snapshot, greatest: int, now: int, horizon_hours: int, admission: str) -> dict[str, Any]:
+    """Return the settings of the capacity: that of now, the forecast, then the greatest."""
     if snapshot.capacity == snapshot.processors and not snapshot.forecast:
         return {}
     times, values = [0], [snapshot.capacity]
@@ -117,7 +127,7 @@ def _power(snapshot: Snapshot, now: int, horizon_hours: int, admission: str) -> 
         times.append(now + change.after_seconds)
         values.append(change.processors)
     times.append(now + max(snapshot.forecast_seconds, horizon_hours * 3600))
-    values.append(snapshot.processors)
+    values.append(greatest)
     series = CapacitySeries(np.array(times), np.array(values), FOREVER_DAYS * layout.DAY)
     return {"power": series, "power_start": "log", "admission": admission}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -28,6 +28,8 @@ class RunningJob:
     :param limit_seconds: its time limit, counted from its start
     :param elapsed_seconds: time since its start, at most its limit
     :param user: whose it is; run times are predicted from the user's finished jobs
+    :param drained_processors: of its processors, those that take no job after it, such as those of a node
+        that is drained. Capacity and forecast count them as if they stayed
     """
 
     id: str
@@ -35,6 +37,7 @@ class RunningJob:
     limit_seconds: Limit
     elapsed_seconds: Seconds
     user: str | None = None
+    drained_processors: Powered = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class Snapshot:
             allowed = f"at most limit_seconds={job.limit_seconds} (job {job.id})"
             right = job.elapsed_seconds <= job.limit_seconds
             require(right, f"running[{k}].elapsed_seconds", job.elapsed_seconds, allowed)
+            drained, allowed = job.drained_processors, f"at most processors={job.processors} (job {job.id})"
+            require(drained <= job.processors, f"running[{k}].drained_processors", drained, allowed)
         for k, past in enumerate(self.finished):
             allowed = f"at most submitted_seconds_ago={past.submitted_seconds_ago}"
             right = past.ended_seconds_ago <= past.submitted_seconds_ago
@@ -154,6 +159,24 @@ class Snapshot:
     def used(self) -> int:
         """Processors that run jobs."""
         return sum(job.processors for job in self.running)
+
+    def without_drained(self) -> Snapshot:
+        """Return the same cluster without the processors that take no job any more, and what runs on them."""
+        drained = sum(job.drained_processors for job in self.running)
+        if drained == 0:
+            return self
+        return replace(
+            self,
+            capacity=max(self.capacity - drained, 0),
+            running=tuple(
+                replace(job, processors=job.processors - job.drained_processors, drained_processors=0)
+                for job in self.running
+                if job.processors > job.drained_processors
+            ),
+            forecast=tuple(
+                replace(change, processors=max(change.processors - drained, 0)) for change in self.forecast
+            ),
+        )
 
     def taken_at(self) -> datetime:
         """Return when it was taken.

@@ -165,6 +165,86 @@ def test_short_jobs_overtake_one_that_must_wait_and_the_others_say_why():
     assert reasons["long"] == "might delay job big, which is next"
 
 
+LARGE = (job("A", 14, 600, 9000), job("B", 4, 90_000, 10))
+"""The first is larger than the twelve of sixteen processors that have power."""
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+@pytest.mark.parametrize("policy", ["fcfs", "wspt", "rollout"])
+def test_a_job_larger_than_the_power_to_come_holds_up_no_other(policy, backfill):
+    """Power stays at 12 of 16 without a forecast, by one, and for longer than the horizon."""
+    steady = Snapshot(processors=16, capacity=12, waiting=LARGE)
+    known = dataclasses.replace(steady, forecast_seconds=90_000)
+    later = dataclasses.replace(steady, forecast=(CapacityChange(86_400, 16),), forecast_seconds=200_000)
+    scheduler = Scheduler(policy, backfill=backfill, oldest_first_hours=0)
+    for snapshot in (steady, known, later):
+        decision = scheduler.decide(snapshot)
+        assert decision.start == ("B",)
+        why = "needs 14 processors, at most 12 have power within 24 h"
+        assert [(passed.id, passed.reason) for passed in decision.passed_over] == [("A", why)]
+
+
+def test_a_job_for_which_power_comes_within_the_horizon_keeps_its_time():
+    snapshot = Snapshot(
+        processors=16,
+        capacity=12,
+        waiting=(*LARGE, job("C", 4, 3600, 5)),
+        forecast=(CapacityChange(86_399, 16),),
+        forecast_seconds=200_000,
+    )
+    decision = Scheduler("fcfs", backfill="easy").decide(snapshot)
+    assert decision.start == ("C",)
+    assert [passed.reason for passed in decision.passed_over] == [
+        "needs 14 processors, 8 are free",
+        "might delay job A, which is next",
+    ]
+    assert Scheduler("fcfs", backfill="none").decide(snapshot).start == ()
+
+
+def test_without_a_forecast_power_stays_as_it_is_beyond_the_horizon_too():
+    """Ten of twelve processors are free for the first job after two days; another may not take four."""
+    snapshot = Snapshot(
+        processors=16,
+        capacity=12,
+        running=(RunningJob("a", 8, 2 * 86_400, 0),),
+        waiting=(job("next", 10, waited=900), job("long", 4, 9 * 86_400), job("less", 2, 9 * 86_400)),
+        finished=(FinishedJob(15, 60, 60, 5000, 4000),),
+    )
+    for backfill in ("easy", "conservative"):
+        decision = Scheduler("fcfs", backfill=backfill).decide(snapshot)
+        assert decision.start == ("less",)
+    assert Scheduler("rollout").decide(snapshot).start == ("less",)
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+def test_processors_that_are_drained_do_not_come_back(backfill):
+    """Four processors of sixteen take no job after the one that runs on them, and two of another one's."""
+    snapshot = Snapshot(
+        processors=16,
+        capacity=16,
+        running=(
+            RunningJob("a", 4, 7 * 86_400, 0, drained_processors=4),
+            RunningJob("b", 3, 3600, 600, drained_processors=2),
+        ),
+        waiting=(job("large", 11, 600, 9000), job("next", 10, 600, 900), job("long", 9, 8 * 86_400)),
+    )
+    decision = Scheduler("fcfs", backfill=backfill).decide(snapshot)
+    assert decision.start == () and decision.excess == 0 and decision.valid_seconds == 3000
+    assert [passed.reason for passed in decision.passed_over] == [
+        "needs 11 processors, at most 10 have power within 24 h",
+        "needs 10 processors, 9 are free",
+        "might delay job next, which is next",
+    ]
+    assert Snapshot.from_json(snapshot.to_json()) == snapshot
+    foreseen = dataclasses.replace(
+        snapshot, forecast=(CapacityChange(7200, 12), CapacityChange(9000, 5)), forecast_seconds=90_000
+    )
+    left = foreseen.without_drained()
+    assert (left.capacity, left.used, [run.id for run in left.running]) == (10, 1, ["b"])
+    assert [change.processors for change in left.forecast] == [6, 0]
+    assert left.without_drained() is left
+
+
 def test_a_job_that_has_waited_too_long_comes_first():
     waiting = (job("old", 4, 50_000, 90_000), job("new", 4, 60, 10))
     snapshot = Snapshot(processors=4, capacity=4, waiting=waiting)
@@ -224,6 +304,10 @@ BROKEN = {
     "elapsed": (
         {"running": [{**ROW, "elapsed_seconds": 10}]},
         r"running\[0\].elapsed_seconds=10: must be at most limit_seconds=9 \(job a\)",
+    ),
+    "drained": (
+        {"running": [{**ROW, "elapsed_seconds": 1, "drained_processors": 2}]},
+        r"running\[0\].drained_processors=2: must be at most processors=1 \(job a\)",
     ),
     "unit": (
         {"waiting": [{**ROW, "waited_second": 1}]},
