@@ -26,6 +26,7 @@ def read_power_table(path: str | Path, now: datetime, processors: int) -> tuple[
     """Return the capacity by a table, those of the past at 0 seconds or below, and how far it reaches.
 
     Each line says what has power from its time on. The last one holds for as long as the one before it.
+    What is 68 years ahead or more, the longest time that snapshots hold, is left out.
 
     :param path: with the columns ``time`` (ISO 8601, with an offset from UTC) and ``processors``
     :param now: the time
@@ -55,5 +56,6 @@ def read_power_table(path: str | Path, now: datetime, processors: int) -> tuple[
     rows = [
         CapacityChange(int(offset), int(min(value, processors)))
         for offset, value in zip(offsets, values, strict=True)
+        if offset < MOST_SECONDS
     ]
     return rows, min(seconds, MOST_SECONDS)

@@ -79,14 +79,16 @@ def power_layers(
     :param rows: of the capacity, in order of time, also those of the past: layers that have begun stay as
         they were
     :param seconds: how far the forecast reaches
-    :param usable: CPUs of nodes that are up
+    :param usable: CPUs of nodes that take jobs
+    :param running: what runs; what does so on other nodes is left out
     """
     found: list[Layer] = []
     stack: list[tuple[int, int]] = []
     level = 0
     for row in [*rows, CapacityChange(seconds, usable)]:
         begin, after = row.after_seconds, max(row.after_seconds, 0)
-        busy = sum(job.processors for job in running if job.limit_seconds - job.elapsed_seconds > after)
+        lasting = [job for job in running if job.limit_seconds - job.elapsed_seconds > after]
+        busy = sum(job.processors - job.drained_processors for job in lasting)
         size = max(min(usable - row.processors, usable - busy), 0)
         if size > level:
             stack.append((begin, size - level))

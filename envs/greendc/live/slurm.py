@@ -7,8 +7,10 @@ administrator holds, are left to Slurm, and listed.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from greendc.live.slurm_answers import (
     SlurmError,
     beyond_processors,
     count,
+    cpus_of,
+    hosts_of,
     is_usable,
     names,
     number,
@@ -30,6 +34,8 @@ from greendc.live.slurm_answers import (
     read_nodes,
     run_command,
     states,
+    tasks_of,
+    text_of,
 )
 from greendc.live.snapshot import (
     MOST_SECONDS,
@@ -100,9 +106,10 @@ def read_queue(
 ) -> Queue:
     """Read a partition by ``squeue``, ``sinfo`` (from 23.02 on ``scontrol``) and, for history, ``sacct``.
 
-    A processor is a CPU of Slurm. Pending jobs that Slurm may start at any moment count as running, as many
-    as have room on nodes that can be used. CPUs of others (down, drained, in maintenance, powering down) have
-    no power, except those that still run jobs; CPUs of nodes that Slurm wakes for a job have.
+    A processor is a CPU of Slurm that jobs may have. Pending jobs that Slurm may start at any moment count as
+    running, as many as have room on nodes that can be used, of arrays as many tasks. CPUs of others (down,
+    drained, in maintenance, powering down) have no power, except those that still run jobs, for as long as
+    these do (``drained_processors``); CPUs of nodes that Slurm wakes for a job have.
 
     :param partition: its name; ``None`` if there is one only
     :param forecast: a table of the ``processors`` that have power; see
@@ -123,35 +130,41 @@ def read_queue(
     nodes, jobs = read_nodes(run), read_jobs(run)
     name = _the_partition(partition, nodes)
     mine = [node for node in nodes if name in names(node, "partitions")]
-    processors = sum(count(node, "cpus") for node in mine)
-    capacity = sum(count(node, "cpus" if is_usable(node) else "alloc_cpus") for node in mine)
+    processors = sum(cpus_of(node) for node in mine)
+    usable = sum(cpus_of(node) for node in mine if is_usable(node))
     running, waiting, left = _jobs(jobs, name, clock, hold)
     notes = []
     others = sum(count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
     if others > 0:
         running.append(RunningJob("other partitions", others, MOST_SECONDS, 0))
         notes.append(f"{others} CPUs of {name} run jobs of other partitions: taken to be busy for good")
+    running, drained = _drained(running, jobs, mine)
+    if drained > 0:
+        notes.append(f"{drained} CPUs of nodes that take no jobs are in use: they have no power after that")
     rows: list[CapacityChange] = []
     seconds = 0
     if forecast is not None:
         rows, seconds = read_power_table(forecast, now, processors)
+        rows = _beside_drained(rows, seconds, running)
     wanted: tuple[Reservation, ...] = ()
     if reserve:
         threads = min((number(node, "threads") or 1 for node in mine), default=1)
-        layers = power_layers(rows, seconds, capacity, running)
+        layers = power_layers(rows, seconds, usable, running)
         wanted = tuple(Reservation.of(name, clock, layer, threads) for layer in layers)
     # What is released and has not started takes its room already, else the next call would give it away.
     waits = {job.id for job in waiting}
     ready = {str(count(job, "job_id")): job for job in jobs if _is_ready(job, name)}
     # Priorities that we have set ourselves are none to go beyond, else they would rise at every call.
     theirs = [job for one, job in ready.items() if one not in waits]
-    ahead = _about_to_start(theirs, capacity - sum(job.processors for job in running))
+    room = usable + drained - sum(job.processors for job in running)
+    tasks = Counter(number(job, "array_job_id") or 0 for job in jobs if states(job) & RUNNING)
+    ahead = _about_to_start(theirs, room, tasks)
     running += [started for started, _ in ahead]
     used = sum(job.processors for job in running)
     # What is broken now stays so in the plan, as it does without a forecast.
-    rows = [CapacityChange(row.after_seconds, min(row.processors, capacity)) for row in rows]
+    rows = [CapacityChange(row.after_seconds, min(row.processors, usable) + drained) for row in rows]
     past = [row for row in rows if row.after_seconds <= 0]
-    capacity = min([capacity, *(row.processors for row in past[-1:])])
+    capacity = min([usable + drained, *(row.processors for row in past[-1:])])
     changes = rows[len(past) :]
     finished: list[FinishedJob] = []
     if history_days > 0:
@@ -159,7 +172,7 @@ def read_queue(
     return Queue(
         Snapshot(
             processors=max(processors, used),
-            capacity=min(max(capacity, 0), max(processors, used)),
+            capacity=capacity,
             running=tuple(running),
             waiting=tuple(waiting),
             finished=tuple(finished),
@@ -291,22 +304,90 @@ def _limit(job: Row) -> int:
 
 
 def _is_ready(job: Row, partition: str) -> bool:
-    """Return whether Slurm may start a pending job at any moment."""
-    mine = "PENDING" in states(job) and str(job.get("partition")) == partition
+    """Return whether Slurm may start a pending job at any moment, here or in another of its partitions."""
+    mine = "PENDING" in states(job) and partition in str(job.get("partition")).split(",")
     return mine and str(job.get("state_reason")) in READY
 
 
-def _about_to_start(ready: Sequence[Row], room: int) -> list[tuple[RunningJob, int]]:
-    """Return the ready jobs, by priority, as many as have room, and their priorities."""
+def _about_to_start(
+    ready: Sequence[Row], room: int, tasks: Mapping[int, int]
+) -> list[tuple[RunningJob, int]]:
+    """Return the ready jobs, by priority, as many as have room, and their priorities.
+
+    Of an array as many tasks start as have room and may run at once. The first is called by the number of the
+    array, the next ``NUMBER#2`` and so on.
+
+    :param tasks: how many run of each array, by its number
+    """
     starting = []
     for job in sorted(ready, key=lambda job: -(number(job, "priority") or 0)):
-        cpus = count(job, "cpus")
-        if cpus <= room:
-            limit, user = _limit(job) or MOST_SECONDS, job.get("user_name") or None
-            running = RunningJob(str(count(job, "job_id")), cpus, limit, 0, user)
+        cpus, most = count(job, "cpus"), tasks_of(job, tasks.get(number(job, "array_job_id") or -1, 0))
+        fit = max(room, 0) // max(cpus, 1)
+        if most is not None:
+            fit = min(fit, most)
+        limit, user = _limit(job) or MOST_SECONDS, job.get("user_name") or None
+        name = str(count(job, "job_id"))
+        for k in range(fit):
+            running = RunningJob(f"{name}#{k + 1}" if k else name, cpus, limit, 0, user)
             starting.append((running, number(job, "priority") or 1))
             room -= cpus
     return starting
+
+
+def _drained(
+    running: Sequence[RunningJob], jobs: Sequence[Row], nodes: Sequence[Row]
+) -> tuple[list[RunningJob], int]:
+    """Return what runs, with the processors that take no job any more, and how many these are.
+
+    First come jobs all of whose nodes are such, then those with some of them, then those whose nodes are not
+    told; among these those that end last.
+
+    :param nodes: of the partition
+    """
+    busy = {str(node.get("name")): min(count(node, "alloc_cpus"), cpus_of(node)) for node in nodes}
+    lost = {name: cpus for name, cpus in busy.items() if cpus > 0}
+    for node in nodes:
+        if is_usable(node):
+            lost.pop(str(node.get("name")), None)
+    hosts = {str(count(job, "job_id")): hosts_of(job) for job in jobs if lost and states(job) & RUNNING}
+
+    def order(job: RunningJob) -> tuple[int, int]:
+        on = hosts.get(job.id, set())
+        kind = 2 if not on else 0 if on <= lost.keys() else 1 if on & lost.keys() else 3
+        return kind, job.elapsed_seconds - job.limit_seconds
+
+    left, found = sum(lost.values()), Counter[str]()
+    for by_nodes in (True, False):  # whatever nodes are told, these CPUs are in use
+        for job in sorted(running, key=order) if left > 0 else ():
+            on = hosts.get(job.id, set())
+            most = sum(lost.get(name, 0) for name in on) if on and by_nodes else left
+            more = min(job.processors - found[job.id], most, left)
+            found[job.id] += more
+            left -= more
+    return [replace(job, drained_processors=found[job.id]) for job in running], found.total()
+
+
+def _beside_drained(
+    rows: Sequence[CapacityChange], seconds: int, running: Sequence[RunningJob]
+) -> list[CapacityChange]:
+    """Return how many of the processors with power those leave that are drained and run jobs.
+
+    These have power until the limits of their jobs, those of jobs beyond their limits for good.
+
+    :param rows: of the capacity, in order of time
+    :param seconds: how far the forecast reaches
+    """
+    drained, ended = sum(job.drained_processors for job in running), Counter[int]()
+    for job in running:
+        end = job.limit_seconds - job.elapsed_seconds
+        if job.drained_processors > 0 and 0 < end < seconds:
+            ended[end] += job.drained_processors
+    begins, found = [row.after_seconds for row in rows], []
+    for time in sorted({*begins, *ended}):
+        drained -= ended[time]
+        powered = rows[bisect_right(begins, time) - 1].processors
+        found.append(CapacityChange(time, powered - drained))
+    return found
 
 
 def _top_priority(ahead: Sequence[int], others: Sequence[Row], waiting: int) -> int:
@@ -326,9 +407,9 @@ def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:
         return f"held by Slurm ({reason})" if re.search("hold|held", reason, re.I) else f"not held ({reason})"
     if number(job, "het_job_id"):
         return "is part of a heterogeneous job"
-    if job.get("dependency"):
+    if text_of(job.get("dependency")):
         return "depends on another job"
-    if job.get("array_task_string"):
+    if text_of(job.get("array_task_string")):
         return "an array of jobs"
     if "," in str(job.get("partition")):
         return "may run in several partitions"

@@ -23,6 +23,8 @@ Run = Callable[[Sequence[str]], str]
 """Runs a command and returns what it prints; raises :class:`SlurmError`."""
 
 TIMEOUT_SECONDS = 60
+MOST_NODES = 2**16
+"""As many as Slurm allows."""
 TIME_FORMATS = {"sacct": "%s"}
 """How commands print times: in seconds since 1970, which tell apart the hour that clocks show twice."""
 OURS = rf"{PREFIX}-.+-\d+-\d+-\d+"
@@ -180,6 +182,53 @@ def count(row: Row, field: str) -> int:
     return found
 
 
+def cpus_of(node: Row) -> int:
+    """Return the CPUs of a node that jobs may have: fewer where Slurm keeps cores for the system."""
+    return number(node, "effective_cpus") or count(node, "cpus")
+
+
+def tasks_of(job: Row, running: int = 0) -> int | None:
+    """Return how many tasks of a pending array may start now; 1 for another job.
+
+    :param running: how many of its tasks run
+    :return: ``None`` if that is not known, because Slurm has cut the list of tasks
+    """
+    text, _, limit = text_of(job.get("array_task_string")).partition("%")
+    limits = [int(limit) if re.fullmatch("[0-9]{1,10}", limit) else 0, number(job, "array_max_tasks") or 0]
+    most = [max(found - running, 0) for found in limits if found > 0]
+    tasks = 0
+    for part in text.split(",") if text else []:
+        found = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?", part)
+        if found is None:
+            return min(most, default=None)
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        tasks += max(last - first, 0) // max(step, 1) + 1
+    return min([tasks, *most]) if text else 1
+
+
+def hosts_of(job: Row) -> set[str]:
+    """Return the nodes that a job runs on, written as ``n[1-3,08]``; none if that is not told."""
+    found: set[str] = set()
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text_of(job.get("nodes"))):
+        whole = [""]
+        for text, ranges in re.findall(r"([^\[\]]+)|\[([^\[\]]*)\]", part):
+            ends = [text] if text else _numbers(ranges)
+            whole = [begin + end for begin in whole for end in ends]
+        found.update(whole)
+    return found
+
+
+def _numbers(ranges: str) -> list[str]:
+    """Return the numbers of ``1-3,08``, with the zeros before them."""
+    found = []
+    for part in ranges.split(","):
+        ends = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        if ends is not None:
+            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+            found += [f"{k:0{len(ends[1])}}" for k in numbers[:MOST_NODES]]
+    return found
+
+
 def names(row: Row, field: str) -> list[str]:
     """Return a list of names; none where the field is absent or empty.
 
@@ -211,16 +260,16 @@ def beyond_processors(job: Row) -> str | None:
     """
     asked = []
     for field in TRES_FIELDS:
-        parts = [part.strip() for part in _text(job.get(field)).split(",")]
+        parts = [part.strip() for part in text_of(job.get(field)).split(",")]
         asked += [f"{field}={part}" for part in parts if part and re.split("[:=]", part)[0] not in ORDINARY]
-    asked += [f"{field}={text}" for field in OTHER_FIELDS if (text := _text(job.get(field)))]
+    asked += [f"{field}={text}" for field in OTHER_FIELDS if (text := text_of(job.get(field)))]
     return ", ".join(asked) or None
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
     """Return what a field says, a list as its parts with commas between; empty where it says nothing."""
     if isinstance(value, list):
-        return ",".join(filter(None, map(_text, value)))
+        return ",".join(filter(None, map(text_of, value)))
     return "" if value is None or value is False or value == "(null)" else str(value).strip()
 
 
