@@ -120,7 +120,11 @@ def _sacct_job(row: Mapping[str, str]) -> list[float] | None:
     size = row["ncpus"] if "ncpus" in row else row["nnodes"]
     require(re.fullmatch("[0-9]{1,15}", size) is not None and 1 <= int(size) <= 1e9, "processors")
     require(run <= 3.2e8, "run time")
-    wait = math.nan if math.isnan(start) else max(start - submit, 0.0)
+    wait = start - submit
+    if -3600 < wait < 0 and start // 3600 % 24 in (23, 0, 1, 2, 3):
+        wait += 3600  # the clock was put back meanwhile
+    if wait < 0:
+        wait = math.nan
     return [submit, wait, run, request, float(size), _SACCT_STATUS.get(state, 0.0)]
 
 
