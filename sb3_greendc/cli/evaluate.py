@@ -132,17 +132,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
             for env_id in dict.fromkeys(map(greendc.resolve_env_id, options.env))
         ]
+        _check_metrics(options.metrics or (), evaluations)
         for evaluation in evaluations:
-            _check_metrics(options.metrics or (), evaluation)
             _check_bound(options.bound, evaluation.env_id)
         results, completed = _run(options, evaluations, env_kwargs)
     if not completed:
         print(f"interrupted; {len(results):,} episodes had been run")
     with one_line_errors("evaluate"):
-        metrics = options.metrics or (*main_metrics(results), *({SHARE} & {*results.columns}))
-        reference = options.reference if options.reference in set(results["policy"]) else None
         try:
-            summary = summarize(results, metrics, options.statistic, reference)
+            summary = _summary(results, options)
         except ValueError:  # a metric that only the results know: they are kept all the same
             _keep(options, evaluations, results, completed)
             raise
@@ -156,6 +154,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             save_figure(intervals(summary), figure)
             print(f"wrote {figure}")
     return 0 if completed else INTERRUPTED
+
+
+def _summary(results: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
+    """Summarize each environment, one of several by the metrics that it has.
+
+    :raises ValueError: for a metric that none has
+    """
+    reference = options.reference if options.reference in set(results["policy"]) else None
+    groups = results.groupby("env_id", sort=False)
+    parts = []
+    for _, rows in groups:
+        own = rows if groups.ngroups == 1 else rows.dropna(axis=1, how="all")
+        metrics = options.metrics or (*main_metrics(own), *({SHARE} & {*own.columns}))
+        there = [metric for metric in metrics if metric in own or metric not in results]
+        parts.append(summarize(rows, there, options.statistic, reference))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _keep(
@@ -183,7 +197,6 @@ def _run(
     :raises KeyboardInterrupt: after Ctrl-C before the first episodes were done
     """
     progress = not options.no_progress
-    method = options.bound or ("lp" if greendc.family(options.env[0]) == "resource_pool" else "none")
     try:
         results = run_evaluations(evaluations, progress, options.engine, options.jobs, options.ray_address)
     except EvaluationInterrupted as stop:
@@ -191,7 +204,7 @@ def _run(
             raise
         return stop.results, False
     try:
-        return add_share_of_bound(results, method, env_kwargs, progress=progress), True
+        return add_share_of_bound(results, options.bound, env_kwargs, progress=progress), True
     except KeyboardInterrupt:
         return results, False
     except Exception:  # episodes are not lost for a bound
@@ -214,16 +227,19 @@ def _check_options(options: argparse.Namespace) -> None:
         raise ValueError(f"--ray-address {options.ray_address}: needs --engine ray")
 
 
-def _check_metrics(metrics: Sequence[str], evaluation: Evaluation) -> None:
-    """Refuse unknown metrics before the episodes are run, where they are known before."""
-    if evaluation.metrics is None:
-        return
-    known = ("return", "length", "cost", "bound", SHARE, *evaluation.metrics)
+def _check_metrics(metrics: Sequence[str], evaluations: Sequence[Evaluation]) -> None:
+    """Refuse metrics that no environment has before the episodes are run, where they are known before."""
+    known = ["return", "length", "cost", "bound", SHARE]
+    for evaluation in evaluations:
+        if evaluation.metrics is None:
+            return
+        known += [metric for metric in evaluation.metrics if metric not in known]
     for metric in metrics:
         if metric not in known:
+            whose = " and ".join(evaluation.env_id for evaluation in evaluations)
             raise ValueError(
-                f"--metrics {metric}: {evaluation.env_id} has none of that name{nearest(metric, known)} "
-                f"(known: {', '.join(known)})"
+                f"--metrics {metric}: {whose} {'has' if len(evaluations) == 1 else 'have'} none of that name"
+                f"{nearest(metric, known)} (known: {', '.join(known)})"
             )
 
 

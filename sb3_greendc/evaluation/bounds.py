@@ -84,7 +84,7 @@ def episode_bounds(
 
 
 def add_share_of_bound(
-    results: pd.DataFrame, method: str, env_kwargs: Mapping[str, Any] | None = None, **options: Any
+    results: pd.DataFrame, method: str | None, env_kwargs: Mapping[str, Any] | None = None, **options: Any
 ) -> pd.DataFrame:
     """Return a table of episodes with the columns ``bound`` and ``share_of_bound``, where there is a bound.
 
@@ -92,19 +92,21 @@ def add_share_of_bound(
     against the no-delay schedule (below 0 for a policy that costs more than that).
 
     :param results: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
-    :param method: one of :data:`METHODS`
+    :param method: one of :data:`METHODS`; default: ``"lp"`` for the resource pool, none for others
     :param env_kwargs: keyword arguments of the environments
     :param options: of :func:`episode_bounds`
     """
     parts = []
     for env_id, of_env in results.groupby("env_id", sort=False):
-        bounds = episode_bounds(str(env_id), of_env["seed"].tolist(), method, env_kwargs, **options)
+        of_pool = greendc.family(str(env_id)) == "resource_pool"
+        chosen = method or ("lp" if of_pool else "none")
+        bounds = episode_bounds(str(env_id), of_env["seed"].tolist(), chosen, env_kwargs, **options)
         if bounds["bound"].isna().all():
             parts.append(of_env)
             continue
         part = of_env.merge(bounds, on="seed", how="left")
         # By the id: a table of several families has the columns of all.
-        if greendc.family(str(env_id)) == "resource_pool":
+        if of_pool:
             reached, possible = part["total_job_value"], part["bound"]
         else:
             config = greendc.make_simulator(str(env_id), 1, **(env_kwargs or {})).config  # type: ignore[attr-defined]

@@ -112,10 +112,11 @@ def draw_trade_off(
     :param objective: on the vertical axis
     :param cost: on the horizontal axis
     """
-    env_ids = list(summary["env_id"].unique())
-    points = summary.pivot_table(
+    both = summary[summary["metric"].isin((objective, cost))]
+    points = both.pivot_table(
         index=["env_id", "policy"], columns="metric", values=["estimate", "low", "high"], sort=False
     )
+    env_ids = list(points.index.unique("env_id"))  # which have them
     policies = [str(policy) for policy in summary["policy"].unique()]
     curves = curves_of(policies)
     names = short_names(list(curves))

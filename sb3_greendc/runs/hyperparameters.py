@@ -211,6 +211,8 @@ def load_hyperparameters(
     presets = getattr(algorithm_class(algorithm), "presets", {})
     preset = presets.get(overrides["preset"], {}) if isinstance(overrides.get("preset"), str) else {}
     written = {key: value for key, value in blocks[block].items() if key not in preset}
+    if overrides.get("noise_type", "") is None:
+        written.pop("noise_std", None)  # that of the noise which is turned off
 
     def where(key: str) -> str:
         if key in overrides:
@@ -293,7 +295,7 @@ def _of_no_use(algorithm: str, known: list[str], values: Mapping[str, Any]) -> I
         for key in ("noise_type", "noise_std"):
             if values.get(key) is not None:
                 yield key, "it takes no action noise"
-    elif "noise_std" in values and "noise_type" not in values:
+    elif "noise_std" in values and values.get("noise_type") is None:
         yield "noise_std", f"it is that of a noise_type ({', '.join(_NOISES)})"
 
 

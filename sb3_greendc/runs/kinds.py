@@ -53,6 +53,8 @@ def checked(owner: type, key: str, value: Any, written: object) -> Any:
         raise ValueError(f"{written!r}: must be {' or '.join(sorted(map(_word, kinds), key='null'.__eq__))}")
     if isinstance(value, str) and float in kinds and not _AUTO.fullmatch(value):
         raise ValueError(f"{written!r}: must be a number, auto or auto_NUMBER")
+    if key == "gradient_steps" and value == 0:
+        raise ValueError(f"{written!r}: must be 1 or more, or -1 for as many as the environments did steps")
     count = value[0] if isinstance(value, tuple) and value else value
     if isinstance(count, int) and not isinstance(count, bool) and int in kinds and count < _LEAST.get(key, 1):
         raise ValueError(f"{written!r}: must be {_LEAST.get(key, 1)} or more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,7 +216,19 @@ def _prepare_online(
     except ValueError as error:
         hint = _discrete_twin(env_id) if "action space" in str(error) else ""
         raise ValueError(f"{error}{hint}") from error
+    warn_of_no_update(getattr(model, "learning_starts", 0), total)
     return Run(env_id, env_kwargs, chosen, total, seed, model)
+
+
+def warn_of_no_update(learning_starts: int, timesteps: int) -> None:
+    """Warn where a training ends before the first update.
+
+    :param learning_starts: steps before it
+    :param timesteps: of the training
+    """
+    if timesteps <= learning_starts:
+        said = f"learning_starts={learning_starts}: no update in {timesteps:,} steps: nothing is learned"
+        warnings.warn(said, stacklevel=2)
 
 
 def _prepare_offline(

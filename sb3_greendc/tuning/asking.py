@@ -13,6 +13,7 @@ import greendc
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.datasets.npz import checksum
 from sb3_greendc.runs.hyperparameters import learns_from_data, load_hyperparameters
+from sb3_greendc.runs.training import warn_of_no_update
 from sb3_greendc.tuning.models import require_fit
 from sb3_greendc.tuning.objective import Objective, validation_carbon
 
@@ -63,6 +64,8 @@ def make_objective(
     if not objective.space:
         raise ValueError(f"nothing to search: every parameter of {algorithm} is fixed")
     require_fit(objective, chosen)
+    if data is None:
+        warn_of_no_update(chosen.arguments.get("learning_starts", 0), timesteps)
     return objective
 
 

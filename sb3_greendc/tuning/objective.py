@@ -121,6 +121,8 @@ class Objective:
         setting = Setting.of(greendc.family(self.env_id), env.action_space)
         env.close()
         fixed = {"policy_kwargs", *self.fixed} if "policy" in self.fixed else set(self.fixed)
+        if self.base.get("noise_type") is None:
+            fixed.add("noise_std")  # of no noise
         space = search_space(self.algorithm, setting)
         return {name: values for name, values in space.items() if setting_of(name) not in fixed}
 

@@ -289,6 +289,7 @@ class TestBadInput:
             ("sac", "ent_coef", "abc", "'abc': must be a number, auto or auto_NUMBER"),
             ("td3", "noise_type", [1], "[1]: must be one of normal"),
             ("td3", "noise_std", "abc", "'abc': must be a number, 0 or more"),
+            ("td3", "gradient_steps", 0, "0: must be 1 or more, or -1"),
             ("td3", "noise_std", -1, "-1: must be a number, 0 or more"),
             ("discrete_sac", "preset", [1], "[1]: must be text or null"),
             ("crr", "source_weights", "abc", "'abc': must be a mapping or a list or null"),
@@ -324,6 +325,8 @@ class TestBadInput:
         nothing = {"n_envs": 1, "normalize": False, "noise_type": None, "callback": None}
         assert read_hyperparameters("crr", nothing).normalize is None
         assert load_hyperparameters("td3", "VCC-2019-v1", {"noise_type": None}).noise is None
+        with pytest.raises(ValueError, match=r"noise_std=0\.3: td3: noise_std has no effect"):
+            load_hyperparameters("td3", "VCC-2019-v1", {"noise_type": None, "noise_std": 0.3})
 
     def test_algorithm_that_does_not_fit(self) -> None:
         with pytest.raises(ValueError, match=r"dqn does not fit: .*Box"):

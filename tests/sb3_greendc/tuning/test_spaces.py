@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 
 import optuna
@@ -13,6 +14,7 @@ import greendc
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
+from sb3_greendc.runs.training import prepare
 from sb3_greendc.tuning import SPACES, Objective, make_objective, search_space, to_settings
 from sb3_greendc.tuning.spaces import Setting
 from sb3_greendc.tuning.zoo_block import write_block
@@ -132,3 +134,20 @@ def test_fixed_hyperparameters_are_not_searched(fixed: dict[str, object], left_o
     objective = make_objective("VCC-2021", "ppo", 100, fixed=fixed)
     assert whole.keys() - objective.space.keys() == left_out
     assert objective.hyperparameters({}).settings.items() >= fixed.items()
+
+
+def test_the_strength_of_noise_that_is_turned_off_is_not_searched() -> None:
+    whole = make_objective("VCC-2021", "td3", 100_000).space
+    space = make_objective("VCC-2021", "td3", 100_000, fixed={"noise_type": None}).space
+    assert whole.keys() - space.keys() == {"noise_std"}
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(50, True), (51, False)])
+def test_a_budget_that_ends_before_the_first_update_is_told(steps: int, warned: bool) -> None:
+    fixed = {"learning_starts": 50}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make_objective("VCC-2021", "sac", steps, {"days": 1}, fixed)
+        prepare("sac", "VCC-2021", steps, env_kwargs={"days": 1}, hyperparameters=fixed)
+    found = [str(one.message) for one in caught if "learning_starts=50: no update in" in str(one.message)]
+    assert len(found) == 2 * warned

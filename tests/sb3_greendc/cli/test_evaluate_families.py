@@ -1,0 +1,63 @@
+"""One table of environments of several families: each has its own metrics, and its own bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_cases import one_line_error
+
+from sb3_greendc.cli import plot
+from sb3_greendc.cli.evaluate import main
+from sb3_greendc.evaluation.bounds import SHARE
+from sb3_greendc.evaluation.plots_comparison import draw_trade_off
+
+ENVS = ("VCC-2021", "ResourcePool-10", "CartPole-v1")
+RANDOM = ("--policies", "random", "--episodes", "2", "--no-progress")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mixed") / "results.csv"
+    assert main(["--env", *ENVS, *RANDOM, "--out", str(path)]) == 0
+    return path
+
+
+def test_each_environment_has_its_own_metrics_and_bound(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["--env", *ENVS, *RANDOM, "--out", str(tmp_path / "results.csv"), "--plot"]) == 0
+    curve, pool, pole = capsys.readouterr().out.split(": mean of")[1:]
+    assert "carbon_" in curve and "value_ratio" not in curve and "share_of" not in curve
+    assert "value_ratio" in pool and "carbon_" not in pool and "share_of" in pool
+    assert "length" in pole and "carbon_" not in pole and "share_of" not in pole
+    assert not any("–" in text for text in (curve, pool, pole))
+    shares = pd.read_csv(tmp_path / "results.csv").groupby("env_id")[SHARE].count()
+    assert shares.to_dict() == {"VCC-2021-v1": 0, "ResourcePool-10-v0": 2, "CartPole-v1": 0}
+
+
+def test_metrics_of_one_family_are_shown_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = ("--metrics", "carbon_kg", "total_job_value_ratio")
+    assert main(["--env", *ENVS[:2], *RANDOM, "--bound", "none", *metrics]) == 0
+    curve, pool = capsys.readouterr().out.split("95 %")[1:]
+    assert "carbon_" in curve and "value_ratio" not in curve
+    assert "value_ratio" in pool and "carbon_" not in pool
+    said = one_line_error("evaluate", main, ["--env", *ENVS[:2], *RANDOM, "--metrics", "carbon_k"], capsys)
+    assert "VCC-2021-v1 and ResourcePool-10-v0 have none of that name; did you mean 'carbon_kg'?" in said
+
+
+def test_figures_show_the_environments_that_have_both_metrics(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+
+    def draw(*arguments, **options):
+        figure = draw_trade_off(*arguments, **options)
+        titles.extend(axes.get_title() for axes in figure.axes if axes.get_title())
+        return figure
+
+    monkeypatch.setattr(plot, "draw_trade_off", draw)
+    assert plot.main([str(results), "--out", str(tmp_path)]) == 0
+    assert titles == ["VCC-2021-v1"]
