@@ -83,8 +83,8 @@ def _solve(pool: ResourcePoolSimulator, time_limit: float, workers: int) -> dict
 def shares(table: pd.DataFrame, divided: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return what share of the linear programme's bound, in per cent, each line has at each load.
 
-    Columns: ``load``, ``policy``, ``mean``, ``low``, ``high``. ``"optimum"`` is that of whole jobs if the
-    arrivals are known (its bound, where it is not proved); the others are policies, and divisible jobs with
+    Columns: ``load``, ``policy``, ``mean``, ``low``, ``high``. ``"optimum"`` is CP-SAT's bound on what
+    whole jobs earn if the arrivals are known; the others are policies, and divisible jobs with
     unknown arrivals. Sums over all episodes of a load; intervals are over episodes.
 
     :param table: of :func:`study`
