@@ -100,6 +100,13 @@ def sacct(files: Files) -> Values:
     return {"table": table, "machine": max(int(peak), 1)}
 
 
+def _may_be_put_back(second: float) -> bool:
+    """Tell whether clocks are put back somewhere at such a time: at night, in spring and autumn."""
+    time = np.datetime64(int(second), "s")
+    month = int(time.astype("datetime64[M]").astype(int)) % 12 + 1
+    return second // 3600 % 24 in (23, 0, 1, 2, 3) and month in (3, 4, 5, 9, 10, 11)
+
+
 def _sacct_job(row: Mapping[str, str]) -> list[float] | None:
     """Return a line as seconds and numbers, ``None`` for one that did not run."""
     submit, start, end = (_sacct_time(row.get(name, "")) for name in ("submit", "start", "end"))
@@ -121,7 +128,7 @@ def _sacct_job(row: Mapping[str, str]) -> list[float] | None:
     require(re.fullmatch("[0-9]{1,15}", size) is not None and 1 <= int(size) <= 1e9, "processors")
     require(run <= 3.2e8, "run time")
     wait = start - submit
-    if -3600 < wait < 0 and start // 3600 % 24 in (23, 0, 1, 2, 3):
+    if -3600 < wait < 0 and _may_be_put_back(start):
         wait += 3600  # the clock was put back meanwhile
     if wait < 0:
         wait = math.nan

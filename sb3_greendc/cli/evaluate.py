@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"interrupted; {len(results):,} episodes had been run")
     with one_line_errors("evaluate"):
         try:
-            summary = _summary(results, options)
+            summary = _summary(results, options, completed)
         except ValueError:  # a metric that only the results know: they are kept all the same
             _keep(options, evaluations, results, completed)
             raise
@@ -156,19 +156,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if completed else INTERRUPTED
 
 
-def _summary(results: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
+def _summary(results: pd.DataFrame, options: argparse.Namespace, completed: bool) -> pd.DataFrame:
     """Summarize each environment, one of several by the metrics that it has.
 
+    :param completed: whether all environments and policies are there
     :raises ValueError: for a metric that none has
     """
-    reference = options.reference if options.reference in set(results["policy"]) else None
     groups = results.groupby("env_id", sort=False)
     parts = []
     for _, rows in groups:
         own = rows if groups.ngroups == 1 else rows.dropna(axis=1, how="all")
         metrics = options.metrics or (*main_metrics(own), *({SHARE} & {*own.columns}))
-        there = [metric for metric in metrics if metric in own or metric not in results]
-        parts.append(summarize(rows, there, options.statistic, reference))
+        there = [metric for metric in metrics if metric in own or (completed and metric not in results)]
+        reference = options.reference if options.reference in set(rows["policy"]) else None
+        parts.append(summarize(rows, there or ["return"], options.statistic, reference))
     return pd.concat(parts, ignore_index=True)
 
 

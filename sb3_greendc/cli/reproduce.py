@@ -356,7 +356,7 @@ def _validate(options: argparse.Namespace, folder: Path, command: str, console: 
     """Run ``reproduce my-site --validate``: the log's waits beside simulated ones."""
     try:
         with one_line_errors(my_site.NAME, apart=(DefectsError,)):
-            defaults = build_site_parser().parse_args(["--jobs", str(options.jobs)])
+            defaults = build_site_parser().parse_args([f"--jobs={options.jobs}"])
             my_site.require_effect_of_validate(options, defaults)
             require_room(options.out)
             found = my_site.read_jobs(options)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.type_aliases import Schedule
+
+from greendc.config import is_number, require
 
 
 class FollowsLearningRate(BaseAlgorithm):
@@ -20,9 +24,19 @@ class FollowsLearningRate(BaseAlgorithm):
         self._scheduled_rate = self.learning_rate
 
     def _follow_learning_rate(self) -> None:
-        """Make the schedule anew where ``learning_rate`` is another one than it was made from."""
-        if self.learning_rate != self._scheduled_rate:
-            self._setup_lr_schedule()
+        """Make the schedule anew where ``learning_rate`` is another one than it was made from.
+
+        :raises ValueError: for a rate that makes no sense
+        """
+        rate = self.learning_rate
+        if rate == self._scheduled_rate:
+            return
+        if not callable(rate):
+            require(
+                is_number(rate), "learning_rate", rate, "a number, or a function of the remaining progress"
+            )
+            require(0.0 <= rate < math.inf, "learning_rate", rate, "finite and at least 0")
+        self._setup_lr_schedule()
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_scheduled_rate"]

@@ -138,11 +138,17 @@ def check_parameters(model: BaseAlgorithm, parameters: Mapping[str, Any], exact_
     :param parameters: of each network, by its name; see :meth:`SafelySaved.set_parameters`
     :param exact_match: whether all of a network's parameters must be there
     """
+    wanted = model._get_torch_save_params()[0]
+    missing = [name for name in wanted if name not in parameters]
+    if exact_match and missing:
+        raise ValueError(f"{missing[0]} is in this model alone: the parameters are of another model")
     for name, given in parameters.items():
         try:
             network = operator.attrgetter(name)(model)
         except AttributeError:
-            continue  # SB3 says that it is unknown
+            network = None
+        if network is None or (exact_match and name not in wanted):
+            raise ValueError(f"{name} is none of this model's (it has {', '.join(wanted)})")
         if not isinstance(network, th.nn.Module):
             continue  # an optimizer
         own = network.state_dict()

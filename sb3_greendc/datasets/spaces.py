@@ -198,8 +198,9 @@ def _outside(rows: NDArray[Any], space: spaces.Space[Any]) -> NDArray[np.bool_]:
     elif isinstance(space, spaces.MultiBinary):
         outside = (rows != 0) & (rows != 1)
     else:
-        several = cast("spaces.MultiDiscrete", space)
-        outside = (rows < several.start) | (rows >= several.start + several.nvec)
+        several, rows = cast("spaces.MultiDiscrete", space), rows.astype(np.int64)
+        start = several.start.astype(np.int64)
+        outside = (rows < start) | (rows >= start + several.nvec.astype(np.int64))
     return outside
 
 

@@ -80,8 +80,9 @@ def run_batch(batch: Batch, on_step: Callable[[int], None] | None = None) -> Bat
     actions: Recording | None = [] if batch.record else None
     try:
         policy = batch.source.policy_for(env)
-        if isinstance(policy, BaselinePolicy | Uniform):
-            policy.begin_at(batch.first)
+        acting = policy.policy if isinstance(policy, WorkConserving) else policy
+        if isinstance(acting, BaselinePolicy | Uniform):
+            acting.begin_at(batch.first)
         seeded = (
             contextlib.nullcontext()
             if batch.deterministic

@@ -32,7 +32,7 @@ def summary_tables(summary: pd.DataFrame, title: str, width: int) -> list[Table]
     :param width: characters in a line of the terminal; metrics that do not fit go into further tables
     """
     tables = _tables(summary, ("estimate", "low", "high"), title, width)
-    if "difference" in summary and len(summary):
+    if "difference" in summary and summary["reference"].notna().any():
         reference = summary["reference"].iloc[0]
         others = summary[summary["policy"] != reference]
         columns = ("difference", "difference_low", "difference_high")

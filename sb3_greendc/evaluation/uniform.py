@@ -38,7 +38,7 @@ class Uniform:
     def begin_at(self, episode: int) -> None:
         """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
         self.rng = draws_of(self.seed, episode)
-        self._space.seed(self.seed + episode)
+        self._space.seed(self.seed if episode == 0 else int(self.rng.integers(2**31)))
 
     def predict(
         self,

@@ -15,6 +15,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
 import greendc
 from greendc.config import require
@@ -216,17 +217,23 @@ def _prepare_online(
     except ValueError as error:
         hint = _discrete_twin(env_id) if "action space" in str(error) else ""
         raise ValueError(f"{error}{hint}") from error
-    warn_of_no_update(getattr(model, "learning_starts", 0), total)
+    first, every = getattr(model, "learning_starts", 0), getattr(model, "train_freq", 1)
+    warn_of_no_update(first, total, model.n_envs, every)
     return Run(env_id, env_kwargs, chosen, total, seed, model)
 
 
-def warn_of_no_update(learning_starts: int, timesteps: int) -> None:
+def warn_of_no_update(learning_starts: int, timesteps: int, n_envs: int, train_freq: Any) -> None:
     """Warn where a training ends before the first update.
 
     :param learning_starts: steps before it
-    :param timesteps: of the training
+    :param timesteps: of the training, which goes on to a multiple of the steps between updates
+    :param n_envs: environments
+    :param train_freq: as SB3 takes it; of whole episodes nobody knows where the last one ends
     """
-    if timesteps <= learning_starts:
+    count, unit = train_freq if isinstance(train_freq, tuple) else (train_freq, "step")
+    each = n_envs * count
+    known = TrainFrequencyUnit(unit) == TrainFrequencyUnit.STEP
+    if known and -(-timesteps // each) * each <= learning_starts:
         said = f"learning_starts={learning_starts}: no update in {timesteps:,} steps: nothing is learned"
         warnings.warn(said, stacklevel=2)
 

@@ -65,7 +65,10 @@ def make_objective(
         raise ValueError(f"nothing to search: every parameter of {algorithm} is fixed")
     require_fit(objective, chosen)
     if data is None:
-        warn_of_no_update(chosen.arguments.get("learning_starts", 0), timesteps)
+        first, every = (
+            chosen.arguments.get(name, least) for name, least in (("learning_starts", 0), ("train_freq", 1))
+        )
+        warn_of_no_update(first, timesteps, chosen.n_envs, every)
     return objective
 
 

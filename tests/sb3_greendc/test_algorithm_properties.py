@@ -153,6 +153,13 @@ def test_parameters_of_other_networks_are_refused_before_any_is_taken(case, incl
         with pytest.raises(ValueError, match=r"policy\..* of shape .* the parameters are of another model"):
             model.set_parameters(given, exact, "cpu")
         assert same(before, parameters_of(model))
+    for given, said in (
+        ({"policy": wider.get_parameters()["policy"]}, "is in this model alone|of another model"),
+        ({**case.make(seed=7).get_parameters(), "nope": {}}, "nope is none of this model's"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            model.set_parameters(given)
+        assert same(before, parameters_of(model))
     name, *_ = (given := model.get_parameters())["policy"]
     given["policy"].pop(name)
     with pytest.raises(ValueError, match=r"policy\..* is in this model alone"):

@@ -116,7 +116,7 @@ class ClusterScheduler:
             decided = self._decided(snapshot, fitting, now)
         started = set(decided.start)
         left = [job for job in snapshot.waiting if job.id not in started]
-        reason = self._reasons(snapshot, decided)
+        reason = self._reasons(snapshot, decided, told.processors)
         return Decision(
             start=tuple(decided.start),
             passed_over=tuple(
@@ -212,7 +212,7 @@ class ClusterScheduler:
         within = [change.processors for change in snapshot.forecast if change.after_seconds < seconds]
         return max([snapshot.capacity, *within])
 
-    def _reasons(self, snapshot: Snapshot, decided: _Outcome) -> Callable[[WaitingJob], str]:
+    def _reasons(self, snapshot: Snapshot, decided: _Outcome, processors: int) -> Callable[[WaitingJob], str]:
         """Return what says why a job waits."""
         seconds, most, held = self.horizon_hours * 3600, self._most(snapshot), decided.held
         started = set(decided.start)
@@ -221,8 +221,8 @@ class ClusterScheduler:
 
         def reason(job: WaitingJob) -> str:
             need = job.processors
-            if need > snapshot.processors:
-                return f"needs {need} processors, the cluster has {snapshot.processors}"
+            if need > processors:
+                return f"needs {need} processors, the cluster has {processors}"
             if need > most:
                 return f"needs {need} processors, at most {most} have power within {self.horizon_hours} h"
             if job.id in decided.lost and job.limit_seconds <= seconds:

@@ -167,6 +167,7 @@ class Snapshot:
             return self
         return replace(
             self,
+            processors=max(self.processors - drained, 1),
             capacity=max(self.capacity - drained, 0),
             running=tuple(
                 replace(job, processors=job.processors - job.drained_processors, drained_processors=0)

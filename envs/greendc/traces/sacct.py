@@ -44,6 +44,7 @@ _UNDER_WAY = frozenset(
 )
 _SWF_STATUS = {"COMPLETED": 1.0, "CANCELLED": 5.0}
 _CLOCK_CHANGES = frozenset((23, 0, 1, 2, 3))  # hours of the day that clocks show twice in autumn somewhere
+_MONTHS_OF_CHANGES = frozenset((3, 4, 5, 9, 10, 11))
 _SHOWN = 40
 _FEWEST = 3  # bars in a line of an export
 _FEW = 8  # clusters that an error names
@@ -193,7 +194,7 @@ def _refuse_clusters(lines: Sequence[str], header: Sequence[str], name: str) -> 
         return
     rows = [line.split("|") for line in lines]
     cells = [row[header.index("cluster")].strip() for row in rows if len(row) == len(header)]
-    clusters = [cluster for cluster in dict.fromkeys(cells) if cluster]
+    clusters = [one for one in dict.fromkeys(cells) if one and one.lower() != "cluster"]  # the header again
     if len(clusters) > 1:
         more = ["..."] if len(clusters) > _FEW else []
         shown = ", ".join([cluster[:_SHOWN] for cluster in clusters[:_FEW]] + more)
@@ -280,13 +281,16 @@ def _read_job(cells: Sequence[str], place: Mapping[str, int]) -> _Job:
 def _between(begin: float | None, end: float | None) -> float:
     """Return the seconds between two times, with the hour by which the clock was put back meanwhile.
 
-    It was if the second is less than an hour before the first, at a time of day when clocks are put back.
+    It was if the second is less than an hour before the first, at a time of day and in a month when clocks
+    are put back somewhere.
     Below 0 for other times in the wrong order, NaN where one is not known.
     """
     if begin is None or end is None:
         return np.nan
     seconds = end - begin
-    put_back = -3600.0 < seconds < 0.0 and end // 3600 % 24 in _CLOCK_CHANGES
+    at_night = end // 3600 % 24 in _CLOCK_CHANGES
+    month = datetime.fromtimestamp(end, timezone.utc).month
+    put_back = -3600.0 < seconds < 0.0 and at_night and month in _MONTHS_OF_CHANGES
     return seconds + 3600.0 if put_back else seconds
 
 

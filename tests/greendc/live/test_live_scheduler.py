@@ -284,6 +284,23 @@ def test_run_times_of_the_past_are_used():
     assert Scheduler("sjf", predicted=True).decide(snapshot).start == ("quick",)
 
 
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@pytest.mark.parametrize("seconds", [0, 90_000])
+def test_drained_processors_do_not_come_back_beyond_the_forecast(backfill, seconds):
+    """The next job has room in three days, when what is not drained is free: a longer one may not pass it."""
+    drained = RunningJob("a", 6, 3 * 86_400, 0, drained_processors=6)
+    snapshot = Snapshot(
+        processors=16,
+        capacity=16,
+        running=(drained, RunningJob("b", 8, 3 * 86_400, 0)),
+        waiting=(job("next", 10, 600, 9000), job("long", 2, 9 * 86_400)),
+        forecast_seconds=seconds,
+    )
+    assert Scheduler("fcfs", backfill=backfill).decide(snapshot).start == ()
+    short = dataclasses.replace(snapshot, waiting=(snapshot.waiting[0], job("short", 2, 86_400)))
+    assert Scheduler("fcfs", backfill=backfill).decide(short).start == ("short",)
+
+
 def test_a_snapshot_survives_its_json_form_and_the_schema_names_every_field():
     snapshot = snapshot_of(busy_cluster(1, "easy", power=True))
     assert Snapshot.from_json(snapshot.to_json()) == snapshot

@@ -260,6 +260,21 @@ def test_a_job_that_waited_while_the_clock_was_put_back(tmp_path, submit, start,
     assert log.column("run_time").tolist() == [600.0, 600.0]
 
 
+def test_no_clock_is_put_back_in_june(tmp_path):
+    day = "2024-06-12T"
+    lines = [f"{k}|{day}01:00:01|{day}01:00:0{k}|10:00|4|COMPLETED" for k in (1, 0)]
+    log = read_sacct(write(tmp_path, *lines, header="JobID|Submit|Start|Elapsed|NCPUS|State"))
+    assert log.counts["start_before_submission"] == 1 and np.isnan(log.column("wait_time")).sum() == 1
+
+
+def test_exports_of_one_cluster_one_after_the_other(tmp_path):
+    header = "Cluster|JobID|Submit|Start|Elapsed|NCPUS|State"
+    lines = [f"a|{k}|{DAY}1{k}:00:00|{DAY}1{k}:05:00|10:00|4|COMPLETED" for k in (1, 2)]
+    with pytest.raises(TraceError) as caught:
+        read_sacct(write(tmp_path, lines[0], header, lines[1], header=header))
+    assert "clusters" not in str(caught.value)
+
+
 def test_an_export_of_several_clusters_is_refused(tmp_path):
     header = "Cluster|JobID|Submit|Start|Elapsed|NCPUS|State"
     lines = [f"{name}|7|{DAY}1{k}:00:00|{DAY}1{k}:05:00|10:00|4|COMPLETED" for k, name in enumerate("abb")]

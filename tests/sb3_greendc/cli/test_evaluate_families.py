@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from command_cases import one_line_error
 
+from sb3_greendc.cli import evaluate as command
 from sb3_greendc.cli import plot
 from sb3_greendc.cli.evaluate import main
 from sb3_greendc.evaluation.bounds import SHARE
 from sb3_greendc.evaluation.plots_comparison import draw_trade_off
+from sb3_greendc.evaluation.tables import summary_tables
 
 ENVS = ("VCC-2021", "ResourcePool-10", "CartPole-v1")
 RANDOM = ("--policies", "random", "--episodes", "2", "--no-progress")
@@ -61,3 +64,20 @@ def test_figures_show_the_environments_that_have_both_metrics(
     monkeypatch.setattr(plot, "draw_trade_off", draw)
     assert plot.main([str(results), "--out", str(tmp_path)]) == 0
     assert titles == ["VCC-2021-v1"]
+
+
+def test_an_interrupted_evaluation_shows_what_there_is(results: Path) -> None:
+    rows = pd.read_csv(results)
+    asked = {"metrics": None, "statistic": "mean", "reference": "other"}
+    other = rows[rows["env_id"] == "VCC-2021-v1"].assign(policy="other")
+    begun = pd.concat([rows, other], ignore_index=True)  # the reference has played one environment
+    shown = command._summary(begun, Namespace(**asked), completed=False)
+    assert shown.groupby("env_id")["difference"].count().gt(0).to_dict() == {
+        "VCC-2021-v1": True, "ResourcePool-10-v0": False, "CartPole-v1": False
+    }  # fmt: skip
+    for env_id in shown["env_id"].unique():
+        assert summary_tables(shown[shown["env_id"] == env_id], str(env_id), 100)
+    first = rows[rows["env_id"] == "VCC-2021-v1"].dropna(axis=1, how="all")
+    wanted = ["total_job_value_ratio", "carbon_kg"]
+    shown = command._summary(first, Namespace(**{**asked, "metrics": wanted}), completed=False)
+    assert set(shown["metric"]) == {"carbon_kg"}

@@ -71,20 +71,22 @@ def test_wrong_options_are_named() -> None:
         evaluate(["random:seed=-1"], "CartPole-v1", 1)
 
 
-CHANCE = {
-    "VCC-2021-v1": ("random", {"days": 1}),
-    "ResourcePool-10-v0": ("random", {"episode_steps": 50}),
-    "ResourcePoolCarbon-10-v0": ("random_actions", {"episode_steps": 50}),
-    "Cluster-Lublin-v0": ("random", {"episode_jobs": 16}),
-    "CartPole-v1": ("random", {}),
-}
+CHANCE = [
+    ("VCC-2021-v1", "random", {"days": 1}),
+    ("ResourcePool-10-v0", "random", {"episode_steps": 50}),
+    ("ResourcePool-10-v0", "work_conserving:random", {"episode_steps": 50}),
+    ("ResourcePoolCarbon-10-v0", "random_actions", {"episode_steps": 50}),
+    ("Cluster-Lublin-v0", "random", {"episode_jobs": 16}),
+    ("CartPole-v1", "random", {}),
+]
 
 
-@pytest.mark.parametrize("env_id", CHANCE)
-def test_chance_draws_anew_for_each_batch_of_episodes(env_id):
+@pytest.mark.parametrize(("env_id", "policy", "env_kwargs"), CHANCE)
+def test_chance_draws_anew_for_each_batch_of_episodes(env_id, policy, env_kwargs):
     """Else episodes were no independent draws: the policy is made for each batch, with the same seed."""
-    policy, env_kwargs = CHANCE[env_id]
-    (source,) = policy_sources([policy], env_id)
+    guarded = policy.startswith("work_conserving:")
+    name = policy.removeprefix("work_conserving:")
+    (source,) = policy_sources([name], env_id, work_conserving=guarded)
 
     def actions(first):
         batch = Batch(source, env_id, first, 2, 5, env_kwargs, record=True)

@@ -144,10 +144,12 @@ def test_the_strength_of_noise_that_is_turned_off_is_not_searched() -> None:
 
 @pytest.mark.parametrize(("steps", "warned"), [(50, True), (51, False)])
 def test_a_budget_that_ends_before_the_first_update_is_told(steps: int, warned: bool) -> None:
-    fixed = {"learning_starts": 50}
+    fixed = {"learning_starts": 50, "n_envs": 1, "train_freq": 1}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         make_objective("VCC-2021", "sac", steps, {"days": 1}, fixed)
         prepare("sac", "VCC-2021", steps, env_kwargs={"days": 1}, hyperparameters=fixed)
+        # With four environments the training goes on to a step in which there is an update.
+        prepare("sac", "VCC-2021", 50, env_kwargs={"days": 1}, hyperparameters={**fixed, "n_envs": 4})
     found = [str(one.message) for one in caught if "learning_starts=50: no update in" in str(one.message)]
     assert len(found) == 2 * warned
