@@ -135,11 +135,11 @@ POWER: tuple[Mutation, ...] = (
     *mutations(
         "envs/greendc/live/slurm.py",
         _SLURM,
-        ("live-released-jobs-take-no-room", "        if cpus <= room:", "        if False:"),
+        ("live-released-jobs-take-no-room", "        for k in range(fit):", "        for k in range(0):"),
         (
             "live-drained-nodes-have-power",
-            '"cpus" if is_usable(node) else "alloc_cpus"',
-            '"cpus"',
+            "usable = sum(cpus_of(node) for node in mine if is_usable(node))",
+            "usable = sum(cpus_of(node) for node in mine)",
         ),
     ),
 )

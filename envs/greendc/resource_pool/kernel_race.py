@@ -40,7 +40,7 @@ def race_actions(
     :param candidates: ``(B, n + 2)``, valid actions; ``no_op`` is always one
     :param handicaps: ``(B, n + 2)``, added to the means where actions are compared
     :param futures: ``(B, F, 2)``: which future of the bank, and the step of it that comes next
-    :param outcomes: ``(n + 2, F)`` scratch
+    :param outcomes: ``(n + 2, F)`` scratch: what the heuristic earns after each action
     """
     planner = planner_of(memory)
     n_actions, count = values.shape[1], futures.shape[1]
@@ -61,15 +61,16 @@ def race_actions(
                 if np.isnan(values[b, a]):
                     continue
                 first, jobs, left_out, gained = begin(planner, pool, a, waiting)
-                steady, total = steady_from(planner), values[b, a] * tried
+                steady, total = steady_from(planner), 0.0
                 for f in range(tried, upto):
                     copy_plan(planner, WORK, CHANGED)
                     k, step = futures[b, f, 0], futures[b, f, 1]
-                    outcomes[a, f] = gained + roll_out(
+                    outcomes[a, f] = roll_out(
                         planner, memory.bank, memory.queue, k, step, first, jobs, left_out, steady
                     )
+                for f in range(upto):
                     total += outcomes[a, f]
-                values[b, a] = total / upto
+                values[b, a] = gained + total / upto
             tried = upto
             left = leave_behind(values[b], handicaps[b], outcomes, tried, margin)
 
@@ -89,7 +90,9 @@ def leave_behind(values: Floats, handicaps: Floats, outcomes: Floats, tried: int
     for a in range(values.shape[0]):
         if np.isnan(values[a]):
             continue
-        mean, squares = values[best] - values[a], 0.0
+        mean, squares = 0.0, 0.0
+        for f in range(tried):
+            mean += (outcomes[best, f] - outcomes[a, f]) / tried
         for f in range(tried):
             squares += (outcomes[best, f] - outcomes[a, f] - mean) ** 2
         error = math.sqrt(squares / (tried * max(tried - 1, 1)))

@@ -74,6 +74,11 @@ def test_a_race_without_losers_is_no_race():
         actions = plain.predict(observations)[0]
         np.testing.assert_array_equal(patient.predict(observations)[0], actions)
         np.testing.assert_array_equal(patient.advantages(observations), plain.advantages(observations))
+        candidates = plain._candidates()
+        several = candidates.sum(axis=1) > 1
+        found = patient._judge_by_race(candidates, observations)[several]
+        there = np.isfinite(found)  # bit for bit, so that actions of the same value are the same ones
+        np.testing.assert_array_equal(found[there], plain._values(candidates)[several][there])
         observations = env.step(actions)[0]
 
 

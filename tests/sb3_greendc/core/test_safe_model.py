@@ -185,7 +185,7 @@ def _data(**values: Any) -> Any:
         (_data(predict=1), "attribute 'predict'"),
         (_data(__class__=1), "attribute '__class__'"),
         (_data(policy_kwargs={"no_such_option": 1}), "no model can be built"),
-        (_data(policy_kwargs={"net_arch": [3]}), "no model can be built"),
+        (_data(policy_kwargs={"net_arch": [3]}), r"policy\.mlp_extractor\..* of another model"),
         (lambda described: described["data"].pop("action_space"), "attribute 'action_space': missing"),
         (lambda described: described["parameters"].pop("controller"), "parameters"),
         (lambda described: described["parameters"].update(env=1), "parameters"),
