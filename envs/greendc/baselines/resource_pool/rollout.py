@@ -75,8 +75,8 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         distilled model, and commands take its path, ``pretrained`` or ``pretrained:NAME``
     :param trust: how many futures the prior counts as
     :param race: an action is tried no further once it is behind the best by more than so many standard errors
-        of their difference, after 16, 32, 64 ... futures (Maron and Moore, "Hoeffding Races", NIPS 1994). With
-        2, 128 futures take three fifths of the time and earn as much (docs/planners.md); default: never.
+        of their difference, after 16, 32, 64 ... futures (Maron and Moore, "Hoeffding Races", NIPS 1994).
+        With 2, 128 futures take three fifths of the time and earn as much (docs/planners.md); default: never.
         ``advantages`` are of all futures
     :raises ValueError: for a number below 1, another base, or a prior that does not fit
     """
