@@ -9,10 +9,10 @@ import torch as th
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.config import CRRConfig
-from sb3_greendc.crr.losses import combine_critics, conservative_box_loss
+from sb3_greendc.crr.losses import conservative_box_loss
 from sb3_greendc.crr.updates import Losses, clone, imitate
 from sb3_greendc.crr.weights import value_of_samples
-from sb3_greendc.discrete_sac.losses import critic_loss
+from sb3_greendc.discrete_sac.losses import combine_critics, critic_loss
 
 
 def box_losses(

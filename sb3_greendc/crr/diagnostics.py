@@ -19,10 +19,10 @@ from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.box_updates import draw
 from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.data import TrainingData
-from sb3_greendc.crr.losses import combine_critics
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.crr.updates import Losses, weights_of
 from sb3_greendc.crr.weights import state_value, value_of_samples
+from sb3_greendc.discrete_sac.losses import combine_critics
 
 
 class Opinions(NamedTuple):

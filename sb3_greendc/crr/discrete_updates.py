@@ -7,11 +7,11 @@ import torch as th
 from sb3_greendc.core.masking import action_mask_of, masked_log_softmax
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.config import CRRConfig
-from sb3_greendc.crr.losses import combine_critics, conservative_loss
+from sb3_greendc.crr.losses import conservative_loss
 from sb3_greendc.crr.policies import CRRPolicy
 from sb3_greendc.crr.updates import Losses, clone, imitate
 from sb3_greendc.crr.weights import state_value
-from sb3_greendc.discrete_sac.losses import critic_loss
+from sb3_greendc.discrete_sac.losses import combine_critics, critic_loss
 
 
 def discrete_losses(

@@ -1,8 +1,8 @@
 """The losses of critic-regularized regression, as plain functions of tensors.
 
 Shapes: ``(B,)`` for advantages, weights, log-probabilities and targets, ``(K, B)`` or ``(K, B, A)`` for
-the values of K critics; losses are scalars.
-critics' own loss is discrete SAC's (:func:`sb3_greendc.discrete_sac.losses.critic_loss`).
+the values of K critics; losses are scalars. How critics
+are combined, and their own loss, is discrete SAC's (:mod:`sb3_greendc.discrete_sac.losses`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,6 @@ import math
 import torch as th
 
 from sb3_greendc.core.masking import mask_logits
-
-
-def combine_critics(q: th.Tensor, combine: str = "min") -> th.Tensor:
-    """Return the minimum or mean over critics, the first axis.
-
-    The minimum is pessimistic where critics disagree, which is where the data say nothing.
-
-    :raises ValueError: if ``combine`` is neither ``"min"`` nor ``"mean"``
-    """
-    if combine == "min":
-        return th.minimum(q[0], q[1]) if q.shape[0] == 2 else q.amin(dim=0)
-    if combine == "mean":
-        return q.mean(dim=0)
-    raise ValueError(f"combine={combine!r}: must be one of 'min', 'mean'")
 
 
 def weighted_regression_loss(

@@ -324,8 +324,7 @@ class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
                 batch.dones.flatten(),
                 batch.discounts.flatten(),
                 policy.logits(next_features),
-                next_q[0],
-                next_q[-1],
+                next_q,
                 action_mask_of(batch.next_observations),
                 alpha,
                 self.combine,
@@ -345,8 +344,8 @@ class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
 
         logits = policy.logits(features if self.actor_trains_encoder else features.detach())
         log_pi = masked_log_softmax(logits, mask)
-        values = losses.combine_twins(q[0], q[-1], self.combine).detach()
-        actor_loss = losses.expected_policy_loss(log_pi, values, alpha)
+        values = losses.combine_critics(q, self.combine)
+        actor_loss = losses.actor_loss(log_pi, values, alpha)
         entropy = losses.policy_entropy(log_pi)
         if batch.old_entropies is not None:
             old_entropies = batch.old_entropies.flatten()

@@ -17,18 +17,19 @@ from torch import nn
 from sb3_greendc.core.masking import effective_mask, masked_log_softmax
 
 
-def combine_twins(q1: th.Tensor, q2: th.Tensor, combine: str = "min") -> th.Tensor:
-    """Return the element-wise minimum or mean of two critics.
+def combine_critics(q: th.Tensor, combine: str = "min") -> th.Tensor:
+    """Return the minimum or mean over critics, the first axis.
 
-    The minimum counters over-estimation where a maximum is taken over noisy values; with exact
-    expectations it under-estimates, and the mean can be better (arXiv 2209.10081).
+    The minimum counters over-estimation where a maximum is taken over noisy values, and is pessimistic
+    where critics disagree, which is where data say nothing. With exact expectations it under-estimates,
+    and the mean can be better (arXiv 2209.10081).
 
     :raises ValueError: if ``combine`` is neither ``"min"`` nor ``"mean"``
     """
     if combine == "min":
-        return th.minimum(q1, q2)
+        return th.minimum(q[0], q[1]) if q.shape[0] == 2 else q.amin(dim=0)
     if combine == "mean":
-        return 0.5 * (q1 + q2)
+        return q.mean(dim=0)
     raise ValueError(f"combine={combine!r}: must be one of 'min', 'mean'")
 
 
@@ -49,8 +50,7 @@ def soft_target(
     dones: th.Tensor,
     discounts: th.Tensor | float,
     next_logits: th.Tensor,
-    next_q1: th.Tensor,
-    next_q2: th.Tensor,
+    next_q: th.Tensor,
     next_mask: th.Tensor | None,
     alpha: th.Tensor | float,
     combine: str = "min",
@@ -66,15 +66,14 @@ def soft_target(
     :param dones: 1 where the episode *terminated*; a truncated one goes on being worth something
     :param discounts: γ, or γ to the number of steps
     :param next_logits: the online actor at the next observation
-    :param next_q1: first target critic at the next observation
-    :param next_q2: second target critic (the first again for a single critic)
+    :param next_q: the target critics at the next observation, ``(K, B, A)``
     :param next_mask: valid actions at the next observation, or ``None``
     :param alpha: temperature
-    :param combine: ``"min"`` or ``"mean"`` of the two critics
+    :param combine: ``"min"`` or ``"mean"`` of the critics
     :param soft: whether the entropy of the next policy is part of the value
     """
     log_pi = masked_log_softmax(next_logits, next_mask)
-    values = combine_twins(next_q1, next_q2, combine)
+    values = combine_critics(next_q, combine)
     if soft:
         values = values - alpha * log_pi
     next_values = (log_pi.exp() * values).sum(dim=-1)
@@ -115,30 +114,14 @@ def clipped_critic_loss(
     return 0.5 * squared.mean() * q_taken.shape[0]
 
 
-def expected_policy_loss(log_pi: th.Tensor, q: th.Tensor, alpha: th.Tensor | float) -> th.Tensor:
-    """Return ``mean_B Σ_a π(a|s) (α log π(a|s) - Q(s, a))`` for masked log-probabilities."""
-    return (log_pi.exp() * (alpha * log_pi - q)).sum(dim=-1).mean()
+def actor_loss(log_pi: th.Tensor, q: th.Tensor, alpha: th.Tensor | float) -> th.Tensor:
+    """Return the loss of the actor in closed form, ``mean_B Σ_a π(a|s) (α log π(a|s) - Q(s, a))``.
 
-
-def actor_loss(
-    logits: th.Tensor,
-    q1: th.Tensor,
-    q2: th.Tensor,
-    mask: th.Tensor | None,
-    alpha: th.Tensor | float,
-    combine: str = "min",
-) -> th.Tensor:
-    """Return the loss of the actor, in closed form; Q-values are constants in it.
-
-    :param logits: the actor's
-    :param q1: first critic
-    :param q2: second critic (the first again for a single critic)
-    :param mask: valid actions, or ``None``
+    :param log_pi: masked log-probabilities of the actor
+    :param q: critics combined, constants in it
     :param alpha: temperature; 0 leaves the entropy out
-    :param combine: ``"min"`` or ``"mean"``
     """
-    q = combine_twins(q1, q2, combine).detach()
-    return expected_policy_loss(masked_log_softmax(logits, mask), q, alpha)
+    return (log_pi.exp() * (alpha * log_pi - q.detach())).sum(dim=-1).mean()
 
 
 def entropy_penalty_loss(

@@ -89,7 +89,7 @@ def read_columns(
         rise, or are irregular, and for gaps unless they may be closed; names the line
     """
     require_one_of("gaps", gaps, GAPS)
-    column = _time_column(table, time)
+    column = time_column(table, time)
     columns = list(factors)
     empties = gaps in ("interpolate", "bridge")
     frame = table.read(columns, [column], empty=columns if empties else ())
@@ -192,7 +192,11 @@ def _refuse_made_up(
         )
 
 
-def _time_column(table: Table, time: str | None) -> str:
+def time_column(table: Table, time: str | None = None) -> str:
+    """Return the column of time stamps: ``time``, or the first whose name begins with time or date.
+
+    :raises TraceError: if there is none
+    """
     if time is not None:
         return table.require_column(time)
     for column in table.columns:

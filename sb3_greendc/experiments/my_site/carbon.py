@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from greendc.resource_pool.covering import elapsed_hours
 from greendc.traces.power import CarbonTrace, PowerTrace, resample
-from greendc.traces.time_series import open_table
+from greendc.traces.time_series import open_table, time_column
 from sb3_greendc.experiments.my_site.assumptions import Assumption
 
 _ROUNDING = 1e-6
@@ -122,8 +122,7 @@ def says_utc(path: Path, time: str | None = None) -> bool:
     :param path: a file that :func:`~greendc.traces.power.read_carbon` or its like reads
     :param time: name of the column, if it was told
     """
-    names = [name for name in open_table(path).columns if name.lower().startswith(("time", "date"))]
-    column = time if time is not None else next(iter(names), "")
+    column = time_column(open_table(path), time)
     return _UTC.search(column.lower().replace("_", " ")) is not None
 
 

@@ -10,13 +10,9 @@ import pytest
 import torch as th
 
 from sb3_greendc.core.masking import masked_log_softmax
-from sb3_greendc.crr.losses import (
-    combine_critics,
-    conservative_loss,
-    weighted_regression_loss,
-)
+from sb3_greendc.crr.losses import conservative_loss, weighted_regression_loss
 from sb3_greendc.crr.weights import advantage_weights, draw_actions, state_value, value_of_samples
-from sb3_greendc.discrete_sac.losses import critic_loss
+from sb3_greendc.discrete_sac.losses import combine_critics, critic_loss
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "vectors.json"
 

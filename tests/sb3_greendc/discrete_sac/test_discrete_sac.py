@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sb3_greendc.discrete_sac import DictNStepReplayBuffer, DiscreteSAC, FlatNStepReplayBuffer
 from sb3_greendc.discrete_sac.collection import uniform_valid_actions
-from sb3_greendc.discrete_sac.losses import combine_twins
+from sb3_greendc.discrete_sac.losses import combine_critics
 
 # ------------------------------------------------------------------ who trains whom
 
@@ -143,7 +143,7 @@ def test_target_of_the_algorithm(combine, soft_critic):
         log_pi = policy.action_log_probs(batch.next_observations)
         valid = batch.next_observations["action_mask"].bool()
         valid |= ~valid.any(dim=1, keepdim=True)
-        q = combine_twins(next_q[0], next_q[1], combine)
+        q = combine_critics(next_q, combine)
         bonus = alpha * log_pi if soft_critic else 0.0
         value = th.where(valid, log_pi.exp() * (q - bonus), 0.0).sum(dim=1)
         expected = batch.rewards[:, 0] + (1 - batch.dones[:, 0]) * 0.99 * value

@@ -38,10 +38,19 @@ def taken(b, *names):
     return th.stack([b[name].gather(1, b["actions"][:, None]).squeeze(1) for name in names])
 
 
+def critics(b, *names):
+    return th.stack([b[name] for name in names])
+
+
+def actor_loss(logits, b, alpha, combine="min"):
+    q = losses.combine_critics(critics(b, "q1", "q2"), combine)
+    return losses.actor_loss(masked_log_softmax(logits, b["mask"]), q, alpha)
+
+
 def target_of(b, alpha, combine="min", soft=True, masked=True):
     return losses.soft_target(
-        b["rewards"], b["dones"], b["discounts"], b["next_logits"], b["target_q1_next"], b["target_q2_next"],
-        b["next_mask"] if masked else None, alpha, combine, soft,
+        b["rewards"], b["dones"], b["discounts"], b["next_logits"],
+        critics(b, "target_q1_next", "target_q2_next"), b["next_mask"] if masked else None, alpha, combine, soft,
     )  # fmt: skip
 
 
@@ -66,7 +75,7 @@ def test_reference_vectors(vectors):
     same(losses.critic_loss(taken(b, "q1", "q2"), target), "critic_loss_min_soft")
 
     logits = b["logits"].clone().requires_grad_()
-    actor = losses.actor_loss(logits, b["q1"], b["q2"], b["mask"], alpha)
+    actor = actor_loss(logits, b, alpha)
     actor.backward()
     same(actor, "actor_loss_min")
     same(logits.grad, "dactor_dlogits_min")
@@ -129,7 +138,7 @@ def test_losses_equal_their_definitions(seed):
             penalty.append(0.5 * beta * (x["old_entropy"][i] - h) ** 2)
             if sum(x["mask"][i]) >= 2:
                 surplus.append(h - ratio * math.log(sum(x["mask"][i])))
-        got = losses.actor_loss(b["logits"], b["q1"], b["q2"], b["mask"], alpha, combine)
+        got = actor_loss(b["logits"], b, alpha, combine)
         np.testing.assert_allclose(got, np.mean(actor), rtol=1e-9)
 
     entropy = losses.policy_entropy(masked_log_softmax(b["logits"], b["mask"]))
@@ -183,7 +192,7 @@ def test_terminal_state_without_valid_action_stays_finite():
 def test_gradient_of_the_actor_is_zero_at_invalid_actions_and_finite():
     b = batch_of(random_batch(3))
     logits = b["logits"].requires_grad_()
-    losses.actor_loss(logits, b["q1"], b["q2"], b["mask"], 0.2).backward()
+    actor_loss(logits, b, 0.2).backward()
     assert th.isfinite(logits.grad).all()
     assert (logits.grad[~b["mask"]] == 0).all()
 
@@ -191,8 +200,7 @@ def test_gradient_of_the_actor_is_zero_at_invalid_actions_and_finite():
 def test_q_values_are_constants_for_the_actor():
     b = batch_of(random_batch(4))
     q1 = b["q1"].requires_grad_()
-    loss = losses.actor_loss(b["logits"].requires_grad_(), q1, b["q2"], b["mask"], 0.2)
-    loss.backward()
+    actor_loss(b["logits"].requires_grad_(), b, 0.2).backward()
     assert q1.grad is None
 
 
@@ -205,6 +213,6 @@ def test_states_without_choice_leave_the_temperature_alone():
 def test_unknown_names_are_errors():
     zeros = th.zeros(2, 3)
     with pytest.raises(ValueError, match="combine='max'"):
-        losses.combine_twins(zeros, zeros, "max")
+        losses.combine_critics(th.stack([zeros, zeros]), "max")
     with pytest.raises(ValueError, match="kind='l1'"):
         losses.critic_loss(zeros, zeros[0], "l1")
