@@ -50,7 +50,8 @@ def actor_loss(logits, b, alpha, combine="min"):
 def target_of(b, alpha, combine="min", soft=True, masked=True):
     return losses.soft_target(
         b["rewards"], b["dones"], b["discounts"], b["next_logits"],
-        critics(b, "target_q1_next", "target_q2_next"), b["next_mask"] if masked else None, alpha, combine, soft,
+        critics(b, "target_q1_next", "target_q2_next"), b["next_mask"] if masked else None,
+        alpha, combine, soft,
     )  # fmt: skip
 
 
