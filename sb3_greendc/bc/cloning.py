@@ -24,8 +24,8 @@ from sb3_greendc.bc.loss import MaskedLoss, log_prob_and_entropy, most_likely_ac
 from sb3_greendc.bc.models import ALGORITHMS, PolicyClass
 from sb3_greendc.bc.supervised import Supervised
 from sb3_greendc.core.progress import progress_bar
+from sb3_greendc.core.saved_algorithm import require_options
 from sb3_greendc.datasets import OfflineDataset
-from sb3_greendc.runs.divergence import DivergedError, divergence_of
 from sb3_greendc.runs.models import save_model
 
 
@@ -57,7 +57,9 @@ class Clone:
         :param env: an environment, or a ``VecEnv``
         :param hyperparameters: of the algorithm: ``n_steps``, ``learning_rate``, ...; a ``seed`` is for the
             global generators and the environment
+        :raises TypeError: for one that the algorithm does not have
         """
+        require_options(type(self.model), hyperparameters, vars(self.model))
         file = io.BytesIO()
         self.model.save(file)
         file.seek(0)
@@ -204,24 +206,17 @@ class Cloning(Supervised):
                         raise
                     raise CloningInterrupted(self._clone(keeper)) from stop
                 except (ArithmeticError, RuntimeError, ValueError) as error:
-                    self._require_finite(error)
+                    self.require_finite(error)
                     raise
         return self._clone(keeper)
 
     def _clone(self, keeper: _BestEpoch) -> Clone:
         self.model.policy.load_state_dict(keeper.best_weights)
         self.model.policy.set_training_mode(False)
-        self._require_finite()
+        self.require_finite()
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         history = pd.DataFrame(keeper.history)
         return Clone(self.model, name, history, keeper.best_epoch, self.record("cloned_from"))
-
-    def _require_finite(self, cause: Exception | None = None) -> None:
-        shown = divergence_of(self.model, cause)
-        if shown is not None:
-            raise DivergedError(
-                f"training has diverged: {shown}; a lower learning_rate may help, or data of another scale"
-            ) from cause
 
 
 def import_bc() -> Any:

@@ -127,6 +127,8 @@ class Distillation(Supervised):
                 f"labels[{LABEL!r}]: of shape {advantages.shape}; must be ({len(data)}, {n_actions}), "
                 "one number for each action"
             )
+        if not np.issubdtype(advantages.dtype, np.number):
+            raise ValueError(f"labels[{LABEL!r}]: of {advantages.dtype}; must be numbers")
         empty = ~np.isfinite(advantages).any(axis=1)
         if empty.any():
             raise ValueError(
@@ -138,6 +140,7 @@ class Distillation(Supervised):
         """Train, and return the policy in a model that can go on training.
 
         :param progress: show a progress bar
+        :raises DivergedError: if weights are not finite
         """
         policy: Any = self.model.policy
         policy.set_training_mode(True)
@@ -164,6 +167,7 @@ class Distillation(Supervised):
                 history.append((epoch, loss_sum / per_epoch, *self._validate()))
                 bar.set_postfix(dict(zip(HISTORY[1:], history[-1][1:], strict=True)), refresh=False)
         policy.set_training_mode(False)
+        self.require_finite()
         name = next(name for name, cls in ALGORITHMS.items() if type(self.model) is cls)
         table = pd.DataFrame(history, columns=list(HISTORY))
         record = {**self.record("distilled_from"), "logit_scale": self.logit_scale, "loss": self.loss}

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from greendc.config import require
+from greendc.config import require, require_class, require_kinds
 from sb3_greendc.bc.batches import split_episodes
 from sb3_greendc.bc.models import PolicyClass, make_model
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.datasets.images import channels_first
+from sb3_greendc.runs.divergence import DivergedError, divergence_of
 from sb3_greendc.runs.training import require_seed
 
 
@@ -32,6 +33,7 @@ class Supervised:
     :param seed: of weights, split and order
     :param device: of the weights
     :raises ValueError: for data or parameters that do not fit
+    :raises TypeError: for data that are no ``OfflineDataset``
     """
 
     def __init__(
@@ -49,9 +51,12 @@ class Supervised:
         device: str,
     ) -> None:
         require_seed(seed)
+        require_kinds(Supervised.__init__.__annotations__, dict(locals()))
         require(n_epochs >= 1, "n_epochs", n_epochs, "1 or more")
         require(learning_rate > 0, "learning_rate", learning_rate, "above 0")
         require(0 <= validation_fraction < 1, "validation_fraction", validation_fraction, "in [0, 1)")
+        kinds = "an OfflineDataset (sb3_greendc.datasets makes one of other data), or the path of one"
+        require_class("dataset", dataset, (OfflineDataset, str, Path), kinds)
         data = dataset if isinstance(dataset, OfflineDataset) else OfflineDataset.load(dataset)
         data = channels_first(data)  # as SB3 shows images of environments to a policy
         self.check_data(data)
@@ -67,6 +72,17 @@ class Supervised:
 
     def check_data(self, data: OfflineDataset) -> None:
         """Raise ``ValueError`` if the data lack something that the training needs."""
+
+    def require_finite(self, cause: Exception | None = None) -> None:
+        """Raise a :class:`~sb3_greendc.runs.divergence.DivergedError` if training has diverged.
+
+        :param cause: what ended it
+        """
+        shown = divergence_of(self.model, cause)
+        if shown is not None:
+            raise DivergedError(
+                f"training has diverged: {shown}; a lower learning_rate may help, or data of another scale"
+            ) from cause
 
     def record(self, learned: str) -> dict[str, Any]:
         """Return what a model's record says of its data and of its training.

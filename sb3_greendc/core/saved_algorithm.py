@@ -7,6 +7,7 @@ inside, or does not fail. Our algorithms keep their name under ``algorithm_name`
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import operator
@@ -22,6 +23,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv
 
+from greendc.config import nearest
 from sb3_greendc.core.safe_model import LARGEST_JSON, express, open_model, parameters_of, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 
@@ -91,14 +93,18 @@ class SafelySaved(BaseAlgorithm):
         :param force_reset: reset the environment before training
         :param kwargs: attributes to set
         :raises ValueError: if the file is damaged, another algorithm saved it, or ``env`` has other spaces
+        :raises TypeError: for an attribute that the algorithm does not have
         """
         try:
             saved = read_safe_model(path)
             if saved is not None:
+                require_options(cls, kwargs, saved.content["data"])
                 return saved.build(cls, env, device, custom_objects, force_reset, **kwargs)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        renewed = cls.renewed_attributes(_read_data(path) or {})
+        data = _read_data(path) or {}
+        require_options(cls, kwargs, data)
+        renewed = cls.renewed_attributes(data)
         kwargs = {key: renewed[key] for key in renewed if key not in (custom_objects or {})} | kwargs
         return super().load(path, env, device, custom_objects, print_system_info, force_reset, **kwargs)
 
@@ -129,6 +135,23 @@ class SafelySaved(BaseAlgorithm):
             parameters = load_path_or_dict
             check_parameters(self, parameters, exact_match)
         super().set_parameters(parameters, exact_match, device)
+
+
+def require_options(cls: type[BaseAlgorithm], given: Iterable[str], attributes: Iterable[str]) -> None:
+    """Raise a ``TypeError`` that names what is neither an option of an algorithm nor an attribute of a model.
+
+    SB3's ``load`` sets whatever it is given, and a misspelt option changes nothing.
+
+    :param cls: the algorithm
+    :param given: names
+    :param attributes: of the model
+    """
+    inits = [base.__dict__["__init__"] for base in cls.__mro__ if "__init__" in base.__dict__]
+    options = {name for init in inits[:-1] for name in inspect.signature(init).parameters}
+    known = (options | set(attributes)) - {"self"}
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name}: no option of {cls.__name__}{nearest(name, sorted(known))}")
 
 
 def check_parameters(model: BaseAlgorithm, parameters: Mapping[str, Any], exact_match: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.torch_layers import (
@@ -165,11 +166,13 @@ class BoxMultiInputPolicy(BoxCRRPolicy):
 
 
 def check_box(action_space: spaces.Space[Any]) -> None:
-    """Raise a ``ValueError`` unless actions are vectors between finite bounds."""
+    """Raise a ``ValueError`` unless actions are vectors of floats between finite bounds."""
     if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
         raise ValueError(f"action space {action_space}: must be Discrete, or a Box of one dimension")
     if not (action_space.is_bounded("both") and bool((action_space.high > action_space.low).all())):
         raise ValueError(f"action space {action_space}: must have finite bounds, the lower below the upper")
+    if not np.issubdtype(action_space.dtype, np.floating):
+        raise ValueError(f"action space {action_space}: must be of floats, as actions are predicted")
 
 
 def _gaussian(outputs: th.Tensor) -> th.distributions.Normal:

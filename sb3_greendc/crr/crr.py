@@ -22,14 +22,14 @@ from sb3_greendc.crr.batches import Batch
 from sb3_greendc.crr.box_updates import box_losses
 from sb3_greendc.crr.config import PRESETS, CRRConfig, renewed_attributes
 from sb3_greendc.crr.data import BatchStream, TrainingData, as_dataset, check_same_spaces, stream_seed_of
-from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_chance, warn_of_divergence
+from sb3_greendc.crr.diagnostics import diagnose, statistics, warn_of_data, warn_of_divergence
 from sb3_greendc.crr.discrete_updates import discrete_losses
 from sb3_greendc.crr.finetuning import NO_NORMALIZATION, FinetunedAlgorithm
 from sb3_greendc.crr.handover import SHARED_OPTIONS, hand_over
 from sb3_greendc.crr.updates import Losses
 from sb3_greendc.datasets.images import channels_first, channels_first_space
 from sb3_greendc.discrete_sac.discrete_sac import DiscreteSAC
-from sb3_greendc.discrete_sac.options import check_critics
+from sb3_greendc.discrete_sac.options import check_networks
 
 SelfCRR = TypeVar("SelfCRR", bound="CRR")
 
@@ -297,20 +297,19 @@ class CRR(WithPresets, FinetunedAlgorithm):
             (``obs`` or ``obs/key``, ``next_obs`` likewise, ``actions``, ``rewards``, ``terminated``,
             ``truncated``, perhaps ``source_id``, ``episode_id``), an SB3 replay buffer, a sequence of
             ``imitation``'s trajectories, or a Minari data set
-        :param source_weights: by name or in order, how often each source is drawn; by default equally,
-            however many transitions each has
+        :param source_weights: by name or in order, how often each source is drawn, however many transitions
+            each has; by default as was said last, or equally
         :raises ValueError: for other spaces than the model's, data that make no sense, or an empty source
         """
         data = as_dataset(dataset, self.observation_space, self.action_space)
         data = channels_first(data, self.observation_space)
         check_same_spaces(data, self.observation_space, self.action_space)
-        if source_weights is not None:
-            self.source_weights = source_weights
-        self._data = TrainingData(data, self.gamma, self.source_weights, self.device)
+        weights = self.source_weights if source_weights is None else source_weights
+        self._data = TrainingData(data, self.gamma, weights, self.device)
+        self.source_weights = weights
         self._make_stream()
         self._warned_of_divergence = False
-        if self.weight_mode != "bc" and self.cql_alpha == 0.0 and self._data.says_nothing():
-            warn_of_chance(float(data.rewards[0]))
+        warn_of_data(self._data, self.config)
 
     def _next_batch(self) -> Batch:
         """Return transitions of the data, and of the environment while there is one to be tuned to."""
@@ -480,11 +479,11 @@ class CRR(WithPresets, FinetunedAlgorithm):
         :param kwargs: as for SB3's ``load``; options that are to change, ``preset`` among them; with another
             ``seed`` than the file's, batches and draws are others from now on
         :raises ValueError: if the file was saved by another algorithm, ``env`` or ``dataset`` has other
-            spaces, or ``preset`` or ``n_critics`` asks for another number of critics
+            spaces, or ``preset``, ``n_critics`` or ``target_actor`` asks for other networks
         """
         check_saved_algorithm(path, "CRR")
         model = super().load(path, env, *args, **kwargs)
-        check_critics(path, model, kwargs.get("n_critics"))
+        check_networks(path, model, kwargs)
         if kwargs.get("seed") is not None:
             model.stream_seed = stream_seed_of(model.seed)
         if dataset is not None:

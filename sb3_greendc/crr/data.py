@@ -17,6 +17,7 @@ from greendc.config import nearest
 from sb3_greendc.crr.action_scale import has_scaled_actions
 from sb3_greendc.crr.batches import Batch
 from sb3_greendc.datasets import OfflineDataset, from_minari, from_replay_buffer, from_trajectories
+from sb3_greendc.datasets.episodes import broken_after
 from sb3_greendc.datasets.images import space_as_recorded
 
 CHUNK = 8
@@ -80,7 +81,7 @@ class Returns(NamedTuple):
 
     :param values: ``(N,)``, not scaled
     :param known: ``(N,)``, whether the episode went on to its termination, or long enough that what was cut
-        off no longer counts
+        off, or left out, no longer counts
     :param starts: rows of the transitions that begin an episode
     """
 
@@ -90,7 +91,11 @@ class Returns(NamedTuple):
 
 
 def returns_to_go(
-    rewards: NDArray[Any], terminated: NDArray[Any], episode_id: NDArray[Any], gamma: float
+    rewards: NDArray[Any],
+    terminated: NDArray[Any],
+    episode_id: NDArray[Any],
+    gamma: float,
+    broken: NDArray[np.bool_] | None = None,
 ) -> Returns:
     """Return the discounted sum of the rewards from each transition to the end of its episode.
 
@@ -100,6 +105,7 @@ def returns_to_go(
     :param terminated: ``(N,)``
     :param episode_id: ``(N,)``
     :param gamma: discount
+    :param broken: ``(N,)``, after which transitions others were left out; ``None``: after none
     """
     order = np.argsort(episode_id, kind="stable")
     ids = np.asarray(episode_id)[order]
@@ -115,7 +121,13 @@ def returns_to_go(
     for first, last in pairwise(bounds):
         rows = by_left[first:last]
         values[rows] += gamma * values[rows + 1]
-    known = np.asarray(terminated, dtype=bool)[order][end_of] | (gamma ** (left + 1.0) < NEGLIGIBLE)
+    whole = np.asarray(terminated, dtype=bool)[order][end_of]
+    if broken is not None:
+        gaps = np.where(broken[order], np.arange(n), n)
+        next_gap = np.minimum.accumulate(gaps[::-1])[::-1]
+        whole &= next_gap > end_of
+        left = np.minimum(next_gap, end_of) - np.arange(n)
+    known = whole | (gamma ** (left + 1.0) < NEGLIGIBLE)
     back = np.empty(n, dtype=np.int64)
     back[order] = np.arange(n)
     return Returns(values[back], known[back], order[ends - lengths + 1])
@@ -170,9 +182,12 @@ def _shares(
                     f"(sources: {', '.join(sources)})"
                 )
         weights = [weights.get(name, 0.0) for name in sources]
-    shares = np.asarray(weights, dtype=np.float64)
+    try:
+        shares = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"source_weights={weights!r}: must be numbers") from None
     if shares.shape != (len(sources),):
-        raise ValueError(f"source_weights: {len(shares)} weights for {len(sources)} sources")
+        raise ValueError(f"source_weights={weights!r}: must be {len(sources)} numbers, one for each source")
     if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
         raise ValueError(f"source_weights={shares.tolist()}: must be finite, at least 0, and not all 0")
     return shares
@@ -202,7 +217,10 @@ class TrainingData:
         self.device = device
         source_id = np.asarray(dataset.source_id)
         self.sampler = SourceSampler(source_id, dataset.sources, source_weights)
-        self.returns = returns_to_go(dataset.rewards, dataset.terminated, dataset.episode_id, gamma)
+        self.broken = broken_after(dataset)
+        self.returns = returns_to_go(
+            dataset.rewards, dataset.terminated, dataset.episode_id, gamma, self.broken
+        )
         discrete = isinstance(dataset.action_space, spaces.Discrete)
         self.actions_seen = np.unique(dataset.actions) if discrete else np.empty(0, dtype=np.int64)
         self.greatest_reward = float(np.abs(dataset.rewards).max())

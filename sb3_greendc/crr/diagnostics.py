@@ -178,14 +178,26 @@ def warn_of_divergence(
     return True
 
 
-def warn_of_chance(reward: float) -> None:
-    """Warn that the data do not say which actions are better.
+def warn_of_data(data: TrainingData, config: CRRConfig) -> None:
+    """Warn where the data do not say which actions are better, or what their returns are.
 
-    :param reward: that of every transition
+    :param data: the data
+    :param config: options
     """
-    warnings.warn(
-        f"CRR: every reward in the data is {reward:.4g} and no episode terminates, so that all actions are "
-        "worth the same and the critic's preferences are chance: take weight_mode='bc', which imitates them "
-        "all, or cql_alpha=0.001, which keeps to what the data do",
-        stacklevel=3,
-    )
+    if config.weight_mode == "bc":
+        return
+    if config.cql_alpha == 0.0 and data.says_nothing():
+        reward = float(data.dataset.rewards[0])
+        warnings.warn(
+            f"CRR: every reward in the data is {reward:.4g} and no episode terminates, so that all actions "
+            "are worth the same and the critic's preferences are chance: take weight_mode='bc', which "
+            "imitates them all, or cql_alpha=0.001, which keeps to what the data do",
+            stacklevel=3,
+        )
+    if config.reward_scale == "auto" and data.broken.any():
+        warnings.warn(
+            f"CRR: {int(data.broken.sum()):,} transitions are not followed by the next one of their episode, "
+            "so that reward_scale='auto', which goes by the returns of whole episodes, may be far off: give "
+            "a number, or whole episodes in order",
+            stacklevel=3,
+        )

@@ -91,7 +91,7 @@ class LinearHeads(Heads):
     """
 
     def __init__(self, features_dim: int, n_actions: int, n_heads: int) -> None:
-        super().__init__(n_heads, n_actions)
+        super().__init__(n_actions, n_heads)
         self.net = nn.Linear(features_dim, n_heads * n_actions)
 
     def forward(self, features: th.Tensor) -> th.Tensor:

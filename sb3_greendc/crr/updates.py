@@ -69,7 +69,8 @@ def imitate(
 def clone(config: CRRConfig, log_prob: th.Tensor, advantage_std: th.Tensor) -> Losses:
     """Return the actor's loss alone: behavioral cloning needs no critic."""
     nothing = th.zeros_like(log_prob.detach())
-    actor, weights, advantage_std = imitate(config, log_prob, nothing, advantage_std)
+    weights = th.ones_like(nothing)
+    actor = weighted_regression_loss(log_prob, weights, config.self_normalize)
     return Losses(None, actor, nothing, weights, nothing.unsqueeze(0), nothing, advantage_std)
 
 

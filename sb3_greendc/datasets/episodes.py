@@ -32,8 +32,7 @@ def episodes(data: OfflineDataset) -> Iterator[Episode]:
     :raises ValueError: if the transitions of an episode do not follow from one another, as in data that were
         shuffled
     """
-    following = successors(data.episode_id)
-    broken = (following >= 0) & (data.next_index != following)
+    broken = broken_after(data)
     if broken.any():
         row = int(broken.argmax())
         raise ValueError(
@@ -41,12 +40,19 @@ def episodes(data: OfflineDataset) -> Iterator[Episode]:
             f"is row {row}: only whole episodes, in order, can be converted"
         )
     order = np.argsort(data.episode_id, kind="stable")
-    ends = np.flatnonzero(following[order] < 0) + 1
+    ends = np.flatnonzero(successors(data.episode_id)[order] < 0) + 1
     runs = np.split(order, ends[:-1])
     for rows in sorted(runs, key=lambda run: int(run[0])):
         batch = data.batch(rows, ["observations"])["observations"]
         last = data.batch(rows[-1:], ["next_observations"])["next_observations"]
         yield Episode(_append(batch, last), rows)
+
+
+def broken_after(data: OfflineDataset) -> NDArray[np.bool_]:
+    """Tell ``(N,)`` after which transitions the next one of their episode in the data does not come next."""
+    following = successors(data.episode_id)
+    broken: NDArray[np.bool_] = (following >= 0) & (data.next_index != following)
+    return broken
 
 
 def join_episodes(

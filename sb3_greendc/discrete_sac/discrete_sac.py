@@ -26,7 +26,7 @@ from sb3_greendc.discrete_sac.buffers import (
 )
 from sb3_greendc.discrete_sac.changing_options import FollowsOptions
 from sb3_greendc.discrete_sac.masked_collection import MaskedCollection
-from sb3_greendc.discrete_sac.options import PRESETS, check_critics, initial_temperature
+from sb3_greendc.discrete_sac.options import PRESETS, check_networks, initial_temperature
 from sb3_greendc.discrete_sac.policies import (
     CnnPolicy,
     DiscreteSACPolicy,
@@ -450,7 +450,7 @@ class DiscreteSAC(WithPresets, FollowsOptions, MaskedCollection):
         """
         check_saved_algorithm(path, "DiscreteSAC")
         model = super().load(path, *args, **kwargs)
-        check_critics(path, model, kwargs.get("n_critics"))
+        check_networks(path, model, kwargs)
         return model
 
     def _excluded_save_params(self) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
@@ -93,14 +94,16 @@ def check_options(
         )
 
 
-def check_critics(path: object, model: BaseAlgorithm, n_critics: int | None) -> None:
-    """Raise a ``ValueError`` unless a model that was loaded has as many critics as were asked for.
+def check_networks(path: object, model: BaseAlgorithm, given: Mapping[str, Any]) -> None:
+    """Raise a ``ValueError`` unless the networks of a model that was loaded are what was asked for.
 
     :param path: of its file
-    :param model: loses the attribute that ``load`` made of the argument
-    :param n_critics: the argument of ``load``
+    :param model: loses the attributes that ``load`` made of the arguments
+    :param given: the arguments of ``load``
     """
-    vars(model).pop("n_critics", None)
-    found = cast("Any", model.policy).n_critics
-    if n_critics not in (None, found):
-        raise ValueError(f"{path}: n_critics={n_critics}: the saved model has {found}")
+    policy: Any = model.policy
+    found = policy._get_constructor_parameters()
+    for name in ("n_critics", "target_actor"):
+        vars(model).pop(name, None)
+        if given.get(name) is not None and given[name] != found[name]:
+            raise ValueError(f"{path}: {name}={given[name]}: the saved model has {found[name]}")

@@ -107,11 +107,11 @@ def stacked_mlp(
 class Heads(nn.Module):
     """Base class of heads: features ``(B, D)`` to ``(n_heads, B, n_actions)``.
 
+    :param n_actions: outputs of each network
     :param n_heads: number of networks
-    :param n_actions: outputs of each
     """
 
-    def __init__(self, n_heads: int, n_actions: int) -> None:
+    def __init__(self, n_actions: int, n_heads: int) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.n_actions = n_actions
@@ -147,7 +147,7 @@ class MlpHeads(Heads):
         net_arch: Sequence[int],
         activation_fn: type[nn.Module] = nn.ReLU,
     ) -> None:
-        super().__init__(n_heads, n_actions)
+        super().__init__(n_actions, n_heads)
         self.net = stacked_mlp(n_heads, features_dim, n_actions, net_arch, activation_fn)
 
     def forward(self, features: th.Tensor) -> th.Tensor:

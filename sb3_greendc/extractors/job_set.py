@@ -307,7 +307,7 @@ class JobSetHeads(Heads):
         activation_fn: type[nn.Module] = nn.ReLU,
         n_others: int = N_OTHER_ACTIONS,
     ) -> None:
-        super().__init__(n_heads, n_jobs + n_others)
+        super().__init__(n_jobs + n_others, n_heads)
         self.n_jobs = n_jobs
         self.job_dim = job_dim
         first, rest = (net_arch[0], net_arch[1:]) if net_arch else (1, None)

@@ -7,7 +7,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from gymnasium import spaces
 from sb3_contrib.common.maskable.utils import is_masking_supported
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, PyTorchObs, Schedule
 from stable_baselines3.common.utils import FloatSchedule, explained_variance, obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
@@ -55,6 +55,7 @@ class PIDLagrangian(Controlled):
     The parameters are those of :class:`~sb3_greendc.pid_ppo.PIDLagrangianPPO`.
     """
 
+    policy_base: ClassVar[type[BasePolicy]]
     rollout_buffer: CostRolloutBuffer
     _warned_of_empty_masks = False
     # Set by PPO and RecurrentPPO, which type some of them differently.
@@ -102,11 +103,11 @@ class PIDLagrangian(Controlled):
 
     def _setup_model(self) -> None:
         name = type(self).__name__
-        if not issubclass(self.policy_class, CostCriticMixin):
+        if not issubclass(self.policy_class, self.policy_base):
             raise ValueError(
                 f"{name} needs a policy with a cost critic, one of {', '.join(self.policy_aliases)} or a "
                 f"subclass of theirs, got {self.policy_class.__name__}. A file that another algorithm saved, "
-                f"such as PPO, cannot be loaded as {name}: it has neither a cost critic nor a controller"
+                f"such as PPO, cannot be loaded as {name}"
             )
         if np.any(getattr(self.action_space, "start", 0)):
             raise ValueError(f"action space {self.action_space}: actions must start at 0")

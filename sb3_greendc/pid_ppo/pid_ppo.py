@@ -64,6 +64,7 @@ class PIDLagrangianPPO(PIDLagrangian, PPO):
         "MultiInputPolicy": MultiInputPolicy,
         "CostJobSetPolicy": CostJobSetPolicy,
     }
+    policy_base: ClassVar[type[BasePolicy]] = CostActorCriticPolicy
     policy: CostActorCriticPolicy
     rollout_buffer: CostRolloutBuffer
 

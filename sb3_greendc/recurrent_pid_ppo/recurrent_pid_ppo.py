@@ -51,6 +51,7 @@ class RecurrentPIDLagrangianPPO(PIDLagrangian, RecurrentPPO):
         "CnnLstmPolicy": CnnLstmPolicy,
         "MultiInputLstmPolicy": MultiInputLstmPolicy,
     }
+    policy_base: ClassVar[type[BasePolicy]] = CostRecurrentActorCriticPolicy
     policy: CostRecurrentActorCriticPolicy
     rollout_buffer: PaddedCostsMixin
 

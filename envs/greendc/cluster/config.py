@@ -161,5 +161,6 @@ class ClusterConfig:
     def _require_frozen(self) -> None:
         """The benchmark has neither power that changes nor another way to backfill."""
         require(self.power is None, "power", self.power, "None in the profile 'rlscheduler'")
+        self._require_defaults(("limit_days",), "in the profile 'rlscheduler', whose episodes are whole")
         allowed = "'none' or 'easy' in the profile 'rlscheduler'"
         require(self.backfill != "conservative", "backfill", self.backfill, allowed)

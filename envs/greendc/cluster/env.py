@@ -96,7 +96,9 @@ class ClusterEnv(SimulatorEnv):
     ``"slowdown"``: minus the bounded slowdown, ``max(1, (wait + run) / max(run, 10 s))``, of the jobs that
     start, over the number of jobs of the episode; a job that starts again pays the difference. The return is
     minus the mean bounded slowdown. ``"wait"`` is the same of waits in hours, ``"value"`` the value of the
-    jobs that are done on time over the mean value, ``"carbon"`` minus kg CO2.
+    jobs that are done on time (a job that is killed at its limit is done) over the mean value, ``"carbon"``
+    minus kg CO2. The first step pays also for what was before the first decision. Where ``limit_days`` cuts
+    an episode before all jobs have come, the metrics are of those that have.
 
     ### Start and end
 
@@ -105,8 +107,8 @@ class ClusterEnv(SimulatorEnv):
 
     ### Info
 
-    ``cost`` (processor-hours that the step lost to preemptions or ran beyond the capacity), ``seconds`` that
-    passed, ``started`` jobs. The last step adds ``episode_metrics``
+    ``cost`` (processor-hours that the step lost to preemptions or ran beyond the capacity), ``seconds`` since
+    the decision, ``started`` jobs. The last step adds ``episode_metrics``
     (:func:`greendc.cluster.metrics.episode_metrics`).
 
     ### References

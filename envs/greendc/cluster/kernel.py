@@ -84,6 +84,8 @@ def begin(i: int, first: int, shift: int, carbon_shift: int, world: World, state
     cluster.busy = cluster.powered = cluster.excess = cluster.wasted = cluster.used = 0
     cluster.carbon = cluster.slowdown = cluster.value = 0.0
     cluster.delay = 0
+    cluster.paid_slowdown = cluster.paid_value = cluster.paid_carbon = 0.0
+    cluster.paid_delay = cluster.paid_lost = 0
     cluster.capacity, cluster.next_change = settings.processors, NEVER
     for job in range(settings.jobs):
         state_of = site.jobs[job]
@@ -187,9 +189,12 @@ def totals(site: Site) -> Totals:
 
 
 @inlined
-def reward_between(site: Site, before: Totals) -> float:
-    """Return the reward for what has happened since the sums were ``before``."""
-    settings, now = site.settings, totals(site)
+def pay(site: Site) -> float:
+    """Return the reward for what has happened since it was paid last, or since the beginning."""
+    cluster, settings, now = site.cluster, site.settings, totals(site)
+    before = Totals(cluster.paid_slowdown, cluster.paid_delay, cluster.paid_value, cluster.paid_carbon)
+    cluster.paid_slowdown, cluster.paid_delay = now.slowdown, now.delay
+    cluster.paid_value, cluster.paid_carbon = now.value, now.carbon
     if settings.reward == REWARD_SLOWDOWN:
         return (before.slowdown - now.slowdown) / settings.jobs
     if settings.reward == REWARD_WAIT:
@@ -231,15 +236,15 @@ def step_batch(actions: Ints, world: World, state: State, told: Report, out: See
     for i in range(actions.shape[0]):
         site = site_of(i, world, state)
         cluster = site.cluster
-        now, starts, lost = cluster.now, cluster.starts, cluster.wasted + cluster.excess
-        before = totals(site)
+        now, starts, paid = cluster.now, cluster.starts, cluster.paid_lost
         act(site, actions[i])
         see(site)
         told.seconds[i] = cluster.now - now
         told.started[i] = cluster.starts - starts
-        told.cost[i] = (cluster.wasted + cluster.excess - lost) / 3600.0
+        cluster.paid_lost = cluster.wasted + cluster.excess
+        told.cost[i] = (cluster.paid_lost - paid) / 3600.0
         told.truncated[i] = cluster.over != 0
-        told.rewards[i] = reward_between(site, before)
+        told.rewards[i] = pay(site)
         observe(site, i, out)
     return 0
 

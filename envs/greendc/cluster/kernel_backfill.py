@@ -7,6 +7,7 @@ from greendc.cluster.kernel_plan import (
     admitted,
     earliest,
     free_now,
+    looks_ahead,
     obstacle,
     plan,
     plan_for_admission,
@@ -56,12 +57,11 @@ def easy(site: Site, head: int) -> None:
     """Start, in order of arrival, jobs that do not delay the first time at which ``head`` has room."""
     cluster = site.cluster
     size = plan(site)
-    need = site.log[cluster.first + head].processors
-    k = 0 if need > free_now(site) else size  # held back by the forecast alone: others may not pass it
-    while k < size and site.points[k].free < need:
-        k += 1
-    shadow = site.points[k].time if k < size else cluster.now
-    spare = site.points[k].free - need if k < size else free_now(site) - need
+    k, last = room_for(site, size, head)
+    shadow, spare = site.points[k].time, site.points[k].free
+    for point in range(k + 1, last):
+        spare = min(spare, site.points[point].free)
+    spare -= site.log[cluster.first + head].processors
     size = plan_for_admission(site)
     k = 0
     while k < cluster.waiting:
@@ -75,6 +75,28 @@ def easy(site: Site, head: int) -> None:
             size = plan_for_admission(site)
         else:
             k += 1
+
+
+@internal
+def room_for(site: Site, size: int, job: int) -> tuple[int, int]:
+    """Return the point of the plan at which a job that cannot start now has room, and the end of its points.
+
+    Where admission looks at the forecast, that is a stretch as long as the job requests, if the horizon has
+    one. Else it is the first point with enough processors.
+    """
+    processors, seconds = site.log[site.cluster.first + job].processors, requested(site, job)
+    if looks_ahead(site):
+        k = earliest(site, size, processors, seconds)
+        end = site.points[k].time + seconds
+        if end <= site.cluster.now + site.settings.horizon:
+            last = k + 1
+            while last < size and site.points[last].time < end:
+                last += 1
+            return k, last
+    k = 0
+    while k + 1 < size and site.points[k].free < processors:
+        k += 1
+    return k, k + 1
 
 
 @inlined

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.cluster import columns
 from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan, time_until
+from greendc.cluster.kernel_queue import requested
 from greendc.cluster.kernel_rules import expected_inverse, expected_run
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import (
@@ -120,7 +121,7 @@ def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], ma
     for k in range(cluster.visible):
         job, row = site.visible[k], rows[k]
         entry = site.log[cluster.first + job]
-        wait = cluster.now - entry.submit
+        wait, seconds = cluster.now - entry.submit, requested(site, job)
         can = admitted(site, size, job)
         row[columns.LOG_WAIT] = scaled_log(1.0 + wait)
         row[columns.LOG_REQUEST] = entry.log_request
@@ -128,7 +129,7 @@ def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], ma
         row[columns.CAN_START] = can
         until = 0 if entry.processors <= free_now(site) else time_until(site, size, entry.processors)
         row[columns.LOG_UNTIL_FIT] = scaled_log(1.0 + until) if until > 0 else 0.0
-        turn = (wait + entry.request) / max(entry.request, SHORT_RUN)
+        turn = (wait + seconds) / max(entry.request, SHORT_RUN)
         row[columns.LOG_SLOWDOWN] = scaled_log(turn) if turn > 1.0 else 0.0
         row[columns.LOG_AREA] = entry.log_area
         row[columns.RANK] = site.rank[job] * per_rank
@@ -137,7 +138,7 @@ def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], ma
         else:
             row[columns.LOG_EXPECTED] = scaled_log(1.0 + expected_run(site, job))
         row[columns.EXPECTED_INVERSE] = SHORT_RUN * expected_inverse(site, job)
-        row[columns.LEAST_CAPACITY] = least_until(site, lows, cluster.now + entry.request) * per_processor
+        row[columns.LEAST_CAPACITY] = least_until(site, lows, cluster.now + seconds) * per_processor
         row[columns.VALID] = 1.0
         mask[k] = can or not blind
     for k in range(cluster.visible, rows.shape[0]):

@@ -168,7 +168,7 @@ def admitted(site: Site, size: int, job: int) -> bool:
     processors = site.log[site.cluster.first + job].processors
     if processors > free_now(site):
         return False
-    if site.settings.admission != ADMIT_FORECAST or site.settings.forecast_period == 0:
+    if not looks_ahead(site):
         return True
     seconds = requested(site, job)
     k = earliest(site, size, processors, seconds)
@@ -178,9 +178,13 @@ def admitted(site: Site, size: int, job: int) -> bool:
 @inlined
 def plan_for_admission(site: Site) -> int:
     """Make a plan if :func:`admitted` needs one."""
-    if site.settings.admission == ADMIT_FORECAST and site.settings.forecast_period > 0:
-        return plan(site)
-    return 0
+    return plan(site) if looks_ahead(site) else 0
+
+
+@inlined
+def looks_ahead(site: Site) -> bool:
+    """Tell whether a job must fit under the forecast to start."""
+    return site.settings.admission == ADMIT_FORECAST and site.settings.forecast_period > 0
 
 
 @internal

@@ -169,6 +169,13 @@ class Cluster:
     """Value of the jobs that were done on time."""
     carbon: Real
     """kg."""
+    paid_slowdown: Real
+    """What rewards and costs so far have counted: of :class:`Totals`, ..."""
+    paid_delay: Int64
+    paid_value: Real
+    paid_carbon: Real
+    paid_lost: Int64
+    """... and of ``wasted`` and ``excess`` together."""
 
 
 class Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from greendc.cluster.clocks import check_start, whole_days
 from greendc.cluster.layout import DAY
-from greendc.config import require
+from greendc.config import is_number, require
 from greendc.records import Floats, Ints
 from greendc.traces.gleamm_like import generate
 from greendc.traces.moer import MoerSeries
@@ -103,7 +104,14 @@ class CapacitySeries:
         :param kw_each: of a busy processor
         :param floor: share of the processors that always have power, from the grid
         :param start: what the clock shows when the first step begins, such as a trace's ``start``
+        :raises ValueError: for power that is negative or not finite, and numbers out of range; names them
         """
+        wrong = np.flatnonzero(~((kilowatts >= 0) & np.isfinite(kilowatts)))
+        if len(wrong) > 0:
+            require(False, f"kilowatts[{wrong[0]}]", float(kilowatts[wrong[0]]), "0 or more, and finite")
+        right = is_number(step_hours) and 1 <= step_hours * HOUR < math.inf
+        require(right, "step_hours", step_hours, "a second or more, and finite")
+        require(is_number(floor), "power_floor", floor, "a share of the processors, from 0 to 1")
         require(0 <= floor <= 1, "power_floor", floor, "a share of the processors, from 0 to 1")
         require(kw_each > 0, "kw_each", kw_each, "above 0")
         steps = np.round(np.arange(len(kilowatts) + 1) * step_hours * HOUR).astype(np.int64)

@@ -56,10 +56,10 @@ def capacities(
 ) -> tuple[CapacitySeries | None, CapacitySeries | None]:
     """Return the capacity and its forecast, both ``None`` without power that changes.
 
-    :raises ValueError: for a job that no capacity will ever hold; names it
+    :raises ValueError: for a job of an episode that no capacity will ever hold; names it
     """
     power = config.power
-    largest = int(jobs.processors.argmax())
+    largest = config.first_job + int(jobs.processors[config.first_job : config.last_job].argmax())
     size = int(jobs.processors[largest])
     name = f"job {largest if jobs.number is None else jobs.number[largest]} of {size} processors"
     require(size <= processors, "workload", name, f"one of jobs of at most {processors}, the cluster's")
@@ -78,6 +78,7 @@ def capacities(
     days = power.period / layout.DAY
     require(config.limit_days >= days, "limit_days", config.limit_days, f"at least power's period, {days:g}")
     if isinstance(config.forecast, CapacitySeries):
+        require(config.forecast.greatest <= processors, "forecast", f"up to {config.forecast.greatest}", most)
         found = f"a series of {config.forecast.period} s"
         require(config.forecast.period >= HOUR, "forecast", found, "one of an hour or more")
         _require_together(config.forecast, power)

@@ -69,6 +69,7 @@ class Reference:
     slowdown: float = 0.0
     delay: int = 0
     value: float = 0.0
+    paid: tuple = (0.0, 0, 0.0, 0.0)
 
     def begin(self):
         self.now = self.jobs[0].submit
@@ -282,10 +283,14 @@ class Reference:
             self.to_next_decision()
 
     def backfill_easy(self, head):
-        shadow, spare = self.now, self.free - head.processors
-        if head.processors > self.free:
-            shadow = min(t for t in self.plan_times() if self.planned_free(t) >= head.processors)
-            spare = self.planned_free(shadow) - head.processors
+        times = sorted(self.plan_times())
+        shadow = min(t for t in times if self.planned_free(t) >= head.processors)
+        run = [shadow]
+        if self.config.admission == "forecast" and self.forecast is not None:
+            begin, seconds = self.earliest(head), self.remaining_request(head)
+            if begin + seconds <= self.now + 3600 * self.config.forecast_hours:
+                shadow, run = begin, [t for t in times if begin <= t < begin + seconds]
+        spare = min(self.planned_free(t) for t in run) - head.processors
         for job in list(self.queue):
             before = self.now + self.remaining_request(job) <= shadow
             if job is not head and (before or job.processors <= spare) and self.can_start(job):
@@ -353,7 +358,7 @@ class Reference:
         return slowdown, delay, self.value, self.carbon_kg
 
     def act(self, action):
-        before = self.totals()
+        before = self.paid
         visible = self.visible()
         if action == self.config.visible_jobs and not self.frozen and self.next_event() < FOREVER:
             self.to_next_decision()
@@ -363,6 +368,7 @@ class Reference:
                 action = 0
             self.choose(visible[action])
         n, now = len(self.jobs), self.totals()
+        self.paid = now
         return {
             "slowdown": (before[0] - now[0]) / n,
             "wait": (before[1] - now[1]) / (3600.0 * n),
@@ -449,7 +455,8 @@ class Reference:
         until = 0
         if job.processors > self.free:
             until = min(t for t in self.plan_times() if self.planned_free(t) >= job.processors) - self.now
-        slowdown = max(1.0, (wait + job.request) / max(job.request, 10))
+        seconds = self.remaining_request(job)
+        slowdown = max(1.0, (wait + seconds) / max(job.request, 10))
         by_weight = sorted(self.queue, key=lambda other: (self.weight(other), other.id))
         horizon = max(3600 * self.config.forecast_hours, DAY)
         return [
@@ -463,7 +470,7 @@ class Reference:
             by_weight.index(job) / len(self.queue),
             log(1.0 + self.expected_run(job)),
             10 * self.expected_inverse(job),
-            self.least(min(job.request, horizon)) / self.processors,
+            self.least(min(seconds, horizon)) / self.processors,
             1.0,
         ]
 

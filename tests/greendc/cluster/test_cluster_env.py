@@ -177,7 +177,7 @@ def test_a_batch_wants_a_sane_number():
 
 
 SMALL = lublin_jobs(0, 30)
-WIDE = CapacitySeries(np.array([0]), np.array([256]), 86_400)
+WIDE, TOO_WIDE = (CapacitySeries(np.array([0]), np.array([n]), 86_400) for n in (256, 257))
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,8 @@ WIDE = CapacitySeries(np.array([0]), np.array([256]), 86_400)
         ({"power": 5}, "power=5"),
         ({"power": WIDE, "processors": 255, "limit_days": 2.0}, "power='up to 256'|workload="),
         ({"power": WIDE, "forecast": "later"}, "forecast='later'"),
+        ({"power": WIDE, "forecast": TOO_WIDE, "limit_days": 2.0}, "forecast='up to 257': must be at most"),
+        ({"profile": "rlscheduler", "limit_days": 2.0}, "limit_days=2.0: must be 1000.0 in the profile"),
         ({"carbon": -1.0}, "carbon=-1.0"),
         ({"busy_watts": 0.0}, "busy_watts=0.0"),
         ({"limit_days": 0.5}, "limit_days=0.5"),
@@ -210,6 +212,76 @@ WIDE = CapacitySeries(np.array([0]), np.array([256]), 86_400)
 def test_errors_name_the_field(options, words):
     with pytest.raises(ValueError, match=words):
         ClusterEnv(**{"workload": SMALL, "episode_jobs": 10, **options})
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kilowatts": np.array([1.0, np.nan])}, r"kilowatts\[1\]=nan: must be 0 or more, and finite"),
+        ({"kilowatts": np.array([1.0, np.inf])}, r"kilowatts\[1\]=inf"),
+        ({"kilowatts": np.array([-1.0, 1.0])}, r"kilowatts\[0\]=-1.0"),
+        ({"step_hours": 0.0}, "step_hours=0.0: must be a second or more"),
+        ({"step_hours": float("nan")}, "step_hours=nan"),
+        ({"floor": "0"}, "power_floor='0'"),
+    ],
+)
+def test_power_that_is_none_is_named(changed, words):
+    given = {"kilowatts": np.ones(2), "step_hours": 1.0, "processors": 4, "kw_each": 0.2, "floor": 0.0}
+    with pytest.raises(ValueError, match=words):
+        CapacitySeries.from_kilowatts(**{**given, **changed})
+
+
+def few_jobs(processors, run, machine=4):
+    count = len(run)
+    each = {"run": np.array(run), "request": np.array(run), "processors": np.array(processors)}
+    return ClusterJobs(submit=np.zeros(count, np.int64), machine=machine, **each)
+
+
+@pytest.mark.parametrize(
+    ("reward", "metric"),
+    [("wait", "mean_wait_h"), ("slowdown", "mean_bounded_slowdown"), ("carbon", "carbon_kg")],
+)
+def test_the_return_counts_what_was_before_the_first_decision(reward, metric):
+    """An hour without power for the job, which two processors idle through."""
+    power = CapacitySeries(np.array([0, 3600]), np.array([2, 4]), 86_400)
+    options = {"power": power, "power_start": "log", "reward": reward, "episode_jobs": 1}
+    env = ClusterEnv(workload=few_jobs([3], [100]), **options)
+    env.reset(seed=0)
+    _, paid, _, truncated, info = env.step(0)
+    assert truncated
+    assert info["episode_metrics"]["mean_wait_h"] == 1.0
+    assert paid == pytest.approx(-info["episode_metrics"][metric])
+    assert info["seconds"] == 100
+
+
+def test_jobs_pass_one_that_the_forecast_alone_holds_back():
+    """The first job would lose its power at 1,000 s; a short one ends before, a long one would delay it."""
+    power = CapacitySeries(np.array([0, 1000, 2000]), np.array([4, 0, 4]), 86_400)
+    options = {"power": power, "power_start": "log", "admission": "forecast", "backfill": "easy"}
+    for run, start in ((500, 0), (1500, 5000)):
+        env = ClusterEnv(workload=few_jobs([4, 4], [3000, run]), episode_jobs=2, **options)
+        env.reset(seed=0)
+        env.simulator.play(0, "fcfs")
+        assert env.simulator.state.jobs[0]["start"].tolist() == [2000, start]
+
+
+def test_what_passes_leaves_room_for_the_whole_run_of_the_one_that_waits():
+    """Two processors are spare when the job has room, and one later, while it still runs."""
+    power = CapacitySeries(np.array([0, 600, 3600]), np.array([2, 5, 4]), 86_400)
+    options = {"power": power, "power_start": "log", "admission": "forecast", "backfill": "easy"}
+    env = ClusterEnv(workload=few_jobs([3, 2], [6000, 10_000], machine=5), episode_jobs=2, **options)
+    env.reset(seed=0)
+    env.simulator.play(0, "fcfs")
+    assert env.simulator.state.jobs[0]["start"].tolist() == [600, 6600]
+
+
+def test_a_job_that_no_episode_has_may_be_larger_than_the_power():
+    power = CapacitySeries(np.array([0, 10]), np.array([2, 1]), 86_400)
+    options = {"workload": few_jobs([4, 1, 1, 4], [100] * 4), "power": power, "episode_jobs": 1}
+    ClusterEnv(**options, first_job=1, last_job=3).reset(seed=0)
+    for window in ({"first_job": 1}, {"last_job": 3}):
+        with pytest.raises(ValueError, match=r"job . of 4 processors': must be at most 2"):
+            ClusterEnv(**options, **window)
 
 
 def test_an_unknown_option_is_named_with_the_nearest():

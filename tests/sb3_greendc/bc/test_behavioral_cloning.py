@@ -374,6 +374,12 @@ def test_bad_requests(options: dict[str, Any], message: str) -> None:
         Cloning(first_action_data(), **{"policy": "mlp", "batch_size": 16, **options})
 
 
+def test_options_that_the_algorithm_lacks_are_not_attached() -> None:
+    clone = behavioral_clone(first_action_data(), "mlp", n_epochs=1, batch_size=16)
+    with pytest.raises(TypeError, match="n_stepss: no option of MaskablePPO; did you mean 'n_steps'"):
+        clone.attach(None, n_stepss=64)
+
+
 def test_masks_need_discrete_actions_and_validation_needs_episodes() -> None:
     box = spaces.Box(-1, 1, (1,), np.float32)
     with pytest.raises(ValueError, match="needs Discrete actions"):

@@ -13,6 +13,7 @@ from sb3_greendc.bc.distill import Distillation, distill, divergence_loss, regre
 from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.evaluation.paired import evaluate
+from sb3_greendc.runs.divergence import DivergedError
 from sb3_greendc.runs.models import load_model
 
 NAN = float("nan")
@@ -124,10 +125,21 @@ def test_bad_data_are_named(data):
     with pytest.raises(ValueError, match=r"in 1 of 3,000 rows, first in row 7"):
         Distillation(replace(data, labels={"advantages": broken}, check=False))
 
+    text = np.full(labels.shape, "x")
+    with pytest.raises(ValueError, match=r"labels\['advantages'\]: of <U1; must be numbers"):
+        Distillation(replace(data, labels={"advantages": text}, check=False))
+    with pytest.raises(TypeError, match=r"dataset: must be an OfflineDataset.*, not dict"):
+        Distillation({"obs": labels})
+
+
+def test_a_network_that_diverged_is_an_error(data):
+    with pytest.raises(DivergedError, match="weights are not finite"):
+        distill(data, "mlp", n_epochs=2, learning_rate=1e25)
+
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("n_epochs", 0), ("learning_rate", 0.0), ("logit_scale", 0.0), ("batch_size", 4000)],
+    [("n_epochs", 0), ("n_epochs", 1.5), ("learning_rate", 0.0), ("logit_scale", 0.0), ("batch_size", 4000)],
 )
 def test_bad_options_are_named(data, option, value):
     with pytest.raises(ValueError, match=option):

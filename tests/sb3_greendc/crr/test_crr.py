@@ -133,6 +133,9 @@ def test_returns_to_go_of_interleaved_episodes():
     assert sorted(returns.starts) == [0, 1]
     long = returns_to_go(np.ones(9), np.zeros(9), np.zeros(9, int), 0.5)
     assert long.known.tolist() == [True] * 6 + [False] * 3  # .5⁴ is below a tenth, .5³ is not
+    broken = np.arange(9) == 4
+    parts = returns_to_go(np.ones(9), np.arange(9) == 8, np.zeros(9, int), 0.5, broken)
+    assert parts.known.tolist() == [True] * 2 + [False] * 3 + [True] * 4
 
 
 def test_every_source_is_drawn_equally_whatever_its_size():

@@ -53,6 +53,7 @@ def model_without_data(**kwargs):
         ({"action_space": spaces.MultiBinary(3)}, "action space"),
         ({"action_space": spaces.Discrete(4, start=1)}, "start at 0"),
         ({"action_space": spaces.Box(-np.inf, np.inf, (1,))}, "finite bounds"),
+        ({"action_space": spaces.Box(0, 4, (2,), np.int64)}, "must be of floats"),
         ({"action_space": ACTIONS["box"], "value_mode": "exact"}, "value_mode='exact'.*Discrete"),
         ({"observation_space": OBSERVATIONS["dict"]}, "MultiInputPolicy"),
         ({"observation_space": None}, "CRR needs"),
@@ -75,10 +76,43 @@ def test_data_of_other_spaces_are_refused(tmp_path):
         toy_model("masked").set_dataset(toy_dataset("dict"))
     with pytest.raises(ValueError, match="observation space"):
         CRR("MultiInputPolicy", toy_env("dict", "discrete"), toy_dataset("box"), **SMALL)
+    with pytest.raises(TypeError, match="observation_space: must be a Dict; others take 'MlpPolicy'"):
+        CRR("MultiInputPolicy", dataset=toy_dataset("box"), **SMALL)
     with pytest.raises(TypeError, match="set"):
         model.set_dataset({1, 2})
     with pytest.raises(FileNotFoundError):
         model.set_dataset(tmp_path / "missing.npz")
+
+
+def test_wrong_shares_of_sources_leave_the_model_as_it_was():
+    model = toy_model(source_weights={"sjf": 1.0, "fcfs": 3.0})
+    for wrong, message in [
+        ({"typo": 1}, "no source 'typo'"),
+        (3, "source_weights=3: must be 2 numbers"),
+        ({"sjf": "x"}, "must be numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.set_dataset(toy_dataset(), source_weights=wrong)
+    model.set_dataset(toy_dataset())
+    assert model.learn(1)._data.sampler.shares.tolist() == [1.0, 3.0]
+
+
+def test_a_log_interval_of_0_is_refused():
+    with pytest.raises(ValueError, match="log_interval=0"):
+        toy_model().learn(1, log_interval=0)
+
+
+def test_returns_of_transitions_that_others_are_missing_between_are_not_known():
+    data = toy_dataset()
+    assert not toy_model()._data.broken.any()
+    with pytest.warns(UserWarning, match="are not followed by the next one of their episode"):
+        model = toy_model(dataset=data.select(np.arange(0, len(data), 3)), gamma=0.99)
+    assert model._data.broken.sum() > 20
+    assert model._data.returns.known.mean() < 0.5 < toy_model(gamma=0.99)._data.returns.known.mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        toy_model(dataset=model.dataset, reward_scale=0.1)
+        toy_model(dataset=model.dataset, weight_mode="bc")
 
 
 def test_a_model_of_another_environment_is_refused(tmp_path):
@@ -151,7 +185,7 @@ def test_data_that_say_nothing_about_actions_are_warned_of():
     ("weights", "message"),
     [
         ({"sfj": 1.0}, "no source 'sfj'; did you mean 'sjf'"),
-        ([1.0], "1 weights for 2 sources"),
+        ([1.0], "must be 2 numbers"),
         ([1.0, -1.0], "at least 0"),
         ([0.0, 0.0], "not all 0"),
     ],

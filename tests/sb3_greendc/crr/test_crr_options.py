@@ -224,6 +224,26 @@ def test_load_takes_no_other_number_of_critics(saved):
     with pytest.raises(ValueError, match="model: n_critics=1: the saved model has 2"):
         load(saved, n_critics=1)
     assert not hasattr(load(saved, n_critics=2), "n_critics")
+    with pytest.raises(ValueError, match="model: target_actor=False: the saved model has True"):
+        load(saved, target_actor=False)
+    assert not hasattr(load(saved, target_actor=True), "target_actor")
+
+
+def test_load_takes_no_option_that_there_is_not(saved):
+    with pytest.raises(TypeError, match="gama: no option of CRR; did you mean 'gamma'"):
+        load(saved, gama=0.5)
+    with pytest.raises(TypeError, match="trust: no option of CRR"):
+        load(saved, trust=False)
+    assert load(saved, gamma=0.5, verbose=0).gamma == 0.5
+
+
+def test_cloning_leaves_the_spread_of_advantages_to_the_critic():
+    model = toy_model(weight_mode="bc", normalize_adv=True).learn(3)
+    assert model.advantage_std.isnan()
+    model.weight_mode = "exp"
+    model.learn(1)
+    last = model._last_losses.advantage.std(unbiased=False)
+    assert float(model.advantage_std) == pytest.approx(float(last))
 
 
 def test_diagnostics_follow_the_discount():

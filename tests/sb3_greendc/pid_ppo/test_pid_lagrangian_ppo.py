@@ -345,6 +345,12 @@ def test_wrong_classes() -> None:
 
     with pytest.raises(ValueError, match="needs a policy with a cost critic"):
         PIDLagrangianPPO(ActorCriticPolicy, ContextCMDP(), cost_limit=1.0)
+    for algorithm, other, name in [
+        (PIDLagrangianPPO, RecurrentPIDLagrangianPPO, "MlpLstmPolicy"),
+        (RecurrentPIDLagrangianPPO, PIDLagrangianPPO, "MlpPolicy"),
+    ]:
+        with pytest.raises(ValueError, match="needs a policy with a cost critic"):
+            algorithm(other.policy_aliases[name], ContextCMDP(), cost_limit=1.0)
     with pytest.raises(ValueError, match="rollout_buffer_class"):
         build("feed-forward", ContextCMDP(), rollout_buffer_class=RolloutBuffer)
 
