@@ -20,6 +20,25 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-conservative-without-promises", "if at == 0:", "if at <= 1:"),
     ),
     *mutations(
+        "envs/greendc/cluster/kernel_backfill.py",
+        ("tests/greendc/cluster/test_cluster_env.py",),
+        ("cluster-nobody-passes-what-the-forecast-holds", "if looks_ahead(site):", "if site.cluster.now < 0:"),
+        (
+            "cluster-spare-of-one-moment",
+            "spare = min(spare, site.points[point].free)",
+            "spare = max(spare, site.points[point].free)",
+        ),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel.py",
+        ("tests/greendc/cluster/test_cluster_env.py",),
+        (
+            "cluster-time-before-the-first-decision-is-free",
+            "    see(site)\n\n\n@compiled\ndef choose",
+            "    pay(site)\n    see(site)\n\n\n@compiled\ndef choose",
+        ),
+    ),
+    *mutations(
         "envs/greendc/cluster/kernel_time.py",
         _RULES,
         ("cluster-ends-before-arrivals", "if submit <= end:", "if submit < end:"),

@@ -93,8 +93,13 @@ OFF_POLICY: tuple[Mutation, ...] = (
         ),
         (
             "crr-cut-episodes-count-as-known",
-            "np.asarray(terminated, dtype=bool)[order][end_of] | (",
-            "np.ones(n, dtype=bool) | (",
+            "known = whole | (",
+            "known = np.ones(n, dtype=bool) | (",
+        ),
+        (
+            "crr-returns-beyond-a-gap-count-as-known",
+            "whole &= next_gap > end_of",
+            "whole &= next_gap >= 0",
         ),
     ),
     *mutations(
@@ -190,7 +195,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
             "log_pi = masked_log_softmax(next_logits, next_mask)",
             "log_pi = masked_log_softmax(next_logits, None)",
         ),
-        ("dsac-actor-punishes-entropy", "(alpha * log_pi - q)", "(-alpha * log_pi - q)"),
+        ("dsac-actor-punishes-entropy", "(alpha * log_pi - q.", "(-alpha * log_pi - q."),
         (
             "dsac-entropy-of-the-wrong-sign",
             "return -(log_pi.exp() * log_pi).sum(dim=-1)",
@@ -212,7 +217,7 @@ OFF_POLICY: tuple[Mutation, ...] = (
             "return effective_mask(mask).sum(dim=-1).to(logits.dtype)",
             "return th.ones_like(logits).sum(dim=-1)",
         ),
-        ("dsac-critics-combined-by-the-maximum", "return th.minimum(q1, q2)", "return th.maximum(q1, q2)"),
+        ("dsac-critics-combined-by-the-maximum", "return th.minimum(q[0]", "return th.maximum(q[0]"),
         ("dsac-clipped-loss-by-the-minimum", "squared = th.maximum(", "squared = th.minimum("),
     ),
     *mutations(
