@@ -22,7 +22,11 @@ CLUSTER: tuple[Mutation, ...] = (
     *mutations(
         "envs/greendc/cluster/kernel_backfill.py",
         ("tests/greendc/cluster/test_cluster_env.py",),
-        ("cluster-nobody-passes-what-the-forecast-holds", "if looks_ahead(site):", "if site.cluster.now < 0:"),
+        (
+            "cluster-nobody-passes-what-the-forecast-holds",
+            "if looks_ahead(site):",
+            "if site.cluster.now < 0:",
+        ),
         (
             "cluster-spare-of-one-moment",
             "spare = min(spare, site.points[point].free)",
