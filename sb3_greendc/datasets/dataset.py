@@ -72,6 +72,7 @@ class OfflineDataset:
     check: InitVar[bool] = True
 
     def __post_init__(self, check: bool) -> None:
+        object.__setattr__(self, "labels", validation.label_arrays(self.labels))
         if check:
             self.validate()
 
@@ -153,14 +154,17 @@ class OfflineDataset:
         path = Path(path)
         if path.suffix != ".npz":
             raise ValueError(f"{path}: the name of a data set must end in .npz")
+        arrays = self._arrays()
+        members = npz.member_names(arrays)
         header = {
             "format": FORMAT_VERSION,
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),
             "sources": list(self.sources),
             "metadata": dict(self.metadata),
+            "names": {member: name for name, member in members.items() if member != name},
         }
-        npz.write(path, self._arrays(), header)
+        npz.write(path, {members[name]: array for name, array in arrays.items()}, header)
 
     @classmethod
     def load(cls, path: str | Path, mmap: bool = False) -> OfflineDataset:
@@ -282,6 +286,8 @@ class OfflineDataset:
     def _from_arrays(
         cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], check: bool
     ) -> OfflineDataset:
+        names = header.get("names", {})  # of members that may not have the names of their arrays
+        arrays = {names.get(member, member): array for member, array in arrays.items()}
         return cls(
             observation_space=space_from_json(header["observation_space"]),
             action_space=space_from_json(header["action_space"]),

@@ -21,7 +21,7 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -39,7 +39,8 @@ _DIGEST = 64  # hexadecimal digits
 _PIECE = 1 << 24
 _BEGINNING = 4096
 _LONGEST_HEADER = 64 << 20
-_NAME = re.compile(r"[^\\:\x00-\x1f]+")  # neither a drive nor a folder of Windows
+_FORBIDDEN = re.compile(r"[\\:\x00-\x1f\ud800-\udfff]")  # drives and folders of Windows, and no characters
+_NO_PARTS = {"", ".", ".."}
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[int, ...]]], None]
 """Takes the shape of each array by its name, and raises what is wrong."""
@@ -49,7 +50,7 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, A
     """Write a file, atomically.
 
     :param path: the file to write or replace
-    :param arrays: by their names
+    :param arrays: by names that files may have (:func:`member_names`)
     :param header: JSON values
     :raises TypeError: if the header holds something that JSON cannot
     """
@@ -66,6 +67,25 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, A
         digest = _hash(file.fileno(), size)
         file.seek(size)
         file.write(digest.encode())
+
+
+def member_names(names: Iterable[str]) -> dict[str, str]:
+    """Return what each array is called in a file: its name, or where no file may have it, one like it."""
+    names = list(names)
+    members = {name: name for name in names if _is_possible(name)}
+    for name in names:
+        if name not in members:
+            parts = _FORBIDDEN.sub("_", name).split("/")
+            member = "/".join("_" if part in _NO_PARTS else part for part in parts)
+            while member in members.values():
+                member += "_"
+            members[name] = member
+    return members
+
+
+def _is_possible(name: str) -> bool:
+    """Tell whether a file of this name lies within its folder on every system."""
+    return not _NO_PARTS & set(name.split("/")) and not _FORBIDDEN.search(name)
 
 
 def checksum(path: Path) -> str | None:
@@ -277,7 +297,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, _Member]:
         if info.filename == HEADER:
             continue
         name = info.filename.removesuffix(".npy")
-        if name == info.filename or {"", ".", ".."} & set(name.split("/")) or not _NAME.fullmatch(name):
+        if name == info.filename or not _is_possible(name):
             raise ValueError(f"member {info.filename!r}: must be NAME.npy within this file")
         if name in members:
             raise ValueError(f"member {info.filename!r}: is there twice")
@@ -327,7 +347,7 @@ def _write_array(file: IO[bytes], array: NDArray[Any]) -> None:
     np.lib.format.write_array_header_1_0(file, header)
     rows = max(1, _PIECE // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
-        file.write(np.ascontiguousarray(array[start : start + rows]).data.cast("B"))
+        file.write(array[start : start + rows].tobytes())
 
 
 def _read_array(file: IO[bytes]) -> NDArray[Any]:

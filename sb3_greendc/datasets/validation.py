@@ -28,6 +28,27 @@ def part_spaces(space: spaces.Space[Any], name: str) -> dict[str, spaces.Space[A
     return {name: space}
 
 
+def label_arrays(labels: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return labels as arrays of plain values.
+
+    :raises ValueError: names the label that is none
+    """
+    arrays = {}
+    for name, values in labels.items():
+        try:
+            array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"labels/{name}: rows of several shapes; must be one array (N, ...)") from error
+        if array.dtype.hasobject:
+            raise ValueError(
+                f"labels/{name}: of dtype {array.dtype}; must be plain values, no Python objects"
+            )
+        if array.ndim == 0:
+            raise ValueError(f"labels/{name}: a single value; must have a row for each action")
+        arrays[name] = array
+    return arrays
+
+
 def check_finite(name: str, values: NDArray[Any]) -> None:
     """Raise a ``ValueError`` unless all values are finite."""
     require_all(name, np.isfinite(values), "finite", values)

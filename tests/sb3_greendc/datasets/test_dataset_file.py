@@ -50,6 +50,25 @@ def test_mapped_arrays_stay_on_disk_and_are_read_only(tmp_path: Path, cache: Pat
     assert len(list(cache.iterdir())) == 1
 
 
+AWKWARD = ["cpu:load", "a\\b", "", "..", "a/../b", "/a", "x\ny", "\udc80", "x.npy"]
+
+
+@pytest.mark.parametrize("key", AWKWARD)
+@pytest.mark.parametrize("mmap", [False, True])
+def test_keys_and_labels_of_any_name_come_back(key: str, mmap: bool, tmp_path: Path) -> None:
+    rows = {name: np.full((4, 2), number, np.uint8) for number, name in enumerate(["cpu_load", "a_b", key])}
+    ends = {"terminated": np.arange(4) == 3, "truncated": np.zeros(4)}
+    arrays = {"obs": rows, "next_obs": rows, "actions": np.arange(4) % 2, "rewards": np.zeros(4), **ends}
+    data = OfflineDataset.from_dict(arrays, labels={key: np.arange(4), "day": np.arange(4).astype("M8[D]")})
+    data.save(tmp_path / "x.npz")
+    loaded = OfflineDataset.load(tmp_path / "x.npz", mmap=mmap)
+    assert_same(data, loaded, ("observations", "next_observations"))
+    assert loaded.labels[key].tolist() == [0, 1, 2, 3]
+    assert loaded.labels["day"].astype(int).tolist() == [0, 1, 2, 3]
+    with np.load(tmp_path / "x.npz") as archive:
+        assert "observations/cpu_load" in archive and "observations/a_b" in archive
+
+
 def test_large_data_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npz, "_PIECE", 64)
     data = masked_dataset()

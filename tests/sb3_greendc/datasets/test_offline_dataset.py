@@ -149,6 +149,28 @@ def test_missing_arrays_are_named(name: str) -> None:
         OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3))
 
 
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (np.array([{}] * 8, object), "labels/w: of dtype object; must be plain values, no Python objects"),
+        ([[1], [1, 2]] * 4, r"labels/w: rows of several shapes; must be one array \(N, \.\.\.\)"),
+        (1.0, "labels/w: a single value; must have a row for each action"),
+        ([1.0] * 3, "labels/w: 3 rows, but there are 8 actions"),
+    ],
+)
+def test_labels_that_are_none_are_named(label: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        masked_dataset().with_labels({"w": label})
+
+
+def test_labels_may_be_lists() -> None:
+    data = OfflineDataset.from_dict(
+        masked_arrays(), DICT_SPACE, spaces.Discrete(3), labels={"w": [1.0, 2.0] * 4}
+    )
+    assert data.batch([1, 2])["labels"]["w"].tolist() == [2.0, 1.0]
+    assert data.select(np.arange(4)).labels["w"].tolist() == [1.0, 2.0] * 2
+
+
 def test_other_bad_input() -> None:
     arrays = masked_arrays()
     missing = {key: value for key, value in arrays.items() if not key.startswith("next_obs")}
