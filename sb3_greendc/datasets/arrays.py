@@ -17,7 +17,14 @@ from sb3_greendc.datasets.spaces import (
     guess_action_space,
     guess_observation_space,
 )
-from sb3_greendc.datasets.validation import part_spaces, parts, require_all, successors
+from sb3_greendc.datasets.validation import (
+    check_action_space,
+    check_observation_space,
+    part_spaces,
+    parts,
+    require_all,
+    successors,
+)
 
 REQUIRED = ("actions", "rewards", "terminated", "truncated")
 OPTIONAL = ("costs", "source_id", "episode_id")
@@ -31,8 +38,12 @@ def dataset_arguments(
 ) -> dict[str, Any]:
     """Return the constructor arguments of a data set; see ``OfflineDataset.from_dict``.
 
-    :raises ValueError: for a missing or unknown array, or one that does not fit
+    :raises ValueError: for a missing or unknown array, one that does not fit, or a space of another kind
     """
+    if observation_space is not None:
+        check_observation_space(observation_space)
+    if action_space is not None:
+        check_action_space(action_space)
     _check_names(data)
     observations, following = _observations(data, "obs"), _observations(data, "next_obs")
     actions = np.asarray(data["actions"])

@@ -87,7 +87,7 @@ class OfflineDataset:
         n = len(self)
         if n == 0:
             raise ValueError("the data set holds no transitions")
-        validation.check_action_space(self.action_space)
+        validation.check_spaces(self.observation_space, self.action_space)
         for name in ("observations", "final_observations"):
             validation.check_kinds(name, getattr(self, name), self.observation_space)
         columns = {name: array for name, array in self._arrays().items() if not name.startswith("final_")}
@@ -102,7 +102,7 @@ class OfflineDataset:
         for name in ("observations", "final_observations"):
             validation.check_observations(name, getattr(self, name), self.observation_space)
         check_in_space("actions", self.actions, self.action_space)
-        validation.check_masks(self.observations, self.actions, self.action_space)
+        validation.check_masks(self.observations, self.actions)
 
     @property
     def next_observations(self) -> Observation:

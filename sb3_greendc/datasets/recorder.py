@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from greendc.simulator import Observation
 from sb3_greendc.datasets.arrays import episodes_in_order, mark_cut_episodes
 from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.salvage import valid_rows
 
 _PIECE = 1 << 24
 
@@ -40,7 +42,7 @@ class Recorder:
         self._folder = folder
         self.observations = self._allocate(size)
         self.actions = np.zeros((size, *(action_space.shape or ())), dtype=action_space.dtype)
-        self.rewards, self.costs = np.zeros(size), np.full(size, np.nan)
+        self.rewards, self.costs = np.zeros(size), np.zeros(size)
         self.terminated, self.truncated = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
         self.next_index = np.arange(1, size + 1)
         self.source_id = np.zeros(size, np.int64)
@@ -48,6 +50,7 @@ class Recorder:
         self.recorded = np.zeros(size, np.bool_)
         """Transitions that are whole: what follows them is there, too."""
         self._finals: list[Observation] = []
+        self._has_costs = False
         self._filled = 0
         self._rows = self._starts = self._ends = self._envs = np.zeros(0, np.int64)
 
@@ -85,7 +88,8 @@ class Recorder:
         """Keep what a step ends with, and return how many transitions it gave."""
         rows, envs = self._rows, self._envs
         self.rewards[rows] = rewards[envs]
-        self.costs[rows] = [infos[i].get("cost", math.nan) for i in envs]
+        self.costs[rows] = [infos[i].get("cost", 0.0) for i in envs]
+        self._has_costs = self._has_costs or any("cost" in infos[i] for i in envs)
         last = rows + 1 == self._ends[envs]
         for j in np.flatnonzero(dones[envs] | last):
             i, row = int(envs[j]), int(rows[j])
@@ -102,15 +106,38 @@ class Recorder:
     def finish(self, sources: list[str], metadata: Mapping[str, Any]) -> OfflineDataset:
         """Return the data set; of a recording that was stopped, what is there.
 
-        :raises ValueError: if nothing is there
+        Transitions that are not valid are left out, with a warning, and the episode is cut there.
+
+        :raises ValueError: if nothing is there, or nothing that is valid
         """
-        whole = bool(self.recorded.all())
-        before_a_gap = self.recorded & ~np.append(self.recorded[1:], True)
+        data = self._dataset(self.recorded, sources, metadata)
+        try:
+            return self._part(data, self.recorded)
+        except ValueError as error:
+            valid = valid_rows(data, self.recorded)
+            kept, n = int(valid.sum()), int(self.recorded.sum())
+            if kept in (0, n):
+                raise
+            warnings.warn(f"{error}; {n - kept:,} of {n:,} transitions are left out", stacklevel=2)
+            return self._part(self._dataset(valid, sources, {**metadata, "left_out": n - kept}), valid)
+
+    @staticmethod
+    def _part(data: OfflineDataset, wanted: NDArray[np.bool_]) -> OfflineDataset:
+        """Return these transitions, validated."""
+        if not wanted.all():
+            return data.select(np.flatnonzero(wanted))
+        data.validate()
+        return data
+
+    def _dataset(
+        self, wanted: NDArray[np.bool_], sources: list[str], metadata: Mapping[str, Any]
+    ) -> OfflineDataset:
+        """Return all rows, of which only those that are wanted need be valid."""
+        before_a_gap = wanted & ~np.append(wanted[1:], True)
         episode_id = episodes_in_order((self.next_index >= len(self.actions)) | before_a_gap)
         finals = self._final_observations()
-        has_costs = not np.isnan(self.costs[self.recorded]).any()
         cut = mark_cut_episodes(self.terminated, self.truncated, episode_id)
-        data = OfflineDataset(
+        return OfflineDataset(
             observation_space=self.observation_space,
             action_space=self.action_space,
             observations=self.observations,
@@ -123,12 +150,11 @@ class Recorder:
             episode_id=episode_id,
             source_id=self.source_id,
             sources=tuple(sources),
-            costs=self.costs if has_costs else None,
+            costs=self.costs if self._has_costs else None,
             labels=self.labels,
             metadata=metadata,
-            check=whole,
+            check=False,
         )
-        return data if whole else data.select(np.flatnonzero(self.recorded))
 
     def _final_observations(self) -> Observation:
         if isinstance(self.observations, dict):

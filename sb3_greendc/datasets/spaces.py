@@ -152,15 +152,9 @@ def check_in_space(name: str, array: NDArray[Any], space: spaces.Space[Any]) -> 
     :param array: as :func:`fit_to_space` returns it
     :param space: not a ``Dict``
     """
-    if _holds_everything(space):
-        return
-    count, first = 0, -1
-    for start, rows in chunks(array):
-        bad = _outside(rows, space).reshape(len(rows), -1).any(axis=1)
-        if bad.any():
-            first = start + int(bad.argmax()) if count == 0 else first
-            count += int(bad.sum())
-    if count:
+    inside = rows_in_space(array, space)
+    if not inside.all():
+        count, first = int((~inside).sum()), int(inside.argmin())
         row = np.asarray(array[first]).reshape(-1)
         where = int(_outside(np.asarray(array[first : first + 1]), space).reshape(-1).argmax())
         value = row[where].item()
@@ -170,6 +164,16 @@ def check_in_space(name: str, array: NDArray[Any], space: spaces.Space[Any]) -> 
             f"{name}: {count:,} of {len(array):,} rows are outside their space; the first is row {first}"
             f"{place}: {value!r}, must be {allowed}"
         )
+
+
+def rows_in_space(array: NDArray[Any], space: spaces.Space[Any]) -> NDArray[np.bool_]:
+    """Tell which rows of an array lie in a space that is not a ``Dict``."""
+    inside = np.ones(len(array), dtype=np.bool_)
+    if not _holds_everything(space):
+        for start, rows in chunks(array):
+            outside = _outside(rows, space).reshape(len(rows), -1).any(axis=1)
+            inside[start : start + len(rows)] = ~outside
+    return inside
 
 
 def chunks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -91,6 +91,29 @@ def check_action_space(space: spaces.Space[Any]) -> None:
         raise ValueError(f"action_space={space}: must be Box, or Discrete that starts at 0")
 
 
+def check_observation_space(space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless an observation is an array, or a dict of arrays."""
+    arrays = spaces.Box | spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete
+    if not all(isinstance(part, arrays) for part in part_spaces(space, "").values()):
+        raise ValueError(
+            f"observation_space={space}: must be Box, Discrete, MultiBinary, MultiDiscrete, "
+            "or a Dict of those (not nested)"
+        )
+
+
+def check_spaces(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    """Raise a ``ValueError`` unless a data set can have these spaces, and masks fit the actions."""
+    check_observation_space(observation_space)
+    check_action_space(action_space)
+    if not isinstance(observation_space, spaces.Dict) or ACTION_MASK not in observation_space.spaces:
+        return
+    if not isinstance(action_space, spaces.Discrete):
+        raise ValueError(f"observations/{ACTION_MASK}: masks Discrete actions, not {action_space}")
+    shape = observation_space[ACTION_MASK].shape
+    if shape != (int(action_space.n),):
+        raise ValueError(f"observations/{ACTION_MASK}: rows of shape {shape} for {action_space.n} actions")
+
+
 def check_kinds(name: str, observations: Observation, space: spaces.Space[Any]) -> None:
     """Raise a ``ValueError`` unless observations have the keys, shapes and dtypes of their space."""
     wanted = part_spaces(space, name)
@@ -140,19 +163,17 @@ def check_observations(name: str, observations: Observation, space: spaces.Space
         check_in_space(part, array, wanted[part])
 
 
-def check_masks(observations: Observation, actions: NDArray[Any], action_space: spaces.Space[Any]) -> None:
+def check_masks(observations: Observation, actions: NDArray[Any]) -> None:
     """Raise a ``ValueError`` unless every action is allowed by its mask, if there are masks."""
+    require_all("actions", allowed_by_masks(observations, actions), "allowed by their action mask", actions)
+
+
+def allowed_by_masks(observations: Observation, actions: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which actions, all in their space, the masks allow; all, if there are no masks."""
+    allowed = np.ones(len(actions), dtype=np.bool_)
     if not isinstance(observations, dict) or ACTION_MASK not in observations:
-        return
-    if not isinstance(action_space, spaces.Discrete):
-        raise ValueError(f"observations/{ACTION_MASK}: masks Discrete actions, not {action_space}")
-    masks = observations[ACTION_MASK]
-    if masks.shape[1:] != (int(action_space.n),):
-        raise ValueError(
-            f"observations/{ACTION_MASK}: rows of shape {masks.shape[1:]} for {action_space.n} actions"
-        )
-    allowed = np.empty(len(actions), dtype=np.bool_)
-    for start, rows in chunks(masks):
+        return allowed
+    for start, rows in chunks(observations[ACTION_MASK]):
         of_rows = actions[start : start + len(rows)]
         allowed[start : start + len(rows)] = rows[np.arange(len(rows)), of_rows] != 0
-    require_all("actions", allowed, "allowed by their action mask", actions)
+    return allowed

@@ -19,6 +19,7 @@ from sb3_greendc.core.secrets import values_without_secrets
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.recorder import Recorder
+from sb3_greendc.datasets.validation import check_spaces
 from sb3_greendc.evaluation.episodes import seeded_sampling
 from sb3_greendc.evaluation.policy_sources import Policy, PolicySource, policy_sources, takes_masks
 
@@ -47,7 +48,8 @@ class Collection:
     :param folder: keep observations in files in this folder while recording, for data that memory does not
         hold; they are gone when the data set is
     :param trust: load saved models that hold pickled code, too, and run it
-    :raises ValueError: for an unknown id, policy, label or keyword value, or models of other spaces
+    :raises ValueError: for an unknown id, policy, label or keyword value, an environment of spaces that data
+        sets do not have, or models of other spaces
     :raises TypeError: for an unknown keyword argument of the environment
     """
 
@@ -80,7 +82,12 @@ class Collection:
         if self.teacher is not None and not self.labels:
             raise ValueError(f"teacher {self.teacher!r}: no label is asked for")
         for actor in actors:
-            env = actor.prepare_env(self._make_env(1))
+            raw = self._make_env(1)
+            try:
+                check_spaces(raw.observation_space, raw.action_space)
+            except ValueError as error:
+                raise ValueError(f"{self.env_id}: {error}") from error
+            env = actor.prepare_env(raw)
             policy, labelling = actor.policy_for(env), self._labelling(env)
             name = actor.name if labelling is None else str(self.teacher)
             for label in self.labels:
@@ -110,9 +117,12 @@ class Collection:
         """Record, and return the data.
 
         After Ctrl-C these are the transitions so far, and their metadata say ``"interrupted": True``.
+        Transitions with values outside their space are left out, with a warning; metadata count them as
+        ``"left_out"``.
 
         :param progress: show a progress bar
         :raises KeyboardInterrupt: after Ctrl-C, if there are none yet
+        :raises ValueError: if no transition is valid
         :raises OSError: if :attr:`folder` cannot be written, or its disk has no room for the observations
         """
         actors = self.actors()

@@ -182,5 +182,10 @@ def test_other_bad_input() -> None:
         OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(4))
     with pytest.raises(ValueError, match="starts at 0"):
         OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3, start=1))
+    with pytest.raises(ValueError, match=r"action_space=MultiBinary\(3\): must be Box, or Discrete"):
+        OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.MultiBinary(3))
+    for space in (spaces.Tuple([DICT_SPACE["image"]]), spaces.Dict({"nested": DICT_SPACE})):
+        with pytest.raises(ValueError, match=rf"observation_space={type(space).__name__}\(.*\(not nested\)"):
+            OfflineDataset.from_dict(arrays, space)
     with pytest.raises(ValueError, match="distinct names"):
         OfflineDataset.from_dict(arrays, DICT_SPACE, spaces.Discrete(3), ["a", "a"])
