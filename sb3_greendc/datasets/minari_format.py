@@ -26,7 +26,8 @@ from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
 
 _METADATA = "sb3_greendc"
-_ID = re.compile(r"([-\w]+/)*[-\w]+-v\d+")
+_ID = re.compile(r"([-\w]{2,}/|[-\w]+/([-\w]+/)+)?[-\w]+-v\d+")
+"""Minari takes a namespace of two characters or more, nested or not, and writes before it looks."""
 
 
 def import_minari() -> Any:
@@ -43,13 +44,14 @@ def import_minari() -> Any:
 
 
 def require_id(dataset_id: str, field: str = "dataset_id") -> None:
-    """Check that an id has a version: Minari also writes data sets without one, which it then cannot read.
+    """Check that an id is one that Minari reads: it also writes others, and lists no data set from then on.
 
     :param dataset_id: of the data set
     :param field: of the error
     :raises ValueError: if it is malformed
     """
-    require(_ID.fullmatch(dataset_id) is not None, field, dataset_id, "an id such as NAMESPACE/NAME-v0")
+    allowed = "an id such as NAMESPACE/NAME-v0, the namespace of two characters or more"
+    require(_ID.fullmatch(dataset_id) is not None, field, dataset_id, allowed)
 
 
 def is_taken(dataset_id: str) -> bool:

@@ -53,6 +53,23 @@ def test_minari_round_trip(make: Any) -> None:
 
 
 @pytest.mark.usefixtures("_minari_folder")
+@pytest.mark.parametrize("dataset_id", ["a/x-v0", "é/x-v0", "aa//x-v0", "/x-v0", "aa/x"])
+def test_ids_that_minari_does_not_read_are_refused_before_it_writes(dataset_id: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="NAMESPACE/NAME-v0, the namespace of two characters or more"):
+        to_minari(masked_dataset(), dataset_id)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_minari_folder")
+@pytest.mark.parametrize("dataset_id", ["x-v0", "aa/x-v0", "éé/x-v0", "a/b/x-v0"])
+def test_ids_that_minari_reads_are_taken(dataset_id: str) -> None:
+    import minari
+
+    assert_same(masked_dataset(), from_minari(to_minari(masked_dataset(), dataset_id)))
+    assert list(minari.list_local_datasets()) == [dataset_id]
+
+
+@pytest.mark.usefixtures("_minari_folder")
 def test_part_of_a_minari_data_set_has_the_sources_of_its_episodes() -> None:
     data = collect(["sjf", "fcfs"], "ResourcePool-10", 60, n_envs=2, env_kwargs={"episode_steps": 10})
     written = to_minari(data, "greendc/pool-v0")
