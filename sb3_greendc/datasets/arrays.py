@@ -45,7 +45,7 @@ def dataset_arguments(
     if action_space is not None:
         check_action_space(action_space)
     _check_names(data)
-    observations, following = _observations(data, "obs"), _observations(data, "next_obs")
+    observations, following = observations_of(data, "obs"), observations_of(data, "next_obs")
     actions = np.asarray(data["actions"])
     n = len(actions)
     if n == 0:
@@ -174,7 +174,11 @@ def _check_names(data: Mapping[str, Any]) -> None:
             raise ValueError(f"no array {name!r}{why} (needed: {', '.join(REQUIRED)}, obs, next_obs)")
 
 
-def _observations(data: Mapping[str, Any], name: str) -> Observation:
+def observations_of(data: Mapping[str, Any], name: str) -> Observation:
+    """Return ``name`` as one array or a dict of arrays, whichever of the forms the data have it in.
+
+    :raises ValueError: if it is missing, or there in two forms
+    """
     prefix = f"{name}/"
     by_key = {key.removeprefix(prefix): np.asarray(data[key]) for key in data if key.startswith(prefix)}
     if name in data:

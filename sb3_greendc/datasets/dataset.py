@@ -225,7 +225,7 @@ class OfflineDataset:
             ``truncated``, and optionally ``costs``, ``source_id``, ``episode_id``. Each ``(N, ...)``. Without
             ``episode_id`` the rows are taken in order and episodes end where ``terminated`` or ``truncated``
             say; a last episode that does not end is marked truncated. Or by D4RL's names: ``observations``,
-            ``actions``, ``rewards``, ``terminals``, ``timeouts``, perhaps ``next_observations``
+            ``actions``, ``rewards``, ``terminals``, ``timeouts``, perhaps ``next_observations``, ``costs``
             (:mod:`~sb3_greendc.datasets.d4rl_format`)
         :param observation_space: default: the widest that the arrays' dtypes allow
         :param action_space: default: ``Discrete`` for whole numbers, ``Box`` of [-1, 1] or [0, 1] for others

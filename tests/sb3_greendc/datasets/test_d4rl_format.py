@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,44 @@ def test_next_observations_are_taken_as_they_are() -> None:
     np.testing.assert_array_equal(np.flatnonzero(data.truncated), [N - 1])
 
 
+def test_without_timeouts_an_episode_is_cut_where_the_next_row_begins_elsewhere() -> None:
+    """``d4rl.qlearning_dataset`` leaves out the last step of an episode whose time was up."""
+    kept = np.delete(np.arange(N), 7)
+    rows = {name: value[kept] for name, value in arrays().items() if name[0] in "oart"}
+    following = rows["observations"] + 1
+    del rows["timeouts"]
+    for nested in (False, True):
+        now, then = (
+            ({"a": rows["observations"]}, {"a": following}) if nested else (rows["observations"], following)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            data = OfflineDataset.from_dict({**rows, "observations": now, "next_observations": then})
+        np.testing.assert_array_equal(np.flatnonzero(data.truncated), [6, 8])
+        assert data.n_episodes == 3
+
+
+def test_without_timeouts_and_next_observations_there_is_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="no array 'timeouts': nothing tells where time was up"):
+        data = OfflineDataset.from_dict(arrays(timeouts=None), *SPACES)
+    assert data.n_episodes == 2
+
+
+def test_costs_and_sources_are_kept(tmp_path: Path) -> None:
+    more = {"costs": np.arange(N) / 2, "source_id": np.arange(N) // 4 % 2}
+    np.savez(tmp_path / "x.npz", **arrays(**more))
+    for data in (OfflineDataset.from_dict(arrays(**more)), OfflineDataset.load(tmp_path / "x.npz")):
+        assert data.costs is not None
+        np.testing.assert_array_equal(data.costs, data.rewards / 2)
+        np.testing.assert_array_equal(data.source_id, [0, 0, 0, 0, 1, 1, 1, 0])
+
+
+def test_a_file_with_an_unknown_array_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **arrays(cost=np.zeros(N)))
+    with pytest.raises(ValueError, match=r"x\.npz: unknown array 'cost'; did you mean 'costs'"):
+        OfflineDataset.load(tmp_path / "x.npz")
+
+
 def test_dict_observations_by_key_or_nested() -> None:
     parts = {"a": np.arange(N, dtype=np.float32)[:, None], "b": np.ones((N, 2), np.float32)}
     flat = {f"observations/{key}": value for key, value in parts.items()}
@@ -84,7 +123,13 @@ def test_files_and_algorithms_take_them(tmp_path: Path) -> None:
     [
         ({"rewards": None}, "no array 'rewards', beside 'terminals'"),
         ({"timeouts": np.zeros(3)}, "timeouts: 3 rows, but there are 10 terminals"),
-        ({"rewards": np.zeros(4)}, "4 rows in one array, but there are 10 terminals"),
+        ({"rewards": np.zeros(4)}, "rewards: 4 rows, but there are 10 terminals"),
+        ({"actions": np.zeros((7, 2))}, "actions: 7 rows, but there are 10 terminals"),
+        ({"costs": 1.0}, "costs: a single value, but there are 10 terminals"),
+        ({"observations": {"a": np.zeros((3, 1))}}, "observations/a: 3 rows, but there are 10 terminals"),
+        ({"timeouts": None, "timeout": np.zeros(N)}, "unknown array 'timeout'; did you mean 'timeouts'"),
+        ({"advantages": np.zeros(N)}, r"unknown array 'advantages' \(known: observations, .*infos/\.\.\."),
+        ({"rewards/a": np.zeros(N)}, "unknown array 'rewards/a'"),
         ({"terminals": np.zeros(N), "timeouts": np.ones(N)}, "no row is followed by another"),
         ({"terminals": np.full(N, np.nan)}, r"terminals: 10 of 10 rows are not true or false; .* \(nan\)"),
         ({"timeouts": np.arange(N) / 8}, r"timeouts: 8 of 10 rows are not true or false; .* \(0\.125\)"),
