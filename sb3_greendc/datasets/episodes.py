@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from greendc.simulator import Observation
 from sb3_greendc.datasets.dataset import OfflineDataset
-from sb3_greendc.datasets.validation import successors
+from sb3_greendc.datasets.validation import parts, successors
+
+_Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -56,27 +58,44 @@ def broken_after(data: OfflineDataset) -> NDArray[np.bool_]:
 
 
 def join_episodes(
-    observations: Sequence[Observation], columns: Mapping[str, Sequence[NDArray[Any]]]
+    observations: Sequence[Observation], columns: Mapping[str, Sequence[NDArray[Any]]], kind: str = "episode"
 ) -> dict[str, Any]:
     """Return the arrays that ``OfflineDataset.from_dict`` takes.
 
     :param observations: of each episode ``(T + 1, ...)``
     :param columns: of each episode ``(T, ...)``, by the names of arrays
+    :param kind: what errors call an episode
+    :raises ValueError: names the episode whose arrays have other names or shapes than those of the first
     """
+    shapes = [
+        {name: np.shape(array)[1:] for name, array in parts(episode, "observations").items()}
+        | {name: np.shape(arrays[number])[1:] for name, arrays in columns.items()}
+        for number, episode in enumerate(observations)
+    ]
+    for number, found in enumerate(shapes):
+        _require_shapes(f"{kind} {number}", found, shapes[0])
     lengths = [len(episode) for episode in columns["actions"]]
     data: dict[str, Any] = {name: np.concatenate(list(arrays)) for name, arrays in columns.items()}
     data["episode_id"] = np.repeat(np.arange(len(lengths)), lengths)
     if isinstance(observations[0], dict):
         for key in observations[0]:
-            parts = [np.asarray(episode[key]) for episode in observations]
-            data[f"obs/{key}"], data[f"next_obs/{key}"] = _split(parts)
+            of_key = [np.asarray(episode[key]) for episode in observations]
+            data[f"obs/{key}"], data[f"next_obs/{key}"] = _split(of_key)
     else:
         data["obs"], data["next_obs"] = _split([np.asarray(episode) for episode in observations])
     return data
 
 
-def _split(parts: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    return np.concatenate([part[:-1] for part in parts]), np.concatenate([part[1:] for part in parts])
+def _require_shapes(episode: str, shapes: _Shapes, wanted: _Shapes) -> None:
+    if shapes.keys() != wanted.keys():
+        raise ValueError(f"{episode}: has {', '.join(shapes)}; the first has {', '.join(wanted)}")
+    for name, shape in shapes.items():
+        if shape != wanted[name]:
+            raise ValueError(f"{episode}: {name} with rows of shape {shape}; the first has {wanted[name]}")
+
+
+def _split(arrays: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    return np.concatenate([one[:-1] for one in arrays]), np.concatenate([one[1:] for one in arrays])
 
 
 def _append(observations: Observation, last: Observation) -> Observation:

@@ -24,6 +24,7 @@ import greendc
 from greendc.config import require
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.episodes import episodes, join_episodes
+from sb3_greendc.datasets.validation import check_spaces
 
 _METADATA = "sb3_greendc"
 _ID = re.compile(r"([-\w]{2,}/|[-\w]+/([-\w]+/)+)?[-\w]+-v\d+")
@@ -69,8 +70,8 @@ def from_minari(dataset: Any) -> OfflineDataset:
     """Return a Minari data set, or the local one of an id, as a data set of ours.
 
     Costs, sources and labels are found where :func:`to_minari` puts them; costs also where others have
-    ``infos["cost"]``. Where the data set knows its environment, ``metadata`` has ``env_id`` and
-    ``env_kwargs``.
+    ``infos["cost"]``, 0 in episodes without it. Where the data set knows its environment, ``metadata`` has
+    ``env_id`` and ``env_kwargs``.
 
     :param dataset: a ``minari.MinariDataset``, or its id
     :raises ImportError: if Minari is needed and not installed
@@ -82,6 +83,7 @@ def from_minari(dataset: Any) -> OfflineDataset:
             dataset = minari.load_dataset(dataset)
         except FileNotFoundError as error:
             raise ValueError(f"Minari data set {dataset!r}: there is none of this id here") from error
+    check_spaces(dataset.observation_space, dataset.action_space)
     observations, infos = [], []
     columns: dict[str, list[Any]] = {"actions": [], "rewards": [], "terminated": [], "truncated": []}
     for episode in dataset.iterate_episodes():
@@ -94,9 +96,14 @@ def from_minari(dataset: Any) -> OfflineDataset:
     if not observations:
         raise ValueError("the Minari data set holds no episode")
     lengths = [len(actions) for actions in columns["actions"]]
-    for name, key in (("costs", "cost"), ("source_id", "source_id")):
-        if all(key in info for info in infos):
-            columns[name] = [_of_steps(info[key], n) for info, n in zip(infos, lengths, strict=True)]
+    if any("cost" in info for info in infos):
+        columns["costs"] = [
+            _of_steps(info.get("cost", np.zeros(n)), n) for info, n in zip(infos, lengths, strict=True)
+        ]
+    if all("source_id" in info for info in infos):
+        columns["source_id"] = [
+            _of_steps(info["source_id"], n) for info, n in zip(infos, lengths, strict=True)
+        ]
     known = json.loads(dataset.storage.metadata.get(_METADATA, "{}"))
     sources = known.get("sources")
     if sources is not None and "source_id" in columns:  # a part of a data set may lack some of them

@@ -39,17 +39,19 @@ def from_trajectories(
 ) -> OfflineDataset:
     """Return trajectories with rewards of the library ``imitation`` as a data set.
 
-    ``info["cost"]`` at every step counts as costs, ``info["source"]`` names sources. A trajectory that is
-    not ``terminal`` counts as truncated.
+    ``info["cost"]`` counts as costs, 0 at steps without one where others have one; the last
+    ``info["source"]`` names the source. A trajectory that is not ``terminal`` counts as truncated.
 
     :param trajectories: each a ``TrajectoryWithRew``
     :param observation_space: trajectories know none; see :meth:`OfflineDataset.from_dict`
     :param action_space: the same
     :param assume_terminal: what ended trajectories are whose last ``info`` lacks ``TimeLimit.truncated``
-    :raises ValueError: if it is needed and not given, rewards are missing, or the data are not valid
+    :raises ValueError: if it is needed and not given, rewards are missing, some have costs or sources and
+        others no infos or no source, or the data are not valid
     """
     if not trajectories:
         raise ValueError("no trajectories")
+    has_costs = any("cost" in info for one in trajectories if one.infos is not None for info in one.infos)
     columns: dict[str, list[NDArray[Any]]] = {"actions": [], "rewards": [], "terminated": [], "truncated": []}
     observations, names = [], []
     for number, trajectory in enumerate(trajectories):
@@ -64,14 +66,16 @@ def from_trajectories(
         columns["terminated"].append(last & terminated)
         columns["truncated"].append(last & (not terminated))
         names.append(str(_info(trajectory, -1).get("source", "")))
-        if all("cost" in _info(trajectory, t) for t in range(n)):
-            costs = [float(info["cost"]) for info in trajectory.infos]
+        if has_costs:
+            if trajectory.infos is None:
+                raise ValueError(f"trajectory {number}: has no infos, but others have costs there")
+            costs = [float(info.get("cost", 0.0)) for info in trajectory.infos]
             columns.setdefault("costs", []).append(np.array(costs))
-    if len(columns.get("costs", [])) != len(trajectories):
-        columns.pop("costs", None)
-    data = join_episodes(observations, columns)
+    data = join_episodes(observations, columns, "trajectory")
     sources: list[str] | None = None
-    if all(names):
+    if any(names):
+        if not all(names):
+            raise ValueError(f"trajectory {names.index('')}: its last info has no 'source', but others have")
         sources = list(dict.fromkeys(names))
         of_episode = np.array([sources.index(name) for name in names])
         data["source_id"] = of_episode[data["episode_id"]]

@@ -131,7 +131,7 @@ def test_minari_data_of_others_are_read() -> None:
             rewards=np.array([1.0, 2.0, 3.0]),
             terminations=np.array([False, False, ends]),
             truncations=np.array([False, False, not ends]),
-            infos={"cost": np.array([0.0, 0.5, 1.0])},
+            infos={"cost": np.array([0.0, 0.5, 1.0])} if ends else {},
         )
         for ends in (True, False)
     ]
@@ -145,7 +145,7 @@ def test_minari_data_of_others_are_read() -> None:
     np.testing.assert_array_equal(data.next_observations[:, 0], [1, 2, 3] * 2)
     np.testing.assert_array_equal(data.terminated, [0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(data.truncated, [0, 0, 0, 0, 0, 1])
-    np.testing.assert_array_equal(data.costs, [0, 0.5, 1] * 2)
+    np.testing.assert_array_equal(data.costs, [0, 0.5, 1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("make", [masked_dataset, box_dataset])
@@ -175,6 +175,41 @@ def test_imitation_says_terminal_of_truncated_episodes_too() -> None:
     without = [types.Trajectory(one.obs, one.acts, one.infos, True) for one in to_trajectories(data)]
     with pytest.raises(ValueError, match="no rewards"):
         from_trajectories(without, DICT_SPACE, spaces.Discrete(3))
+
+
+def test_costs_and_sources_of_some_trajectories_are_not_lost() -> None:
+    types = pytest.importorskip("imitation.data.types")
+    spaces_of_all = (DICT_SPACE, spaces.Discrete(3))
+    first, *others = to_trajectories(masked_dataset())
+    infos = [{key: value for key, value in info.items() if key != "cost"} for info in first.infos]
+    sparse = types.TrajectoryWithRew(first.obs, first.acts, np.array(infos), True, first.rews)
+    costs = from_trajectories([sparse, *others], *spaces_of_all).costs
+    assert costs is not None
+    np.testing.assert_array_equal(costs, np.where(np.arange(8) < 4, 0.0, masked_dataset().costs))
+    bare = types.TrajectoryWithRew(first.obs, first.acts, None, False, first.rews)
+    with pytest.raises(ValueError, match="trajectory 1: has no infos, but others have costs"):
+        from_trajectories([others[0], bare], *spaces_of_all)
+    for info in infos:
+        del info["source"]
+    with pytest.raises(ValueError, match="trajectory 2: its last info has no 'source', but others have"):
+        from_trajectories([*others, sparse], *spaces_of_all)
+
+
+def test_a_trajectory_of_another_form_is_named() -> None:
+    types = pytest.importorskip("imitation.data.types")
+
+    def one(width: int, n_actions: int = 1) -> Any:
+        return types.TrajectoryWithRew(
+            np.zeros((4, width)), np.zeros((3, n_actions)), None, False, np.zeros(3)
+        )
+
+    with pytest.raises(ValueError, match=r"trajectory 2: observations with rows of shape \(3,\); .* \(2,\)"):
+        from_trajectories([one(2), one(2), one(3)])
+    with pytest.raises(ValueError, match=r"trajectory 1: actions with rows of shape \(2,\); .* \(1,\)"):
+        from_trajectories([one(2), one(2, 2)])
+    first = replace(to_trajectories(masked_dataset())[2], infos=None, terminal=False)
+    with pytest.raises(ValueError, match=r"trajectory 1: has observations, .*; the first has observations/"):
+        from_trajectories([first, one(2)])
 
 
 def test_shuffled_transitions_are_no_episodes() -> None:
