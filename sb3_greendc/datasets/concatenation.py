@@ -33,6 +33,12 @@ def concatenate(datasets: Sequence[OfflineDataset]) -> OfflineDataset:
             raise ValueError(
                 f"datasets[{k}]: has the labels {sorted(other.labels)}; must be {sorted(first.labels)}"
             )
+        for name, label in other.labels.items():
+            shape, wanted = label.shape[1:], first.labels[name].shape[1:]
+            if shape != wanted:
+                raise ValueError(
+                    f"datasets[{k}]: label {name!r} with rows of shape {shape}; must be {wanted}"
+                )
         if (other.costs is None) != (first.costs is None):
             raise ValueError(f"datasets[{k}]: either all have costs, or none")
     sources = tuple(dict.fromkeys(name for data in datasets for name in data.sources))

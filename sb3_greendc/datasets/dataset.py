@@ -137,9 +137,18 @@ class OfflineDataset:
 
         Sources and labels are kept, sources without rows are dropped.
 
-        :param indices: ``(B,)`` distinct rows
+        :param indices: ``(B,)`` distinct rows, one at least; or a mask ``(N,)``
+        :raises ValueError: if there are none, or one is there twice
+        :raises IndexError: for a row that there is not
         """
-        rows = np.asarray(indices)
+        given = np.asarray(indices)
+        rows = np.arange(len(self))[given] if given.size else given
+        if not rows.size:
+            raise ValueError("indices: none given; a data set holds at least one transition")
+        distinct, counts = np.unique(rows, return_counts=True)
+        if counts.max() > 1:
+            row = distinct[counts.argmax()]
+            raise ValueError(f"indices: row {row} is there {counts.max()} times; must be distinct")
         taken = self.batch(rows)
         used = np.unique(taken["source_id"])
         taken["source_id"] = np.searchsorted(used, taken["source_id"])

@@ -14,6 +14,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from greendc.simulator import Observation
 from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.validation import check_spaces
 
 
 def from_replay_buffer(
@@ -26,9 +27,10 @@ def from_replay_buffer(
     :param buffer: plain or ``Dict``
     :param assume_terminal: what ended episodes are in a buffer with ``handle_timeout_termination=False``
     :param scaled_actions: ``Box`` actions lie in [-1, 1] whatever the space, as SB3 has them
-    :raises ValueError: if the buffer is empty, shares next observations, or does not say which episodes were
-        truncated
+    :raises ValueError: if the buffer is empty, shares next observations, does not say which episodes were
+        truncated, or is of spaces that data sets do not have, or of actions that nobody can unscale
     """
+    check_spaces(buffer.observation_space, buffer.action_space)
     if buffer.size() == 0:
         raise ValueError("the replay buffer holds no transitions")
     if buffer.optimize_memory_usage:
@@ -73,7 +75,7 @@ def to_replay_buffer(
     :param buffer_size: capacity, default: the number of transitions
     :param device: of the samples
     :param scaled_actions: scale ``Box`` actions to [-1, 1], as SB3's algorithms expect them
-    :raises ValueError: if the buffer would be too small
+    :raises ValueError: if the buffer would be too small, or actions without bounds would be scaled
     """
     n = len(data)
     size = n if buffer_size is None else buffer_size
@@ -115,18 +117,28 @@ def _fill(target: Any, observations: Observation) -> None:
 def _scale(actions: NDArray[Any], space: spaces.Space[Any], scaled: bool) -> NDArray[Any]:
     if not scaled or not isinstance(space, spaces.Box):
         return actions
+    _require_bounds(space)
     result: NDArray[Any] = 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
     return result
 
 
 def _unscale(actions: NDArray[Any], space: spaces.Space[Any], scaled: bool) -> NDArray[Any]:
-    if isinstance(space, spaces.Discrete):
+    if not isinstance(space, spaces.Box):
         return actions.astype(np.int64)
-    assert isinstance(space, spaces.Box)
     actions = actions.reshape(-1, *space.shape)
     if not scaled:
         return actions
+    _require_bounds(space)
     unscaled = space.low + 0.5 * (actions + 1.0) * (space.high - space.low)
     # Rounding may lead past the bounds.
     clipped: NDArray[Any] = np.clip(unscaled, space.low, space.high).astype(space.dtype)
     return clipped
+
+
+def _require_bounds(space: spaces.Box) -> None:
+    """Raise a ``ValueError`` unless actions can be scaled to [-1, 1]."""
+    if not (space.is_bounded("both") and bool((space.low < space.high).all())):
+        raise ValueError(
+            f"action space {space}: must have finite bounds, the lower below the upper, for scaled actions; "
+            "scaled_actions=False takes them as they are"
+        )

@@ -50,6 +50,9 @@ def test_what_does_not_fit_is_named():
         concatenate([data, box_dataset()])
     with pytest.raises(ValueError, match=r"datasets\[1\]: has the labels \[\]; must be \['advantages'\]"):
         concatenate([data, dataclasses.replace(data, labels={})])
+    wide = data.with_labels({"advantages": np.zeros((8, 4))})
+    with pytest.raises(ValueError, match=r"datasets\[2\]: label 'advantages' .* \(4,\); must be \(3,\)"):
+        concatenate([data, data, wide])
     with pytest.raises(ValueError, match=r"datasets\[1\]: either all have costs, or none"):
         concatenate([data, dataclasses.replace(data, costs=None)])
     with pytest.raises(ValueError, match="there is none"):

@@ -255,6 +255,27 @@ def test_replay_buffer_keeps_box_actions_scaled() -> None:
     assert_same(data, from_replay_buffer(raw, scaled_actions=False), ("actions",))
 
 
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, np.inf), (0, np.inf), (1, 1)])
+def test_actions_without_bounds_are_not_scaled(low: float, high: float) -> None:
+    actions = spaces.Box(low, high, (1,), np.float32)
+    data = replace(box_dataset(), action_space=actions, actions=np.ones((11, 1), np.float32))
+    with pytest.raises(ValueError, match=r"action space Box.*: must have finite bounds, the lower below the"):
+        to_replay_buffer(data, device="cpu")
+    raw = to_replay_buffer(data, device="cpu", scaled_actions=False)
+    with pytest.raises(ValueError, match=r"action space Box.*: must have finite bounds, the lower below the"):
+        from_replay_buffer(raw)
+    assert_same(data, from_replay_buffer(raw, scaled_actions=False), ("actions",))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Discrete(3, start=1)])
+def test_buffers_of_actions_that_data_do_not_have_are_refused(space: spaces.Space[Any]) -> None:
+    buffer = ReplayBuffer(10, spaces.Box(0, 1, (2,), np.float32), space, device="cpu")
+    action = np.ones((1, *(space.shape or (1,))))
+    buffer.add(np.zeros(2), np.ones(2), action, np.zeros(1), np.ones(1), [{}])
+    with pytest.raises(ValueError, match=r"action_space=.*: must be Box, or Discrete that starts at 0"):
+        from_replay_buffer(buffer)
+
+
 def test_a_buffer_that_an_algorithm_filled() -> None:
     """Episodes of five steps in a full ring, the oldest five steps overwritten: the rest is read in order."""
     env = gym.make("Pendulum-v1", max_episode_steps=5)

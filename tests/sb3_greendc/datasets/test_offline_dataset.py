@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from dataset_cases import DICT_SPACE, box_dataset, masked_arrays, masked_dataset
@@ -75,6 +77,26 @@ def test_select_takes_episodes_and_drops_empty_sources() -> None:
     assert part.sources == ("b",) and len(part) == 3 and not part.source_id.any()
     np.testing.assert_array_equal(part.labels["advantages"], data.labels["advantages"][rows])
     np.testing.assert_array_equal(part.next_observations["image"], data.next_observations["image"][rows])
+
+
+def test_select_takes_a_mask_too() -> None:
+    data = masked_dataset()
+    part = data.select(data.source_id == 1)
+    np.testing.assert_array_equal(part.rewards, data.rewards[data.source_id == 1])
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ([], "indices: none given; a data set holds at least one transition"),
+        (np.zeros(8, bool), "indices: none given"),
+        ([0, 0, 1], "indices: row 0 is there 2 times; must be distinct"),
+        ([7, 1, -1], "indices: row 7 is there 2 times; must be distinct"),
+    ],
+)
+def test_select_takes_distinct_rows(indices: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        masked_dataset().select(indices)
 
 
 def test_spaces_are_guessed_where_they_are_not_given() -> None:
