@@ -39,8 +39,7 @@ _DIGEST = 64  # hexadecimal digits
 _PIECE = 1 << 24
 _BEGINNING = 4096
 _LONGEST_HEADER = 64 << 20
-_FORBIDDEN = re.compile(r"[\\:\x00-\x1f\ud800-\udfff]")  # drives and folders of Windows, and no characters
-_NO_PARTS = {"", ".", ".."}
+_NAME = re.compile(r"[^\\:\x00-\x1f\ud800-\udfff]+")  # neither a drive nor a folder of Windows
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[int, ...]]], None]
 """Takes the shape of each array by its name, and raises what is wrong."""
@@ -72,20 +71,20 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, A
 def member_names(names: Iterable[str]) -> dict[str, str]:
     """Return what each array is called in a file: its name, or where no file may have it, one like it."""
     names = list(names)
-    members = {name: name for name in names if _is_possible(name)}
+    members = {name: name for name in names if not _leads_out(name)}
     for name in names:
         if name not in members:
-            parts = _FORBIDDEN.sub("_", name).split("/")
-            member = "/".join("_" if part in _NO_PARTS else part for part in parts)
+            plain = "".join(one if _NAME.match(one) else "_" for one in name)
+            member = "/".join("_" if _leads_out(part) else part for part in plain.split("/"))
             while member in members.values():
                 member += "_"
             members[name] = member
     return members
 
 
-def _is_possible(name: str) -> bool:
-    """Tell whether a file of this name lies within its folder on every system."""
-    return not _NO_PARTS & set(name.split("/")) and not _FORBIDDEN.search(name)
+def _leads_out(name: str) -> bool:
+    """Tell whether a file of this name may lie outside its folder, or cannot be, on some system."""
+    return bool({"", ".", ".."} & set(name.split("/"))) or not _NAME.fullmatch(name)
 
 
 def checksum(path: Path) -> str | None:
@@ -297,7 +296,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, _Member]:
         if info.filename == HEADER:
             continue
         name = info.filename.removesuffix(".npy")
-        if name == info.filename or not _is_possible(name):
+        if name == info.filename or _leads_out(name):
             raise ValueError(f"member {info.filename!r}: must be NAME.npy within this file")
         if name in members:
             raise ValueError(f"member {info.filename!r}: is there twice")
