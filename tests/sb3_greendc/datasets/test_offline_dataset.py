@@ -79,6 +79,15 @@ def test_select_takes_episodes_and_drops_empty_sources() -> None:
     np.testing.assert_array_equal(part.next_observations["image"], data.next_observations["image"][rows])
 
 
+def test_rows_that_do_not_follow_one_another_share_no_observation() -> None:
+    data = masked_dataset()
+    assert np.flatnonzero(data.next_index < len(data)).tolist() == [0, 1, 2, 5, 6]
+    every_second = data.select(np.arange(0, 8, 2))
+    assert (every_second.next_index >= len(every_second)).all()
+    shuffled = data.select(np.array([2, 1, 0, 3]))
+    assert np.flatnonzero(shuffled.next_index < 4).tolist() == []
+
+
 def test_select_takes_a_mask_too() -> None:
     data = masked_dataset()
     part = data.select(data.source_id == 1)
