@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium as gym
+
 from greendc.baselines.policy import BaselinePolicy
-from greendc.config import nearest, require_kinds, require_one_of
+from greendc.config import nearest, require_class, require_kinds, require_one_of
 from greendc.simulator import Simulator
 
 
@@ -62,17 +64,18 @@ def make_policy(name: str, env: object, **options: Any) -> BaselinePolicy[Any]:
         attribute ``simulator``, such as this project's SB3 ``VecEnv``
     :param options: of the policy
     :raises ValueError: for an unknown name (the nearest is named), a bad option, or an environment
-        that is not of this package
-    :raises TypeError: for an option that the policy does not have
+        that is not of this package, or whose wrappers changed its actions
+    :raises TypeError: for a name that is no text, or an option that the policy does not have
     """
+    require_class("name", name, (str,), "the name of a baseline")
     simulator = find_simulator(env)
+    _require_own_actions(env, simulator)
     entry = next((entry for entry in _FAMILIES.values() if isinstance(simulator, entry.simulator)), None)
     if entry is None:
         raise ValueError(f"there are no baselines for {type(simulator).__name__}")
     if name not in entry.policies:
         raise ValueError(
-            f"unknown policy {name!r}{nearest(name, entry.policies)} "
-            f"(of {entry.name}: {', '.join(entry.policies)})"
+            f"unknown policy {name!r}{_hint(name, entry)} (of {entry.name}: {', '.join(entry.policies)})"
         )
     policy_class = entry.policies[name]
     parameters = inspect.signature(policy_class).parameters
@@ -85,6 +88,30 @@ def make_policy(name: str, env: object, **options: Any) -> BaselinePolicy[Any]:
             )
     require_kinds({option: str(parameters[option].annotation) for option in known}, options, f"{name}: ")
     return policy_class(simulator, **options)
+
+
+def families_with(name: str) -> tuple[str, ...]:
+    """Return the families that have a baseline of this name."""
+    return tuple(family for family, entry in _FAMILIES.items() if name in entry.policies)
+
+
+def _hint(name: str, entry: BaselineFamily) -> str:
+    """Return what the unknown name may have been meant for: ``NAME:OPTION=VALUE`` is a command's form."""
+    known, separator, _ = name.partition(":")
+    if separator and known in entry.policies:
+        return f": options are keywords here, as in make_policy({known!r}, env, option=value)"
+    return nearest(name, entry.policies)
+
+
+def _require_own_actions(env: object, simulator: Simulator) -> None:
+    """Refuse an environment whose wrappers changed its actions: baselines choose those of the simulator."""
+    several = isinstance(env, gym.vector.VectorEnv)
+    space = getattr(env, "single_action_space" if several else "action_space", simulator.action_space)
+    if space != simulator.action_space:
+        raise ValueError(
+            f"env: its wrappers take actions of {space}, but baselines choose from "
+            f"{simulator.action_space}, the environment's own: give one without wrappers of actions"
+        )
 
 
 def find_simulator(env: object) -> Simulator:

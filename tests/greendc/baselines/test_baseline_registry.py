@@ -77,6 +77,25 @@ def test_gymnasiums_own_environments_are_refused():
         make_policy("always_on", gym.make("CartPole-v1"))
 
 
+def test_wrappers_that_change_actions_are_refused():
+    """A baseline would choose actions of another space than the one that the wrapper takes."""
+    low, high = np.float32(-1), np.float32(1)
+    rescaled = gym.wrappers.RescaleAction(VCCEnv(small_config()), low, high)
+    with pytest.raises(ValueError, match=r"take actions of Box\(-1.0.* but .* choose from Box\(0.0.* own"):
+        make_policy("day_ahead", rescaled)
+    assert make_policy("day_ahead", rescaled.env).simulator is rescaled.unwrapped.simulator
+
+
+def test_a_name_is_text_and_options_are_keywords():
+    env = ResourcePoolEnv()
+    with pytest.raises(TypeError, match="name: must be the name of a baseline, not int"):
+        make_policy(5, env)
+    with pytest.raises(
+        ValueError, match=r"'hvf:dispatch=easy': options are keywords here, as in "
+    ):
+        make_policy("hvf:dispatch=easy", env)
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
