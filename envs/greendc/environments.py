@@ -62,7 +62,7 @@ class SimulatorEnv(gym.Env[Any, Any]):
         info = _step_info(simulator, 0)
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
-            warn_of_missing_masks(info["episode_metrics"])
+            warn_of_missing_masks(info["episode_metrics"], simulator.instead_of_invalid)
         if self.render_mode == "human":
             self.render()
         return row(observations, 0, copy=False), simulator.rewards.item(), False, truncated, info

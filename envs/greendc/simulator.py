@@ -40,6 +40,9 @@ class Simulator(abc.ABC):
     step_info: dict[str, NDArray[Any]]
     """``(num_envs, ...)`` arrays that ``info`` shows after each step; always has ``cost`` (float64)."""
 
+    instead_of_invalid = ""
+    """What an invalid action did, as a past tense, for families that mask actions."""
+
     _begun: NDArray[Any]
     """``(num_envs,)``: not zero where an episode has begun, for families that use :meth:`in_episode`."""
 

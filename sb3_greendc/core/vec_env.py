@@ -234,7 +234,7 @@ class SimulatorVecEnv(VecEnv):
             info["terminal_observation"] = row(observations, i)
             info["episode"] = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": elapsed}
             info["episode_metrics"] = self.simulator.episode_metrics(i)
-            warn_of_missing_masks(info["episode_metrics"])
+            warn_of_missing_masks(info["episode_metrics"], self.simulator.instead_of_invalid)
             self.simulator.reset_env(i, self._generators[i])
             self.simulator.observe(observations, i)
             self.reset_infos[i] = self.simulator.reset_info(i)

@@ -141,7 +141,7 @@ class ClusterEnv(SimulatorEnv):
         observation, reward, truncated, info = self.simulator.step_one(action)
         if truncated:
             info["episode_metrics"] = self.simulator.episode_metrics(0)
-            warn_of_missing_masks(info["episode_metrics"])
+            warn_of_missing_masks(info["episode_metrics"], self.simulator.instead_of_invalid)
         if self.render_mode == "human":
             self.render()
         return observation, reward, False, truncated, info

@@ -47,6 +47,8 @@ class ClusterSimulator(Simulator):
     array of the wrong shape or dtype. The compiled code does not check.
     """
 
+    instead_of_invalid = "took the job in row 0"
+
     def __init__(self, config: ClusterConfig, num_envs: int = 1, threads: int = 1) -> None:
         require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")

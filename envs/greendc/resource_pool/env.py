@@ -177,7 +177,7 @@ class ResourcePoolEnv(SimulatorEnv):
         info: dict[str, Any] = {"cost": cost, "time_advanced": time_advanced}
         if truncated:
             info["episode_metrics"] = simulator.episode_metrics(0)
-            warn_of_missing_masks(info["episode_metrics"])
+            warn_of_missing_masks(info["episode_metrics"], simulator.instead_of_invalid)
         return observation, reward, False, truncated, info
 
     def render(self) -> NDArray[np.uint8] | str | None:  # type: ignore[override]

@@ -45,6 +45,8 @@ class ResourcePoolSimulator(PoolBatch):
     wrong shape or dtype. The compiled code does not check.
     """
 
+    instead_of_invalid = "let time go on"
+
     def __init__(self, config: ResourcePoolConfig, num_envs: int = 1, threads: int = 1) -> None:
         require_kinds({"num_envs": "int"}, {"num_envs": num_envs})
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")

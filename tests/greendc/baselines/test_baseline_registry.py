@@ -90,9 +90,7 @@ def test_a_name_is_text_and_options_are_keywords():
     env = ResourcePoolEnv()
     with pytest.raises(TypeError, match="name: must be the name of a baseline, not int"):
         make_policy(5, env)
-    with pytest.raises(
-        ValueError, match=r"'hvf:dispatch=easy': options are keywords here, as in "
-    ):
+    with pytest.raises(ValueError, match=r"'hvf:dispatch=easy': options are keywords here, as in "):
         make_policy("hvf:dispatch=easy", env)
 
 

@@ -61,6 +61,23 @@ def test_sb3s_function_warns_and_names_ours_which_gives_masks(make: Any) -> None
     assert mean == pytest.approx(sum(returns) / 2) and std >= 0.0
 
 
+@pytest.mark.parametrize("make", [gym.make, make_vec_env])
+@pytest.mark.parametrize(
+    ("env_id", "options", "instead"),
+    [
+        ("ResourcePool-10-v0", POOL, "let time go on"),
+        ("Cluster-v0", {"episode_jobs": 4, "workload_jobs": 20, "visible_jobs": 4}, "took the job in row 0"),
+    ],
+)
+def test_the_warning_says_what_an_invalid_action_does(
+    make: Any, env_id: str, options: dict[str, Any], instead: str
+) -> None:
+    batch = make_vec_env(env_id, 1, seed=1, **options)
+    model = MaskablePPO("MultiInputPolicy", batch, n_steps=8, batch_size=8, seed=0, device="cpu")
+    with pytest.warns(UserWarning, match=rf"were invalid and {instead}\. sb3_greendc"):
+        without_masks(model, make(env_id, **options), 1, deterministic=False, warn=False)
+
+
 def test_no_warning_for_models_without_masks() -> None:
     """Invalid actions are part of their learning. And a baseline takes valid ones only."""
     env = batch()
