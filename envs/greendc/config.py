@@ -34,6 +34,18 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
         raise ValueError(f"{field}={value!r}: must be {allowed}")
 
 
+def require_default(field: str, value: object, default: object, where: str) -> None:
+    """Raise a ``ValueError`` for an option that has no effect, unless it has its default value.
+
+    :param field: the option
+    :param value: what it was given
+    :param default: what it may stay
+    :param where: where it has no effect (``'with power="constant"'``)
+    """
+    if value != default:
+        raise ValueError(f"{field}={value!r}: has no effect {where}; its default is {default!r}")
+
+
 def require_one_of(field: str, value: object, allowed: Iterable[str]) -> None:
     """Raise a ``ValueError`` unless ``value`` is one of the names in ``allowed``."""
     allowed = tuple(allowed)

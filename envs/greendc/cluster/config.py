@@ -8,7 +8,7 @@ from pathlib import Path
 from greendc.cluster.clocks import read_start
 from greendc.cluster.jobs import ClusterJobs
 from greendc.cluster.power import CapacitySeries
-from greendc.config import is_number, require, require_kinds, require_one_of
+from greendc.config import is_number, require, require_default, require_kinds, require_one_of
 from greendc.traces.moer import MoerSeries
 from greendc.traces.power import CarbonTrace
 
@@ -124,14 +124,13 @@ class ClusterConfig:
         if self.power != "green":
             self._require_defaults(("power_floor", "power_share"), "without power='green'")
         if self.on_drop != "checkpoint":
-            wrong = self.checkpoint_seconds
-            require(wrong == 0, "checkpoint_seconds", wrong, f"0 with on_drop={self.on_drop!r}")
+            self._require_defaults(("checkpoint_seconds",), f"with on_drop={self.on_drop!r}")
 
     def _require_defaults(self, names: tuple[str, ...], where: str) -> None:
         """Refuse options that change nothing."""
         for name in names:
             default, value = type(self).__dataclass_fields__[name].default, getattr(self, name)
-            require(value == default, name, value, f"{default!r} {where}")
+            require_default(name, value, default, where)
 
     def _require_ranges(self) -> None:
         for field in ("workload_seed", "first_job", "checkpoint_seconds", "record_pieces"):

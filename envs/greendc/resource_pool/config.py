@@ -9,7 +9,15 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greendc.config import is_number, numbers, require, require_class, require_kinds, require_one_of
+from greendc.config import (
+    is_number,
+    numbers,
+    require,
+    require_class,
+    require_default,
+    require_kinds,
+    require_one_of,
+)
 from greendc.energy.site import BatteryConfig, SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 from greendc.traces.limits import LIMITS
@@ -272,9 +280,13 @@ class ResourcePoolConfig:
             "two finite weights >= 0, of delayed and of waiting jobs",
         )
         default = type(self).cost_weights
-        used = self.cost == "weighted" or self.cost_weights == default
-        require(used, "cost_weights", self.cost_weights, f'{default} with cost="{self.cost}"')
+        if self.cost != "weighted":
+            require_default("cost_weights", self.cost_weights, default, f'with cost="{self.cost}"')
         object.__setattr__(self, "reward", reward_weights(self.reward))
+        if reward_weights(self.reward).potential == 0.0:
+            gamma = type(self).shaping_gamma
+            where = "with a reward whose weight of potential is 0"
+            require_default("shaping_gamma", self.shaping_gamma, gamma, where)
 
     def _check_power(self) -> None:
         require_one_of("power", self.power, POWERS)
@@ -289,19 +301,18 @@ class ResourcePoolConfig:
         else:
             require_class("site", self.site, (type(None),), "a SiteConfig, a mapping or None")
         for name in dict.fromkeys(option for options in POWERS.values() for option in options):
-            value, default = getattr(self, name), getattr(type(self), name)
-            used = name in POWERS[self.power] or value == default
-            require(used, name, value, f'{default} with power="{self.power}"')
+            if name not in POWERS[self.power]:
+                value, default = getattr(self, name), getattr(type(self), name)
+                require_default(name, value, default, f'with power="{self.power}"')
         if self.power == "trace":
             if self.site is None:
                 object.__setattr__(self, "site", SiteConfig())
         else:
-            require(self.site is None, "site", self.site, f'None with power="{self.power}"')
+            require_default("site", self.site, None, f'with power="{self.power}"')
             for name in ("trace", "carbon", "price"):
                 value, default = getattr(self, name), getattr(type(self), name)
-                plain = isinstance(value, Real | str | Path | None)
-                shown = value if plain else f"<{name}>"
-                require(plain and value == default, name, shown, f'{default} with power="{self.power}"')
+                shown = value if isinstance(value, Real | str | Path | None) else f"<{name}>"
+                require_default(name, shown, default, f'with power="{self.power}"')
         if isinstance(self.carbon, float | Real):
             most = f"in [0, {DIRTIEST:g}] kg/kWh (370 g/kWh is 0.37)"
             require(is_number(self.carbon) and 0.0 <= self.carbon <= DIRTIEST, "carbon", self.carbon, most)
@@ -316,11 +327,12 @@ class ResourcePoolConfig:
             '0 with cost="carbon": carbon is charged once',
         )
         if self.power != "trace":
-            require(
-                self.cost not in ("carbon", "brown"), "cost", self.cost, 'another one without power="trace"'
-            )
-            energy = reward_weights(self.reward).of_energy
-            require(not any(energy), "reward", energy, 'without weights of energy, but with power="trace"')
+            if self.cost in ("carbon", "brown"):
+                raise ValueError(f'cost={self.cost!r}: needs power="trace"')
+            weights = vars(reward_weights(self.reward))
+            for name in ("carbon", "brown", "price", "switching"):
+                if weights[name] != 0.0:
+                    raise ValueError(f'reward.{name}={weights[name]!r}: needs power="trace"')
 
     def _check_commands(self) -> None:
         levels, hours = self.power_levels, self.switch_hours

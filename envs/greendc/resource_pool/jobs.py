@@ -49,7 +49,7 @@ class JobArrays:
             array = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 found = getattr(array, "dtype", type(array).__name__)
-                raise TypeError(f"JobArrays.{name}: must be a {dtype} array, not {found}")
+                raise TypeError(f"JobArrays.{name}: must be an array of {dtype}, not {found}")
             if array.ndim != ndim or len(array) != len(self.arrival):
                 raise ValueError(
                     f"JobArrays.{name}: shape {array.shape} does not fit arrival's {self.arrival.shape}"

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import nearest, require, require_one_of
+from greendc.config import nearest, require, require_default, require_one_of
 from greendc.resource_pool.hpc_workloads import log_workload, lublin_workload
 from greendc.resource_pool.jobs import JobArrays, arrival_rate
 from greendc.traces.job_logs import read_log
@@ -140,6 +140,9 @@ class SyntheticWorkload:
         return arrival
 
 
+MEMBERS = ("counts", "mean_duration", "mean_units", "mean_value", "sample")
+"""Of a :class:`Workload`."""
+
 WORKLOADS = ("synthetic", "bernoulli", "jobs_per_step", "lublin", "hpc")
 """The registered names that :func:`make_workload` understands."""
 
@@ -170,11 +173,12 @@ def make_workload(
     :param horizon: longest run time that fits the pool, in steps
     :param step_hours: length of a step in hours; synthetic jobs are made of steps of any length
     :param offered_load: as the named workload explains; ``None`` only for a log: its own arrival times;
-        not used for a workload object, which has its own
+        a workload object has its own, and takes the default or ``None`` alone
     :param too_large: ``"clip"`` or ``"drop"`` recorded jobs that can never fit (synthetic run times above
         the horizon are always clipped)
     :raises ValueError: for an unknown name, a log that cannot be read or of which no job fits, a value out
-        of range, or a workload object with another number of resource types
+        of range, or a workload object that lacks a member, is given an offered load, or has another number
+        of resource types
     """
     if isinstance(spec, str) and spec in WORKLOADS:
         if offered_load is None:
@@ -206,11 +210,23 @@ def make_workload(
             too_large=too_large,
         )
     if not isinstance(spec, Workload):
+        _require_all_members(spec)
         allowed = f"{', '.join(map(repr, WORKLOADS))}, the path of a job log, a job log or a workload"
         raise ValueError(f"workload={spec!r}: must be {allowed}{nearest(str(spec), WORKLOADS)}")
+    if offered_load is not None:
+        require_default("offered_load", offered_load, 1.0, "with a workload object")
     types = len(spec.mean_units)
     require(types == resource_types, "workload", spec, f"for {resource_types} resource types, not {types}")
     return spec
+
+
+def _require_all_members(spec: object) -> None:
+    """Name what is missing in an object that has some of a workload's members, but not all."""
+    lacking = [name for name in MEMBERS if not hasattr(spec, name)]
+    if len(lacking) < len(MEMBERS):
+        raise ValueError(
+            f"workload={type(spec).__name__}: lacks {', '.join(lacking)}; a workload has {', '.join(MEMBERS)}"
+        )
 
 
 def _names_a_file(spec: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greendc.config import require, require_kinds, require_one_of
+from greendc.config import require, require_default, require_kinds, require_one_of
 from greendc.traces.jobs import JobTrace
 from greendc.traces.moer import MoerSeries
 from greendc.vcc.splits import SPLITS
@@ -57,8 +57,8 @@ class VCCConfig:
     :param observation: ``"page"`` (27 numbers) or ``"extended"`` (43)
     :param normalize: divide observations by constants of the configuration
     :param discrete_actions: ``None`` for ``Box(0, 1, (1,))``, else the number of equally spaced levels
-    :raises ValueError: for a wrong value, and for a value of ``region``, ``forecast_noise`` or
-        ``workload_seed`` that changes nothing; the message names the field, the value and what is allowed
+    :raises ValueError: for a wrong value, and for an option that changes nothing beside the others, such as
+        ``region``; the message names the field, the value and what is allowed
     """
 
     month: str | tuple[str, ...] | None = None
@@ -110,7 +110,7 @@ class VCCConfig:
         require(0 < self.target_load <= 1, "target_load", self.target_load, "above 0 and at most 1")
         if self.capacity is not None:
             require(1e-6 <= self.capacity < 1e6, "capacity", self.capacity, "1e-6 to 1e6 (machine units)")
-            self._require_default("target_load", "with a capacity, which it would set otherwise")
+            self._require_default("target_load", "with a capacity")
         for field in ("kw_per_unit", "carbon_weight", "slo_weight"):
             value = getattr(self, field)
             require(0 <= value < float("inf"), field, value, "finite and 0 or more")
@@ -129,6 +129,8 @@ class VCCConfig:
             self.eviction_loss_hours,
             "0 or more hours, below a million",
         )
+        if not self.evict:
+            self._require_default("eviction_loss_hours", "with evict=False")
         require_one_of("observation", self.observation, ("page", "extended"))
         if self.moer is not None:
             self._require_default("region", "with emissions of one's own (moer)")
@@ -143,7 +145,7 @@ class VCCConfig:
     def _require_default(self, name: str, where: str) -> None:
         """Refuse an option that changes nothing there."""
         default, value = type(self).__dataclass_fields__[name].default, getattr(self, name)
-        require(value == default, name, value, f"{default!r} {where}")
+        require_default(name, value, default, where)
 
     def _check_split(self) -> None:
         """Refuse a split that leaves out the month that an id, or ``month``, names."""

@@ -197,11 +197,11 @@ def test_rlscheduler_reads_logs_whose_numbers_rise_with_submission():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"power_start": "log"}, "power_start='log': must be 'random' without power that changes"),
-        ({"power_floor": 0.1}, "power_floor=0.1: must be 0.5 without power='green'"),
+        ({"power_start": "log"}, "power_start='log': has no effect without power that changes"),
+        ({"power_floor": 0.1}, "power_floor=0.1: has no effect without power='green'"),
         (
             {"power_share": 0.1, "power": CapacitySeries(np.zeros(1, np.int64), np.ones(1, np.int64), 9)},
-            "power_share=0.1: must be 0.5 without power='green'",
+            "power_share=0.1: has no effect without power='green'",
         ),
         ({"carbon": True}, "carbon=True: must be 0 to 5 kg"),
         ({"carbon": np.float32(9)}, "carbon=.*9.*: must be 0 to 5 kg"),

@@ -13,7 +13,7 @@ from pool_reference import ReferencePool
 from greendc.energy import GRID_MODES, BatteryConfig, SiteConfig
 from greendc.resource_pool.config import ResourcePoolConfig
 from greendc.resource_pool.jobs import JobArrays
-from greendc.resource_pool.rewards import REWARDS, RewardWeights
+from greendc.resource_pool.rewards import REWARDS, RewardWeights, reward_weights
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.traces.power import CarbonTrace, PowerTrace
 from greendc.traces.prices import PriceTrace
@@ -153,6 +153,8 @@ def random_config(rng: np.random.Generator, **fixed: Any) -> ResourcePoolConfig:
         options = {**options, **more, **fixed}
     if options["cost"] == "weighted":
         options.setdefault("cost_weights", (0.5, 2.0))
+    if reward_weights(options["reward"]).potential == 0.0:
+        del options["shaping_gamma"]
     return ResourcePoolConfig(**fitting(options))
 
 

@@ -45,9 +45,9 @@ def test_broken_rules_name_the_field_and_the_job(field, values, message):
 
 def test_other_types_are_refused():
     jobs = build()
-    with pytest.raises(TypeError, match="duration: must be a int64 array, not float64"):
+    with pytest.raises(TypeError, match="duration: must be an array of int64, not float64"):
         JobArrays(jobs.arrival, jobs.duration.astype(float), jobs.units, jobs.qos)
-    with pytest.raises(TypeError, match="qos: must be a float64 array, not list"):
+    with pytest.raises(TypeError, match="qos: must be an array of float64, not list"):
         JobArrays(jobs.arrival, jobs.duration, jobs.units, [0.5, 0.5, 0.5])
 
 

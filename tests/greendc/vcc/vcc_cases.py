@@ -62,7 +62,10 @@ def random_config(rng, **fixed):
         "observation": str(rng.choice(["page", "extended"])),
         "normalize": False,
     }
-    return VCCConfig(**{**options, **fixed})
+    options |= fixed
+    if not options["evict"]:
+        options["eviction_loss_hours"] = 0
+    return VCCConfig(**options)
 
 
 def random_actions(rng, hours):
