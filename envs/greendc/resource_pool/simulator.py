@@ -164,7 +164,11 @@ class ResourcePoolSimulator(PoolBatch):
         :return: a new observation, reward, cost, time steps that passed, whether the episode is over
         :raises TypeError: if the action is not a whole number
         """
-        action = as_index(action)
+        try:
+            action = as_index(action)
+        except TypeError:
+            allowed = f"a whole number in 0 .. {self.config.n_actions - 1}, and no array of one"
+            raise TypeError(f"action={action!r}: must be {allowed}") from None
         image_shape, table_shape, context_shape, mask_shape = self._shapes
         image, table = np.empty(image_shape, self._cell), np.empty(table_shape, SINGLE)
         context, mask = np.empty(context_shape, SINGLE), np.empty(mask_shape, BYTE)
@@ -234,8 +238,9 @@ class ResourcePoolSimulator(PoolBatch):
     def action_masks(self) -> NDArray[np.bool_]:
         """Return ``(num_envs, n_actions)``, true where an action does what it says.
 
-        Where no episode has begun, no action does anything.
+        :raises RuntimeError: if no episode has begun in one of them
         """
+        self.require_begun()
         masks: NDArray[np.bool_] = self._state.counts[:, self.config.resource_types :] != 0
         return masks
 

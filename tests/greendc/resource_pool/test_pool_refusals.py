@@ -49,6 +49,7 @@ NEEDS_AN_EPISODE: dict[str, Callable[[ResourcePoolSimulator], object]] = {
     "place": lambda pool: pool.place(1, 0),
     "instance": lambda pool: recorded_instance(pool, 1),
     "replay": lambda pool: replay(pool, 1, np.array([0]), np.array([0])),
+    "masks": lambda pool: pool.action_masks(),
     "describe": lambda pool: describe(pool, 1),
     "rollout": lambda pool: Rollout(pool, 1).act(pool.empty_observations()),
     "advantages": lambda pool: Rollout(pool, 1).advantages(pool.empty_observations()),
@@ -64,7 +65,6 @@ def test_where_no_episode_has_begun_there_is_nothing_to_do(name: str) -> None:
     simulator.reset_env(0, np.random.default_rng(0))  # of two environments, one
     with pytest.raises(RuntimeError, match=r"environment 1: .*call reset\(\)"):
         NEEDS_AN_EPISODE[name](simulator)
-    assert not simulator.action_masks()[1].any()
 
 
 @pytest.mark.parametrize("index", [-1, 2, 2**40])
@@ -170,6 +170,17 @@ def test_a_view_outlives_a_reset_with_more_jobs() -> None:
     simulator.reset_env(0, np.random.default_rng(0), {"jobs": many})
     assert view.queue.tolist() == list(range(100))
     assert len(view.job_table()["arrival"]) == 100
+
+
+@pytest.mark.parametrize("action", [5.7, np.array([3]), "3", None])
+def test_an_action_is_a_whole_number(action: Any) -> None:
+    env = ResourcePoolEnv()
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"action=.*: must be a whole number in 0 \.\. 11, and no array"):
+        env.step(action)
+    assert env.simulator.view().now == 0
+    env.step(np.array(11))
+    assert env.simulator.view().now == 1
 
 
 def test_one_step_is_of_one_environment() -> None:
