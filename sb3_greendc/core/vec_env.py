@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
 import greendc
+from greendc.config import require, require_class, require_kinds
 from greendc.environments import SimulatorEnv
 from greendc.simulator import Observation, Simulator, row
 from greendc.unmasked import warn_of_missing_masks
@@ -63,9 +64,17 @@ def make_vec_env(
         ``make_vec_env("ResourcePool-10", 8, offered_load=0.8)``. With ``threads=2`` a
         :class:`SimulatorVecEnv` splits its batch among two threads.
     :raises ValueError: for an unknown id, or a wrong value of a keyword
-    :raises TypeError: for an unknown keyword, one that is given twice, or what a :class:`SimulatorVecEnv`
-        cannot do and was asked to
+    :raises TypeError: for an unknown keyword, one that is given twice or has no effect, or what a
+        :class:`SimulatorVecEnv` cannot do and was asked to
     """
+    require_kinds({"n_envs": "int", "seed": "int | None"}, {"n_envs": n_envs, "seed": seed})
+    require(n_envs >= 1, "n_envs", n_envs, "1 or more")
+    require(seed is None or seed >= 0, "seed", seed, "0 or more, or None")
+    require_class("env_kwargs", env_kwargs, (Mapping, type(None)), "a mapping or None")
+    if vec_env_cls is not None and not callable(vec_env_cls):
+        raise TypeError(f"vec_env_cls={vec_env_cls!r}: must be a class of batches, such as SubprocVecEnv")
+    if wrapper_kwargs and wrapper_class is None:
+        raise TypeError("wrapper_kwargs: have no effect without wrapper_class")
     kwargs = dict(env_kwargs or {})
     if twice := sorted(kwargs.keys() & settings.keys()):
         raise TypeError(f"{twice[0]}: given twice, as a keyword and in env_kwargs")

@@ -114,6 +114,26 @@ def test_what_a_compiled_batch_has_no_place_for_is_one_clear_error() -> None:
         make_vec_env("ResourcePol-10", 2, vec_env_cls=DummyVecEnv)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"seed": "a"}, ValueError, "seed='a': must be a whole number or None"),
+        ({"seed": -1}, ValueError, "seed=-1: must be 0 or more, or None"),
+        ({"n_envs": 0}, ValueError, "n_envs=0: must be 1 or more"),
+        ({"n_envs": 1.5}, ValueError, "n_envs=1.5: must be a whole number"),
+        ({"env_kwargs": 5}, TypeError, "env_kwargs: must be a mapping or None, not int"),
+        ({"vec_env_cls": "x"}, TypeError, "vec_env_cls='x': must be a class of batches"),
+        ({"wrapper_kwargs": {"factor": 3.0}}, TypeError, "wrapper_kwargs: have no effect without wrapper_cl"),
+    ],
+)
+@pytest.mark.parametrize("env_id", [POOL, "Pendulum-v1"])
+def test_wrong_values_are_named(
+    env_id: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make_vec_env(env_id, **options)
+
+
 @pytest.mark.parametrize("part", ["all", "key", "view"])
 @pytest.mark.parametrize("options", [{}, {"observation": "flat"}], ids=["dict", "flat"])
 def test_an_observation_that_is_kept_stays_as_it_was(options: dict[str, Any], part: str) -> None:
