@@ -13,7 +13,7 @@ import pandas as pd
 from stable_baselines3.common.vec_env import VecEnv
 
 import greendc
-from greendc.config import require
+from greendc.config import require, require_kinds
 from sb3_greendc.core.engine import map_tasks
 from sb3_greendc.core.progress import Bar, progress_bar
 from sb3_greendc.core.vec_env import SimulatorVecEnv, make_vec_env
@@ -109,6 +109,8 @@ class Evaluation:
         trust: bool = False,
         work_conserving: bool = False,
     ) -> None:
+        kinds = {"n_episodes": "int", "seed": "int", "deterministic": "bool", "batch_size": "int"}
+        require_kinds(kinds, locals())
         require(n_episodes >= 1, "n_episodes", n_episodes, "1 or more")
         require(seed >= 0, "seed", seed, "0 or more")
         require(batch_size >= 1, "batch_size", batch_size, "1 or more")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from greendc.baselines.registry import families_with
 from greendc.config import nearest
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS
@@ -97,9 +98,18 @@ def parse_source(
         return ModelSpec((text,))
     allowed = ", ".join(map(repr, baselines))
     raise ValueError(
-        f"unknown policy {text!r}{nearest(name, baselines)} "
+        f"unknown policy {text!r}{_of_others(name, baselines) or nearest(name, baselines)} "
         f"(a saved model's path, {PRETRAINED!r}, or {allowed})"
     )
+
+
+def _of_others(name: str, baselines: Sequence[str]) -> str:
+    """Return whose baseline it is, if it is one, and how an id that has none but chance gets it."""
+    families = ", ".join(families_with(name))
+    if not families:
+        return ""
+    variant = "; an id of one's own has it if greendc.register_variant makes it, not gym.register"
+    return f", a baseline of {families}{variant if set(baselines) <= {RANDOM} else ''}"
 
 
 def _options(text: str, options: str) -> dict[str, Any]:

@@ -240,8 +240,15 @@ class TestBadInput:
             evaluate(["hald"], "Toy", 1)
 
     def test_no_baselines(self) -> None:
-        with pytest.raises(ValueError, match=r"unknown policy 'all' \(.*'pretrained', or 'random'\)"):
-            evaluate(["all"], "CartPole-v1", 1)
+        with pytest.raises(ValueError, match=r"unknown policy 'al' \(.*'pretrained', or 'random'\)"):
+            evaluate(["al"], "CartPole-v1", 1)
+
+    def test_a_baseline_of_another_family(self) -> None:
+        with pytest.raises(ValueError, match=r"policy 'hvf', a baseline of resource_pool \(a saved .*'half'"):
+            evaluate(["hvf"], "Toy", 1)
+        message = r"policy 'hvf', a baseline of resource_pool; an id .* if greendc\.register_variant makes it"
+        with pytest.raises(ValueError, match=message):
+            evaluate(["hvf"], "CartPole-v1", 1)
 
     def test_unknown_environment(self) -> None:
         with pytest.raises(ValueError, match="did you mean"):
@@ -267,9 +274,21 @@ class TestBadInput:
         with pytest.raises(ValueError, match="has no predict"):
             evaluate([3], "Toy", 1)  # type: ignore[list-item]
 
-    @pytest.mark.parametrize("options", [{"n_episodes": 0}, {"seed": -1}, {"batch_size": 0}])
-    def test_numbers(self, options: dict[str, int]) -> None:
-        with pytest.raises(ValueError, match=f"{next(iter(options))}="):
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"n_episodes": 0},
+            {"n_episodes": "a"},
+            {"n_episodes": 1.5},
+            {"seed": -1},
+            {"seed": None},
+            {"batch_size": 0},
+            {"batch_size": 2.0},
+            {"deterministic": "x"},
+        ],
+    )
+    def test_options(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=f"^{next(iter(options))}=.*: must be "):
             evaluate(["all"], "Toy", **options)
 
 
