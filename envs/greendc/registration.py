@@ -64,8 +64,9 @@ def register_variant(env_id: str, base: str, **kwargs: Any) -> None:
     :param kwargs: keyword arguments of the environment that differ from those of ``base``
     :raises ValueError: if the new id has no version or is taken, ``base`` is unknown or of another package,
         or a keyword has a wrong value
-    :raises TypeError: for an unknown keyword
+    :raises TypeError: for an id that is no text, an unknown keyword, or one that ids have no default of
     """
+    require_class("env_id", env_id, (str,), "a name with a version, such as 'MyPool-v0'")
     if re.fullmatch(r"[\w./-]+-v\d+", env_id) is None:
         raise ValueError(f"env_id={env_id!r}: must be a name with a version, such as 'MyPool-v0'")
     if env_id in gym.registry:
@@ -73,6 +74,9 @@ def register_variant(env_id: str, base: str, **kwargs: Any) -> None:
     entry = family_of(base)
     if entry is None:
         raise ValueError(f"base={base!r}: must be an environment of greendc")
+    for name in ("render_mode", "threads"):
+        if name in kwargs:
+            raise TypeError(f"{name}: an id has no default of it; give it where an environment is made")
     preset = {**entry.presets[resolve_env_id(base)], **kwargs}
     importlib.import_module(entry.module).make_config(None, preset)  # refuses wrong keywords now
     entry.presets[env_id] = preset
@@ -122,7 +126,10 @@ def resolve_env_id(env_id: str) -> str:
     if numbers:
         return f"{stem}{max(numbers)}"
     ours = [known for entry in FAMILIES for known in entry.presets]
-    raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, [*ours, *gym.registry])}")
+    raise ValueError(
+        f"unknown environment {env_id!r}{nearest(env_id, [*ours, *gym.registry])} "
+        "(one of your own must be registered first, for commands by a module that --import names)"
+    )
 
 
 def family_of(env_id: str) -> Family | None:

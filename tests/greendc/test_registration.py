@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -45,17 +46,25 @@ def test_a_variant_has_compiled_batches_and_a_short_name(mine: str) -> None:
         ("MyPool", "ResourcePool-10", {}, ValueError, "with a version"),
         ("ResourcePool-10-v0", "ResourcePool-20", {}, ValueError, "registered already"),
         (MINE, "CartPole-v1", {}, ValueError, "must be an environment of greendc"),
+        (5, "ResourcePool-10", {}, TypeError, "env_id: must be a name with a version, .* not int"),
         (MINE, "ResourcePool-10", {"unit": 3}, TypeError, "units"),
+        (MINE, "VCC-2021", {"render_mode": "rgb_array"}, TypeError, "^render_mode: an id has no default"),
+        (MINE, "Cluster", {"threads": 2}, TypeError, "^threads: an id has no default"),
         (MINE, "ResourcePool-10", {"units": -1}, ValueError, "units"),
     ],
 )
 def test_what_cannot_be_registered_is_refused_and_leaves_nothing(
-    env_id: str, base: str, kwargs: dict[str, object], error: type[Exception], says: str
+    env_id: Any, base: str, kwargs: dict[str, object], error: type[Exception], says: str
 ) -> None:
     before = set(gym.registry)
     with pytest.raises(error, match=says):
         register_variant(env_id, base, **kwargs)
     assert set(gym.registry) == before
+
+
+def test_an_unknown_id_may_be_one_that_is_not_registered_yet():
+    with pytest.raises(ValueError, match=r"unknown environment 'MyPool-v0'.*registered first.*--import"):
+        resolve_env_id(MINE)
 
 
 def test_an_id_without_a_version_is_the_latest():

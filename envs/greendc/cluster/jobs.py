@@ -17,7 +17,7 @@ from greendc.config import require, require_one_of
 from greendc.records import Floats, Ints
 from greendc.traces.job_logs import read_log
 from greendc.traces.log_clock import log_start
-from greendc.traces.lublin import LublinModel, generate_log
+from greendc.traces.lublin import FEWEST_NODES, LublinModel, generate_log
 from greendc.traces.swf import SWF_FIELDS, JobLog
 
 READINGS = ("strict", "rlscheduler")
@@ -186,9 +186,11 @@ def lublin_jobs(
 
     :param seed: of the random generator
     :param jobs: how many
-    :param processors: of the cluster
+    :param processors: of the cluster, at least 16
     :param overestimate: jobs request their run time times a factor drawn uniformly from 1 to this
+    :raises ValueError: for too few processors, or an overestimate below 1
     """
+    require(processors >= FEWEST_NODES, "processors", processors, f"at least {FEWEST_NODES} for generated jobs")
     require(overestimate >= 1, "overestimate", overestimate, "1 or more")
     table = ClusterJobs.from_log(
         generate_log(seed, jobs, LublinModel(nodes=processors)), processors=processors

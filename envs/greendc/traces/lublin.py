@@ -16,6 +16,7 @@ from greendc.config import require
 from greendc.traces.swf import SWF_FIELDS, JobLog
 
 DAY_SECONDS = 86_400.0
+FEWEST_NODES = 16
 _BUCKETS = 48  # half hours of the daily cycle
 
 
@@ -50,7 +51,7 @@ class LublinModel:
     longest_gap: float = 13.0
 
     def __post_init__(self) -> None:
-        require(self.nodes >= 16, "nodes", self.nodes, "at least 16")
+        require(self.nodes >= FEWEST_NODES, "nodes", self.nodes, f"at least {FEWEST_NODES}")
 
     def sample_sizes(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """Draw the nodes of ``count`` jobs, each 1 to ``nodes``."""

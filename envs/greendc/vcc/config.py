@@ -102,6 +102,7 @@ class VCCConfig:
         require(known, "moer", self.moer, "a MoerSeries or None")
         known = isinstance(self.workload, str | Path | JobTrace)
         require(known, "workload", self.workload, "'google_like', a file, or a JobTrace")
+        require(self.workload_seed >= 0, "workload_seed", self.workload_seed, "0 or more")
         require(-12 <= self.utc_offset <= 14, "utc_offset", self.utc_offset, "whole hours from -12 to 14")
         require(1 <= self.days <= 30, "days", self.days, "from 1 to 30")
         require_one_of("forecast", self.forecast, FORECASTS)

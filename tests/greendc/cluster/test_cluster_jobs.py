@@ -194,6 +194,11 @@ def test_rlscheduler_reads_logs_whose_numbers_rise_with_submission():
     assert columns(ClusterJobs.from_log(log), "submit") == [[50, 100]]
 
 
+def test_generated_jobs_need_some_processors():
+    with pytest.raises(ValueError, match="processors=4: must be at least 16 for generated jobs"):
+        ClusterSimulator(ClusterConfig(processors=4))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -245,6 +245,7 @@ def test_discrete_levels_are_tenths():
         ({"capacity": -1.0}, "capacity=-1.0"),
         ({"capacity": 1e-9}, "capacity=1e-09: must be 1e-6 to 1e6"),
         ({"eviction_loss_hours": 2**63}, "eviction_loss_hours=9223372036854775808.*below a million"),
+        ({"workload_seed": -1}, "workload_seed=-1: must be 0 or more"),
         ({"eviction_loss_hours": -1}, "eviction_loss_hours=-1"),
         ({"eviction_loss_hours": 3, "evict": False}, "eviction_loss_hours=3: has no effect with evict=False"),
         ({"forecast_noise": float("inf")}, "forecast_noise=inf: must be finite"),
