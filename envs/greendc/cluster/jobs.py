@@ -190,7 +190,8 @@ def lublin_jobs(
     :param overestimate: jobs request their run time times a factor drawn uniformly from 1 to this
     :raises ValueError: for too few processors, or an overestimate below 1
     """
-    require(processors >= FEWEST_NODES, "processors", processors, f"at least {FEWEST_NODES} for generated jobs")
+    allowed = f"at least {FEWEST_NODES} for generated jobs"
+    require(processors >= FEWEST_NODES, "processors", processors, allowed)
     require(overestimate >= 1, "overestimate", overestimate, "1 or more")
     table = ClusterJobs.from_log(
         generate_log(seed, jobs, LublinModel(nodes=processors)), processors=processors

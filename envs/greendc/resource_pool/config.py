@@ -79,7 +79,8 @@ class ResourcePoolConfig:
 
     :param workload: a registered name, the path of a job log, or an object; see
         :func:`~greendc.resource_pool.workloads.make_workload`
-    :param offered_load: work offered per step over what the pool can do; ``None`` takes a log's own arrivals
+    :param offered_load: work offered per step over what the pool can do; ``None`` takes a log's own arrivals.
+        A workload object has its own, and takes no other
     :param too_large: ``"clip"`` or ``"drop"`` recorded jobs that can never fit; the workload counts them
     :param late_jobs: what happens to a waiting job that can no longer be on time: ``"demote"`` sends it
         behind all others, ``"leave"`` removes and counts it, ``"stay"`` keeps its place (the papers' text;
@@ -104,7 +105,8 @@ class ResourcePoolConfig:
 
     :param reward: ``"completion"``, ``"dense"``, ``"potential"``, or
         :class:`~greendc.resource_pool.rewards.RewardWeights` (or a mapping of them)
-    :param shaping_gamma: discount in the potential-based shaping; set it to the agent's
+    :param shaping_gamma: discount in the potential-based shaping, for rewards that have it; set it to the
+        agent's
     :param lateness_in_reward: off, the reward's lateness weight counts as 0, for agents that meet lateness
         through the cost
     :param cost: ``info["cost"]`` of a time step: number of jobs ``"delayed"`` (unfinished and past their
