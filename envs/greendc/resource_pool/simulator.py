@@ -167,7 +167,7 @@ class ResourcePoolSimulator(PoolBatch):
         try:
             action = as_index(action)
         except TypeError:
-            allowed = f"a whole number in 0 .. {self.config.n_actions - 1}, and no array of one"
+            allowed = f"a whole number in 0 .. {self.config.n_actions - 1}"
             raise TypeError(f"action={action!r}: must be {allowed}") from None
         image_shape, table_shape, context_shape, mask_shape = self._shapes
         image, table = np.empty(image_shape, self._cell), np.empty(table_shape, SINGLE)

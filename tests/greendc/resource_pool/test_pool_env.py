@@ -185,7 +185,7 @@ def test_actions_outside_the_space_are_refused(variant):
     for action in (-1, 12):
         with pytest.raises(ValueError, match=rf"actions\[0\]={action}: must be in 0 .. 11"):
             env.step(action)
-    with pytest.raises((TypeError, ValueError), match=r"float|whole numbers"):
+    with pytest.raises((TypeError, ValueError), match=r"whole number"):
         env.step(1.5)
     batch = ResourcePoolVectorEnv(2)
     batch.reset(seed=0)
