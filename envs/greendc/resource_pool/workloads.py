@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import nearest, require, require_default, require_one_of
+from greendc.config import nearest, require, require_one_of
 from greendc.resource_pool.hpc_workloads import log_workload, lublin_workload
 from greendc.resource_pool.jobs import JobArrays, arrival_rate
 from greendc.traces.job_logs import read_log
@@ -213,8 +213,9 @@ def make_workload(
         _require_all_members(spec)
         allowed = f"{', '.join(map(repr, WORKLOADS))}, the path of a job log, a job log or a workload"
         raise ValueError(f"workload={spec!r}: must be {allowed}{nearest(str(spec), WORKLOADS)}")
-    if offered_load is not None:
-        require_default("offered_load", offered_load, 1.0, "with a workload object")
+    own = offered_load is None or offered_load == 1.0
+    allowed = "None (or 1.0, the default) with a workload object, which has a load of its own"
+    require(own, "offered_load", offered_load, allowed)
     types = len(spec.mean_units)
     require(types == resource_types, "workload", spec, f"for {resource_types} resource types, not {types}")
     return spec

@@ -405,7 +405,7 @@ def test_paths_logs_and_objects(tmp_path):
     with pytest.raises(ValueError, match="must be for 3 resource types, not 2"):
         make_workload(mine, units=10, resource_types=3, horizon=48)
     assert make_workload(mine, **POOL, offered_load=None) is mine
-    with pytest.raises(ValueError, match=r"offered_load=0.3: has no effect with a workload object"):
+    with pytest.raises(ValueError, match=r"offered_load=0.3: must be None .* with a workload object"):
         make_workload(mine, **POOL, offered_load=0.3)
     del OneJob.mean_value
     with pytest.raises(ValueError, match="workload=OneJob: lacks mean_value; a workload has counts, mean_"):
