@@ -182,11 +182,12 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     )
     what = {"mean": "Mean", "iqm": "Interquartile mean"}[options.statistic]
     of_what = f" of the per cent change against {reference}" if options.relative else ""
+    unit = "per cent" if options.relative else None
     episodes = _episodes_said(results)
     drawn = [
         Drawn(
             "intervals",
-            intervals(summary, lower),
+            intervals(summary, lower, unit),
             f"{what}{of_what} with 95 % bootstrap interval ({episodes}). Arrows point to the better side.",
         ),
         Drawn(
@@ -214,7 +215,7 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     if not options.relative:
         text += f" Δ: mean difference to {reference} on the same episode."
     figures = [(one.figure, one.caption) for one in drawn]
-    return drawn, Section("Results", text, [summary], figures)
+    return drawn, Section("Results", text, [summary], figures, unit=unit)
 
 
 def read_groups(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:

@@ -35,6 +35,8 @@ METHODS = ("lp", "cpsat", "none")
 """A linear programme, for every policy; the clairvoyant optimum (resource pool only); nothing."""
 
 SHARE = "share_of_bound"
+_NOTHING = 1e-9
+"""What may be had below this is rounding."""
 FORMAT = 2
 """Counts up when the same sequence gets another bound, so that old cache files are not read."""
 
@@ -113,8 +115,8 @@ def add_share_of_bound(
             at_once = config.carbon_weight * part["carbon_no_delay_kg"]
             reached, possible = at_once - part["total_cost"], at_once - part["bound"]
         # Where nothing can be had, every policy has all there is.
-        share = reached / possible.where(possible > 0)
-        part[SHARE] = share.where(possible.isna() | (possible > 0), 1.0)
+        share = reached / possible.where(possible > _NOTHING)
+        part[SHARE] = share.where(possible.isna() | (possible > _NOTHING), 1.0)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
 

@@ -105,10 +105,10 @@ def _has(results: pd.DataFrame, metric: str) -> bool:
     return metric in results and bool((results[metric].fillna(0) != 0).any())
 
 
-def label(metric: str) -> str:
-    """Return a metric's name as axes show it, with its unit."""
+def label(metric: str, unit: str | None = None) -> str:
+    """Return a metric's name as axes show it, with its unit, or with one that is given instead."""
     words = metric.replace("_kwh", "").replace("_kg", "").removesuffix("_h").replace("_", " ")
-    unit = UNITS.get(metric, "kWh" if metric.endswith("_kwh") else None)
+    unit = unit or UNITS.get(metric, "kWh" if metric.endswith("_kwh") else None)
     return words if unit is None else f"{words} ({unit})"
 
 

@@ -81,15 +81,18 @@ def bars(summary: pd.DataFrame) -> Figure:
 
 
 @styled
-def intervals(summary: pd.DataFrame, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> Figure:
+def intervals(
+    summary: pd.DataFrame, lower_is_better: frozenset[str] = LOWER_IS_BETTER, unit: str | None = None
+) -> Figure:
     """Draw the same as points with intervals, on axes that need not begin at 0.
 
     Use it where differences are small against the values themselves.
 
     :param summary: what :func:`~sb3_greendc.evaluation.statistics.summarize` returns
     :param lower_is_better: metrics of which less is better
+    :param unit: of all metrics, in place of their own
     """
-    return by_policy(summary, _draw_points, lambda metric: heading(metric, lower_is_better))
+    return by_policy(summary, _draw_points, lambda metric: heading(metric, lower_is_better, unit))
 
 
 def by_policy(summary: pd.DataFrame, draw: Draw, title: Callable[[str], str]) -> Figure:
@@ -198,9 +201,9 @@ def arrow(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str
     return " ↓" if metric in lower_is_better else " ↑"
 
 
-def heading(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> str:
+def heading(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER, unit: str | None = None) -> str:
     """Return a metric's name, unit and better side; the unit in a line of its own where both are long."""
-    text = plain(label(metric)) + arrow(metric, lower_is_better)
+    text = plain(label(metric, unit)) + arrow(metric, lower_is_better)
     return text if len(text) <= _LINE else text.replace(" (", "\n(")
 
 

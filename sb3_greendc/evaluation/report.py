@@ -30,6 +30,7 @@ class Section:
     :param title: its heading
     :param text: what to know about it, in plain sentences
     :param tables: summaries, see :func:`~sb3_greendc.evaluation.statistics.summarize`
+    :param unit: of all metrics of the summaries, in place of their own
     :param figures: each with its caption
     :param points: a list, below the text
     :param frames: tables that are shown cell by cell as they are
@@ -43,6 +44,7 @@ class Section:
     points: Sequence[str] = ()
     frames: Sequence[pd.DataFrame] = ()
     code: Sequence[str] = ()
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,11 @@ def write_report(
         {
             "title": section.title,
             "text": section.text,
-            "tables": [table for summary in section.tables for table in _tables(summary, lower_is_better)],
+            "tables": [
+                table
+                for summary in section.tables
+                for table in _tables(summary, lower_is_better, section.unit)
+            ],
             "points": list(section.points),
             "frames": [_frame(frame) for frame in section.frames],
             "code": "\n".join(section.code),
@@ -103,7 +109,9 @@ def _template() -> jinja2.Template:
     return environment.get_template("report.html")
 
 
-def _tables(summary: pd.DataFrame, lower_is_better: frozenset[str]) -> Iterator[dict[str, Any]]:
+def _tables(
+    summary: pd.DataFrame, lower_is_better: frozenset[str], unit: str | None
+) -> Iterator[dict[str, Any]]:
     """Yield a table for each environment of a summary: a row per policy, a column per metric."""
     for env_id, of_env in summary.groupby("env_id", sort=False):
         metrics = [str(metric) for metric in of_env["metric"].unique()]
@@ -119,7 +127,7 @@ def _tables(summary: pd.DataFrame, lower_is_better: frozenset[str]) -> Iterator[
             runs = max(int(row.get("runs", 1)) for row in found.values())
             rows.append({"policy": policy, "runs": runs, "cells": cells})
         columns = [
-            {"name": metric, "arrow": arrow(metric, lower_is_better), "unit": UNITS.get(metric)}
+            {"name": metric, "arrow": arrow(metric, lower_is_better), "unit": unit or UNITS.get(metric)}
             for metric in metrics
         ]
         yield {"env_id": env_id, "columns": columns, "rows": rows}

@@ -137,8 +137,9 @@ def summarize(
     :param reference: a policy; adds its name as ``reference``, and ``difference``, ``difference_low`` and
         ``difference_high``, the paired mean difference to it
     :param confidence: coverage of the intervals
-    :param pooled: adds rows over all environments under this ``env_id``, each environment a stratum. The
-        metrics should be on one scale in all of them
+    :param pooled: adds rows over all environments under this ``env_id``, each environment a stratum, in which
+        all values count alike: policies should have as many runs in each, and be in all of them. The metrics
+        should be on one scale in all
     :return: columns ``env_id``, ``policy``, ``metric``, ``n`` (values), ``runs``, ``estimate``, ``low``,
         ``high``
     :raises ValueError: for an unknown metric or reference, or an episode that a run has twice
@@ -158,7 +159,10 @@ def summarize(
                 tables = [episodes_of(results, env_id, policy, metric) for env_id in env_ids]
                 row = {"env_id": title, "policy": policy, "metric": metric}
                 row |= _columns(tables, statistic, confidence)
-                if reference is not None:
+                if reference == policy:
+                    names = ("difference", "difference_low", "difference_high")
+                    row |= {"reference": reference, **dict.fromkeys(names, 0.0 if row["n"] else np.nan)}
+                elif reference is not None:
                     others = [episodes_of(results, env_id, reference, metric) for env_id in env_ids]
                     row |= {"reference": reference, **_difference_columns(tables, others, confidence)}
                 rows.append(row)

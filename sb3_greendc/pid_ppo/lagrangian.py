@@ -194,8 +194,7 @@ class PIDLagrangian(Controlled):
         self, infos: list[dict[str, Any]], dones: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float64]:
         """Add the costs of a step to those of the episodes, and return them."""
-        reported = self._has_limit or any(COST in info for info in infos)
-        costs = costs_of(infos) if reported else np.zeros(len(infos))
+        costs = costs_of(infos if self._has_limit else [{COST: info.get(COST, 0.0)} for info in infos])
         self.episode_costs.add(costs, dones)
         return costs
 

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv
 
-from greendc.config import require, require_one_of
+from greendc.config import is_number, require, require_one_of
 from sb3_greendc.core.costs import EpisodeCosts
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
@@ -92,7 +92,8 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
         """Raise a ``ValueError`` if a setting that is not the controller's is out of range."""
         require_one_of("adv_norm", self.adv_norm, ADV_NORMS)
         self.normalize_advantage = self.adv_norm == "combined"
-        whole = self.min_episodes == int(self.min_episodes)
+        number = is_number(self.min_episodes) and math.isfinite(self.min_episodes)
+        whole = number and self.min_episodes == int(self.min_episodes)
         require(whole and self.min_episodes >= 1, "min_episodes", self.min_episodes, "a whole number >= 1")
         self.min_episodes = int(self.min_episodes)
         for name, factor in (("cost_gamma", self.cost_gamma), ("cost_gae_lambda", self.cost_gae_lambda)):

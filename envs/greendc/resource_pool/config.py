@@ -95,7 +95,8 @@ class ResourcePoolConfig:
         start in this step; ``"now_on_time"``: and finish on time, those that ``suspend`` starts too. Other
         actions are invalid, not just hidden
     :param skip_forced: pass over decisions in which ``no_op`` alone is valid (except the first one of an
-        episode); rewards and costs of the steps passed over are summed
+        episode); rewards and costs of the steps passed over are summed, and the potential of the shaping
+        counts once
     :param start_delay: steps that each placement occupies before the job works (RARE section 5.1)
     :param end_delay: steps that it occupies afterwards; the job is finished when they are over
     :param pausing: let ``suspend`` pause the running job of least value per remaining unit-step where no
@@ -364,11 +365,12 @@ class ResourcePoolConfig:
         for name, value in (
             ("power", "trace"),
             ("placement", "now"),
-            ("skip_forced", False),
             ("lookahead", 0),
         ):
             found = getattr(self, name)
             require(found == value, name, found, f"{value!r} with power_levels: later levels are unknown")
+        skips = "False with power_levels, where each step has a choice"
+        require(not self.skip_forced, "skip_forced", self.skip_forced, skips)
         grid = self.site_config.grid
         require(
             grid == "open", "site.grid", grid, "'open' with power_levels: the grid serves what is ordered"

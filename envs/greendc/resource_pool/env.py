@@ -60,8 +60,9 @@ class ResourcePoolEnv(SimulatorEnv):
     grid at full power. Sun and wind left over charge it in every mode. The grid serves what is left. Units
     that are ordered draw ``switch_hours`` of full draw as they start, and with ``switch_delay=1`` are on
     a step later; ordered off, they are off in the next step, and jobs on them are suspended. The episode
-    begins with the units of the highest level on. An invalid action keeps the order. With ``pausing``,
-    ``suspend`` pauses a job also where none could start in its place.
+    begins with the units of the highest level on. Of an invalid command the units are ordered, and the
+    battery is left to itself; other invalid actions keep the order. With ``pausing``, ``suspend`` pauses a
+    job also where none could start in its place.
 
     An invalid action acts as ``no_op`` and is counted. ``action_masks()`` and ``action_mask`` tell exactly
     which actions are valid; ``mask`` and ``suspend`` in the configuration narrow them.

@@ -17,6 +17,8 @@ from greendc.traces.swf import JobLog
 _QOS_RANGE = (0.1, 0.9)
 _MODELED_JOBS = 50_000
 _MODEL_SEED = 2003
+_ROUNDING = 1e-9
+"""Of a step: a job so near to the beginning of a step is submitted with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +101,7 @@ class RecordedWorkload:
             start = rng.random() * self.length
         index = np.arange(self._jobs_before(start), self._jobs_before(start + steps))
         lap, job = np.divmod(index, len(self))
-        arrival = (self.submit[job] + lap * self.length - start).astype(np.int64)
+        arrival = np.floor(self.submit[job] + lap * self.length - start + _ROUNDING).astype(np.int64)
         # Rounding of the sum may put a job at the very edge of the window just outside it.
         np.clip(arrival, 0, steps - 1, out=arrival)
         units = np.zeros((len(job), self.resource_types), dtype=np.int64)
@@ -114,7 +116,7 @@ class RecordedWorkload:
     def _jobs_before(self, time: float) -> int:
         """Return how many jobs of the endlessly repeated recording are submitted before ``time``."""
         lap, rest = divmod(time, self.length)
-        return int(lap) * len(self) + int(self.submit.searchsorted(rest))
+        return int(lap) * len(self) + int(self.submit.searchsorted(rest - _ROUNDING))
 
 
 def log_workload(

@@ -25,7 +25,7 @@ grid when it is refilled; the rest comes from sun and wind."""
 
 @inlined
 def command(pool: Pool, number: int, valid: bool) -> None:
-    """Note what is commanded; an invalid action keeps the order, and leaves the battery to itself.
+    """Note what is commanded; an invalid one leaves the battery to itself, and no command keeps the order.
 
     :param number: of the command; below 0 for an action that is none
     """

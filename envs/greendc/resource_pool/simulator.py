@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from operator import index as as_index
 from typing import Any
@@ -61,7 +62,8 @@ class ResourcePoolSimulator(PoolBatch):
         )
         self.power = PowerSource(config)
         self.mean_value = self.workload.mean_value(config.price_list)
-        require(self.mean_value > 0.0, "workload", config.workload, "one whose jobs are worth something")
+        worth = 0.0 < self.mean_value < math.inf
+        require(worth, "workload", config.workload, "one whose jobs are worth something, and finite")
         super().__init__(config, num_envs, threads, self.mean_value, self.power)
 
     # --- the contract -----------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ class VCCConfig:
         year
     :param resample_days: each episode strings together whole days of the trace, drawn by its seed
         among those of the same weekday; without it, the trace is replayed in its own order
-    :param warm_start: fill the cluster with the jobs still running from the day before
+    :param warm_start: fill the cluster with the jobs still running from the day before; flexible ones that
+        find no room wait, inflexible ones run outside the machines
     :param target_load: mean no-delay load as a share of the capacity C; above 0.8 some days cannot be
         served
     :param capacity: C in machine units, in place of the one that follows from ``target_load``
@@ -52,7 +53,8 @@ class VCCConfig:
     :param reward_baseline: ``"no_delay"`` takes the no-delay schedule's emissions off the carbon term
         (a control variate: the optimum stays), ``"none"`` does not
     :param constrained: leave the SLO out of the reward; it is in ``info["cost"]`` either way
-    :param evict: suspend flexible jobs when the VCC falls below the running load (``False``: CICS)
+    :param evict: suspend flexible jobs when the VCC falls below the running load, or an inflexible job needs
+        their room (``False``: CICS)
     :param eviction_loss_hours: hours of work that an eviction costs a job
     :param observation: ``"page"`` (27 numbers) or ``"extended"`` (43)
     :param normalize: divide observations by constants of the configuration

@@ -66,7 +66,7 @@ class VCCEnv(SimulatorEnv):
     | 32 | rank of this hour among the 24 of the forecast (0: cleanest) | - | 1 |
     | 33, 34 | the forecast's mean; this hour less the mean | kg CO2/kWh | 0.66375 |
     | 35-40 | flexible CPU by delay used: 0, 1-5, 6-11, 12-17, 18-23, >= 24 h | machine units | C |
-    | 41 | Psi: overdue work yet to be charged if nothing more is delayed | machine-unit-hours | C |
+    | 41 | Psi: overdue work if nothing more is delayed, whatever ``slo`` is | machine-unit-hours | C |
     | 42 | what delaying all flexible work this hour adds to the SLO | machine-unit-hours | C |
 
     ### Order within hour t

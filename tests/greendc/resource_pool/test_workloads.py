@@ -316,6 +316,18 @@ def test_steps_of_other_lengths(step_hours):
     np.testing.assert_array_equal(jobs.duration, np.ceil([1.5 / step_hours, 2 / step_hours]))
 
 
+@pytest.mark.parametrize("step_hours", [0.05, 0.1, 0.2, 0.4, 0.8, 0.9, 1.1])
+def test_a_job_arrives_in_the_step_in_which_it_was_submitted(step_hours):
+    """A job at the beginning of each step, and one at each midnight, whatever rounding does to the steps."""
+    count = int(24 / step_hours)
+    log = make_log([(round(3600 * step_hours * k), 360, 10) for k in range(count)])
+    workload = log_workload(log, **POOL, step_hours=step_hours, offered_load=None)
+    np.testing.assert_array_equal(sample(workload, count).arrival, np.arange(count))
+    midnights = make_log([(86_400 * day, 360, 10) for day in range(60)])
+    workload = log_workload(midnights, **POOL, step_hours=step_hours, offered_load=None)
+    assert {tuple(sample(workload, 3, seed).arrival) for seed in range(200)} == {(0,)}
+
+
 @pytest.mark.parametrize("name", LOGS)
 def test_real_logs_run_whole(shared_file, name):
     """Every job of the log comes once a lap, at the offered load; what is odd or too long is counted."""

@@ -163,6 +163,7 @@ def test_relative_to_a_reference_over_environments(tmp_path: Path) -> None:
     page = Page(report.read_text())
     assert "all environments" in page.text
     assert "-9.9" in page.text, "270 against 300, six seeds more"
+    assert "per cent" in page.text and "kg CO₂" not in page.text
     assert (tmp_path / "intervals.svg").exists()
 
 

@@ -96,6 +96,12 @@ def test_of_a_capacity_curve_it_is_the_share_of_the_saving(monkeypatch):
     assert shares["always_on"] == pytest.approx(0.0, abs=0.02)
     assert 0.1 < shares["rolling"] < 1.0
     assert (table["bound"] <= table["total_cost"]).all()
+    for nothing in (
+        {"carbon_weight": 0.0, "days": 2},
+        {"carbon_weight": 1e-15, "days": 2},
+    ):  # but for rounding
+        free = evaluate(["always_on", "random"], "VCC-2019", 2, env_kwargs=nothing)
+        assert (bounds.add_share_of_bound(free, "lp", nothing)["share_of_bound"] == 1.0).all()
     monkeypatch.setattr(bounds, "cost_bound", lambda *_, **__: pytest.fail("computed again"))
     assert bounds.add_share_of_bound(costs, "lp", problem).equals(table)
     with pytest.warns(UserWarning, match="'lp' alone"):

@@ -180,6 +180,8 @@ class TestSummarize:
         assert (row["low"], row["high"]) == (bootstrap(values).low, bootstrap(values).high)
         assert row["difference_low"] == pytest.approx(5.0)
         assert row["difference_high"] == pytest.approx(7.0)
+        itself = summarize(both, ["return"], reference="y").set_index(["env_id", "policy"]).loc[("A", "y")]
+        assert (itself["difference_low"], itself["difference_high"]) == (0.0, 0.0)
         with pytest.raises(ValueError, match="'x' has the episode of seed 0 twice in A, run 0"):
             summarize(pd.concat([first, first]), ["return"])
 

@@ -27,6 +27,8 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"adv_norm": "both"}, ValueError, "adv_norm='both'"),
     ({"normalize_advantage": False}, TypeError, "use adv_norm"),
     ({"min_episodes": 0}, ValueError, "min_episodes=0"),
+    ({"min_episodes": "a"}, ValueError, "min_episodes='a': must be a whole number"),
+    ({"min_episodes": math.nan}, ValueError, "min_episodes=nan"),
     ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
     ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
 ]

@@ -21,6 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.utils import set_random_seed
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from sb3_greendc.pid_ppo import PIDController, PIDLagrangianPPO
 from sb3_greendc.recurrent_pid_ppo import CocorlPolicy, RecurrentPIDLagrangianPPO
@@ -93,6 +94,27 @@ def test_without_limit_a_cost_that_is_reported_is_still_counted() -> None:
     model.learn(64)
     assert [row["rollout/ep_cost_n"] for row in recorder.rows] == [4, 4]
     assert all(row["rollout/ep_cost_mean"] > 0.0 for row in recorder.rows)
+
+
+class CostAtTheEnd(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: Any, info: dict[str, Any]) -> None:
+        super().__init__(env)
+        self.info = info
+
+    def step(self, action: Any) -> Any:
+        *result, _ = self.env.step(action)
+        return *result, self.info if result[2] or result[3] else {}
+
+
+def test_without_limit_a_cost_may_be_reported_in_some_steps_only() -> None:
+    infos: list[dict[str, Any]] = [{"cost": 3.0}, {}]
+    env = DummyVecEnv([lambda info=info: CostAtTheEnd(CueCMDP(), info) for info in infos])
+    model, recorder = build("feed-forward", env, cost_limit=math.inf), Recorder()
+    model.set_logger(Logger(None, [recorder]))
+    model.learn(128)
+    assert {row["rollout/ep_cost_mean"] for row in recorder.rows} == {1.5}
+    with pytest.raises(KeyError, match="reports no info"):
+        build("feed-forward", env, cost_limit=1.0).learn(8)
 
 
 @pytest.mark.parametrize("limit", [1.0, math.inf])
