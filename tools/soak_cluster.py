@@ -38,8 +38,8 @@ class ClusterWatch:
         n = simulator.num_envs
         self._before = {name: np.zeros(n) for name in ACCOUNTS}
         self._now, self._begin = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._rewards, self._costs, self._base = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._lost, self._history = np.zeros(n), np.zeros_like(simulator.state.users["jobs"])
+        self._rewards, self._costs = np.zeros(n), np.zeros(n)
+        self._history = np.zeros_like(simulator.state.users["jobs"])
         self._lengths = np.diff(np.r_[simulator.world.power_times, self.settings["power_period"]])
 
     # --- what a step has done, in every environment ------------------------------------------------
@@ -56,8 +56,6 @@ class ClusterWatch:
         self._now[index], self._rewards[index], self._costs[index] = cluster["now"], 0.0, 0.0
         first = int(cluster["first"])
         self._begin[index] = self.world.log["submit"][first]
-        self._base[index] = self._earned([index])[0]
-        self._lost[index] = cluster["wasted"] + cluster["excess"]
         users = self.world.log["user"][:first]
         known = (users >= 0) & (self.world.done_before[:first] <= self._begin[index])
         self._history[index] = np.bincount(users[known], minlength=self._history.shape[1])
@@ -90,11 +88,10 @@ class ClusterWatch:
         powered -= self._energy(self._begin + cluster["shift"])
         require(cluster["powered"] == powered, "power adds up", cluster["powered"], powered)
         self._rewards += told.rewards
-        earned = self._earned(range(len(cluster))) - self._base
-        size = np.abs(self._base)
-        require(close(self._rewards, earned, size), "rewards add up", self._rewards, earned)
+        earned = self._earned(range(len(cluster)))
+        require(close(self._rewards, earned), "rewards add up", self._rewards, earned)
         self._costs += told.cost
-        lost = (cluster["wasted"] + cluster["excess"] - self._lost) / 3600.0
+        lost = (cluster["wasted"] + cluster["excess"]) / 3600.0
         require(close(self._costs, lost), "costs add up", self._costs, lost)
         self._emissions(cluster)
         for name, before in self._before.items():

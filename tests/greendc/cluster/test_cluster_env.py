@@ -201,7 +201,7 @@ WIDE, TOO_WIDE = (CapacitySeries(np.array([0]), np.array([n]), 86_400) for n in 
         ({"power": WIDE, "processors": 255, "limit_days": 2.0}, "power='up to 256'|workload="),
         ({"power": WIDE, "forecast": "later"}, "forecast='later'"),
         ({"power": WIDE, "forecast": TOO_WIDE, "limit_days": 2.0}, "forecast='up to 257': must be at most"),
-        ({"profile": "rlscheduler", "limit_days": 2.0}, "limit_days=2.0: must be 1000.0 in the profile"),
+        ({"profile": "rlscheduler", "limit_days": 2.0}, "limit_days=2.0: has no effect in the profile"),
         ({"carbon": -1.0}, "carbon=-1.0"),
         ({"busy_watts": 0.0}, "busy_watts=0.0"),
         ({"limit_days": 0.5}, "limit_days=0.5"),

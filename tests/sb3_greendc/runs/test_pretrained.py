@@ -277,6 +277,7 @@ def test_damaged_tensors_are_refused(folder, tmp_path, monkeypatch):
 def test_every_shipped_release_loads_and_acts():
     for name, release in releases().items():
         env = make_vec_env(release.env_id, 2, seed=0, **release.env_kwargs)
+        observations = env.reset()
         masks = (
             {"action_masks": np.array(env.env_method("action_masks"))}
             if "maskable" in release.algorithm
@@ -285,5 +286,5 @@ def test_every_shipped_release_loads_and_acts():
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             model = load_pretrained(name)
-        actions, _ = model.predict(env.reset(), deterministic=True, **masks)
+        actions, _ = model.predict(observations, deterministic=True, **masks)
         assert len(actions) == 2
