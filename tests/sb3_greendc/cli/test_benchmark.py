@@ -45,6 +45,24 @@ def test_a_call_counts_each_environment_and_speed_is_what_the_clock_says() -> No
     assert times_reference(rates)["batch"] == pytest.approx(5.0)
 
 
+def test_what_is_slow_once_does_not_shorten_the_rounds() -> None:
+    """A second passes at the 20th call, as something is compiled there."""
+    now, made = 0.0, 0
+
+    def run(calls: int) -> None:
+        nonlocal now, made
+        now += calls * 1e-3 + (made < 20 <= made + calls)
+        made += calls
+
+    def count(rounds: int) -> int:
+        nonlocal made
+        made = 0
+        measure([Case("late", run)], rounds, 0.1, clock=lambda: now)
+        return made
+
+    assert count(2) - count(1) == 100
+
+
 def test_ratio_is_taken_within_each_round() -> None:
     """A machine that was ten times slower in one round does not change it."""
     rates = {"cartpole": [100.0, 10.0, 100.0], "x": [50.0, 5.0, 51.0]}
