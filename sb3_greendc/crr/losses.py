@@ -2,7 +2,7 @@
 
 Shapes: ``(B,)`` for advantages, weights, log-probabilities and targets, ``(K, B)`` or ``(K, B, A)`` for
 the values of K critics; losses are scalars. How critics
-are combined, and their own loss, is discrete SAC's (:mod:`sb3_greendc.discrete_sac.losses`).
+are combined, and their own loss, are discrete SAC's (:mod:`sb3_greendc.discrete_sac.losses`).
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ class ClusterEnv(SimulatorEnv):
     running jobs give way, then jobs arrive, then jobs start. Jobs are killed at the time that they requested.
 
     ``backfill="easy"``: others, in order of arrival, overtake the job taken if they end, by request, by the
-    time at which it has room (its shadow time) or leave it room then (the spare processors).
+    time at which it has room (its shadow time) or leave it room then (the spare processors); under
+    ``admission="forecast"``, room for as long as it requests.
     ``"conservative"``: every waiting job in order of arrival is promised its earliest start, after the job
     taken; those whose promise is now start. Promises are made again each time.
 
