@@ -24,12 +24,14 @@ from sb3_greendc.experiments.episodes import play
 from sb3_greendc.experiments.known.offline import CLONING, DATA
 from sb3_greendc.experiments.known.problems import CARTPOLE, HALF_CHEETAH, LUNAR_LANDER, PENDULUM
 from sb3_greendc.experiments.known.tasks import OnData, tested_in
+from sb3_greendc.experiments.store import Store
 
 PACE: dict[str, Any] = {"batch_size": 256, "learning_rate": 3e-4, "target_update_interval": 200}
 DISCRETE = {"DiscreteCQL": DiscreteCQLConfig(**PACE), "DiscreteBCQ": DiscreteBCQConfig(**PACE)}
 BOX = {"CRR of d3rlpy": CRRConfig(batch_size=256, actor_learning_rate=3e-4, critic_learning_rate=3e-4)}
 THEIRS = [(CARTPOLE, DISCRETE), (PENDULUM, BOX), (LUNAR_LANDER, DISCRETE), (HALF_CHEETAH, BOX)]
 NAMES = tuple(problem.name for problem, _ in THEIRS)
+TASKS = "runs/reproduce/tasks"  # of reproduce.py, where nothing else is said
 
 
 def theirs(config: Any, data: Any, updates: int, seed: int) -> Any:
@@ -45,13 +47,11 @@ def theirs(config: Any, data: Any, updates: int, seed: int) -> Any:
     return SimpleNamespace(predict=lambda seen, *_, **__: (made.predict(np.float32(seen)) * scale, None))
 
 
-def main(
-    problems: tuple[str, ...] = NAMES[:2], transitions: int = 12_000, updates: int = 4_000, tests: int = 20,
-    seeds: int = 1, out: str = "",
-) -> None:  # fmt: skip
+def main(problems: tuple[str, ...] = NAMES[:2], transitions: int = 12_000, updates: int = 4_000,
+         tests: int = 20, seeds: int = 1, out: str = "", tasks: str = TASKS) -> None:  # fmt: skip
     """Record so many transitions, learn with so many updates, judge in so many episodes, for each seed."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))  # only warnings of d3rlpy
-    trained, columns = dict[str, Any](), ["problem", "data", "learner", "return", "updates", "seed"]
+    store, columns = Store(Path(tasks)), ["problem", "data", "learner", "return", "updates", "seed"]
     try:
         if out and not Path(out).exists():
             Path(out).write_text(",".join(columns) + "\n")
@@ -68,11 +68,10 @@ def main(
             if (old[list(here)] == list(here.values())).all(axis=1).any():
                 continue
             task = OnData("CRR", problem, name, sources, transitions, updates, seed, tests)
-            for need in task.needs:
-                trained[need.key] = trained.get(need.key) or need.compute().files
-            data = task.given(*(trained[need.key] for need in task.needs)).record()
-            ours = {"CRR": task, "cloning": replace(task, options=CLONING)}
-            learned = {k: one.learned(data) for k, one in ours.items()}
+            for need in itertools.filterfalse(store.has, task.needs):
+                store.put(need, need.compute())
+            data = task.given(*map(store.files, task.needs)).record()
+            learned = {"CRR": task.learned(data), "cloning": replace(task, options=CLONING).learned(data)}
             learned |= {k: theirs(config, data, updates, seed) for k, config in configs.items()}
             means = {k: np.mean([row["return"] for row in play(m, where, tests)]) for k, m in learned.items()}
             rows = pd.DataFrame([{**here, "learner": k, "return": m} for k, m in means.items()])[columns]
@@ -87,4 +86,5 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1, choices=range(1, 21), metavar="N", help="0 to N - 1")
     parser.add_argument("--updates", type=int, default=4_000, choices=(4_000, 30_000), help="quick, or full")
     parser.add_argument("--out", default="", metavar="FILE", help="CSV; what it has is not done again")
+    parser.add_argument("--tasks", default=TASKS, help="finished trainings, shared with reproduce.py")
     main(**vars(parser.parse_args()))

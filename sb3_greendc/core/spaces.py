@@ -1,4 +1,4 @@
-"""Comparisons of observation and action spaces."""
+"""Comparisons of observation and action spaces, and what a `Box` of actions must have."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def same_kind(a: spaces.Space[Any], b: spaces.Space[Any]) -> bool:
     if isinstance(a, spaces.Box) and isinstance(b, spaces.Box):
         return a.shape == b.shape and a.dtype == b.dtype
     return bool(a == b)
+
+
+def require_bounds(space: spaces.Box, why: str = "") -> None:
+    """Raise a ``ValueError`` unless actions can be scaled to [-1, 1].
+
+    :param space: of the actions
+    :param why: what the message says of the reason, and of what can be done
+    """
+    if not (space.is_bounded("both") and bool((space.low < space.high).all())):
+        raise ValueError(f"action space {space}: must have finite bounds, the lower below the upper{why}")

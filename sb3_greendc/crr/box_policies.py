@@ -20,6 +20,7 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from sb3_greendc.core.spaces import require_bounds
 from sb3_greendc.core.target_networks import TargetNetworkPolicy
 from sb3_greendc.crr.networks import NetArch, SharedLayers, read_net_arch
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
@@ -169,8 +170,7 @@ def check_box(action_space: spaces.Space[Any]) -> None:
     """Raise a ``ValueError`` unless actions are vectors of floats between finite bounds."""
     if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
         raise ValueError(f"action space {action_space}: must be Discrete, or a Box of one dimension")
-    if not (action_space.is_bounded("both") and bool((action_space.high > action_space.low).all())):
-        raise ValueError(f"action space {action_space}: must have finite bounds, the lower below the upper")
+    require_bounds(action_space)
     if not np.issubdtype(action_space.dtype, np.floating):
         raise ValueError(f"action space {action_space}: must be of floats, as actions are predicted")
 

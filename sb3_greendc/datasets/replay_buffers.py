@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from greendc.simulator import Observation
+from sb3_greendc.core.spaces import require_bounds
 from sb3_greendc.datasets.dataset import OfflineDataset
 from sb3_greendc.datasets.validation import check_spaces
+
+_UNSCALED = ", for scaled actions; scaled_actions=False takes them as they are"
+"""What is said of bounds that are missing."""
 
 
 def from_replay_buffer(
@@ -117,7 +121,7 @@ def _fill(target: Any, observations: Observation) -> None:
 def _scale(actions: NDArray[Any], space: spaces.Space[Any], scaled: bool) -> NDArray[Any]:
     if not scaled or not isinstance(space, spaces.Box):
         return actions
-    _require_bounds(space)
+    require_bounds(space, _UNSCALED)
     result: NDArray[Any] = 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
     return result
 
@@ -128,17 +132,8 @@ def _unscale(actions: NDArray[Any], space: spaces.Space[Any], scaled: bool) -> N
     actions = actions.reshape(-1, *space.shape)
     if not scaled:
         return actions
-    _require_bounds(space)
+    require_bounds(space, _UNSCALED)
     unscaled = space.low + 0.5 * (actions + 1.0) * (space.high - space.low)
     # Rounding may lead past the bounds.
     clipped: NDArray[Any] = np.clip(unscaled, space.low, space.high).astype(space.dtype)
     return clipped
-
-
-def _require_bounds(space: spaces.Box) -> None:
-    """Raise a ``ValueError`` unless actions can be scaled to [-1, 1]."""
-    if not (space.is_bounded("both") and bool((space.low < space.high).all())):
-        raise ValueError(
-            f"action space {space}: must have finite bounds, the lower below the upper, for scaled actions; "
-            "scaled_actions=False takes them as they are"
-        )

@@ -42,6 +42,15 @@ smoothing, scaling or an upper bound. ``stooke``: smoothing and delay as in arXi
 """
 
 
+def settings_of(preset: str) -> dict[str, Any]:
+    """Return the settings of the controller that have a name.
+
+    :raises ValueError: for an unknown name
+    """
+    require_one_of("preset", preset, PRESETS)
+    return dict(PRESETS[preset])
+
+
 class PIDController:
     """Raise the multiplier while the episode cost is above its limit, and lower it below.
 
@@ -126,8 +135,7 @@ class PIDController:
         :param cost_limit: undiscounted cost per episode
         :param settings: keywords of the class that replace the preset's
         """
-        require_one_of("preset", preset, PRESETS)
-        return cls(cost_limit, **{**PRESETS[preset], **settings})
+        return cls(cost_limit, **{**settings_of(preset), **settings})
 
     def _clip(self, value: float) -> float:
         return min(max(value, 0.0), self.lambda_max)

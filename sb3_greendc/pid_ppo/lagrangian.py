@@ -26,13 +26,9 @@ from greendc.config import require
 from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK, check_normalization
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
+from sb3_greendc.pid_ppo.controller import settings_of
 from sb3_greendc.pid_ppo.policies import CostCriticMixin, MaskSource, allow_nothing, n_maskable_actions
-from sb3_greendc.pid_ppo.settings import (
-    CONTROLLER_SETTINGS,
-    Controlled,
-    refuse_normalize_advantage,
-    settings_of,
-)
+from sb3_greendc.pid_ppo.settings import CONTROLLER_SETTINGS, Controlled, refuse_normalize_advantage
 
 CostValueFunction = Callable[
     [PyTorchObs, npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[Any]], npt.NDArray[np.float32]

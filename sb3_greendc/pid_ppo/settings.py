@@ -18,7 +18,7 @@ from greendc.config import is_number, require, require_one_of
 from sb3_greendc.core.costs import EpisodeCosts
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
-from sb3_greendc.pid_ppo.controller import PRESETS, PIDController
+from sb3_greendc.pid_ppo.controller import PIDController, settings_of
 from sb3_greendc.pid_ppo.reachable import require_reachable
 
 CONTROLLER_SETTINGS = tuple(inspect.signature(PIDController).parameters)[1:]
@@ -141,15 +141,6 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
             before = model.controller_settings if preset is None else settings_of(preset)
             model.change_controller(limit, {**before, **given})
         return model
-
-
-def settings_of(preset: str) -> dict[str, Any]:
-    """Return the settings of the controller that have a name.
-
-    :raises ValueError: for an unknown name
-    """
-    require_one_of("preset", preset, PRESETS)
-    return dict(PRESETS[preset])
 
 
 def refuse_normalize_advantage(keywords: Mapping[str, Any]) -> None:

@@ -17,9 +17,10 @@ from gymnasium.spaces import Discrete
 from sb3_greendc import CRR
 from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.known import common, offline, players
+from sb3_greendc.experiments.known import tasks as known_tasks
 from sb3_greendc.experiments.known.players import LANDERS, RANDOM, Lander, player
 from sb3_greendc.experiments.known.problems import EXAMPLES, LUNAR_LANDER, PROBLEMS
-from sb3_greendc.experiments.known.tasks import OnData
+from sb3_greendc.experiments.known.tasks import KnownTraining, OnData
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
 GOOD, WEAK = LANDERS
@@ -216,6 +217,23 @@ def test_what_is_found_beside_d3rlpy_is_written_and_not_done_again(
     assert [float(line[3]) for line in lines] == pytest.approx(table["return"].tolist()[16:])
     example.main(**{**sizes, "updates": 3}, out=str(out))  # another budget is not what the file has
     assert pd.read_csv(out)["updates"].tolist() == 32 * [2] + 16 * [3]
+
+
+def test_beside_d3rlpy_players_that_are_trained_already_are_taken_up(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """Those of ``reproduce.py`` and of an example that was interrupted; so both learn from the same data."""
+    pendulum, _ = example.THEIRS[1]
+    trained: list[KnownTraining] = []
+    compute = KnownTraining.compute
+    monkeypatch.setattr(known_tasks, "SAC_STEPS", {"Pendulum": {"SAC, early": 110, "SAC, late": 120}})
+    monkeypatch.setattr(KnownTraining, "compute", lambda self: trained.append(self) or compute(self))
+    monkeypatch.setattr(example, "THEIRS", [(pendulum, {})])
+    sizes = {"problems": ("Pendulum",), "transitions": 300, "updates": 1, "tests": 1}
+    for _ in range(2):
+        example.main(**sizes, tasks=str(tmp_path))
+    assert [task.decisions for task in trained] == [110, 120]
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_beside_d3rlpy_crr_has_the_settings_of_the_file_and_cloning_has_no_critic(
