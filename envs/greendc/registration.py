@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 
 from greendc.cluster.presets import presets as cluster_presets
-from greendc.config import nearest, require, require_class
+from greendc.config import nearest, require_class
 from greendc.environments import SimulatorVectorEnv
 from greendc.resource_pool.presets import TRAINING_CARBON
 from greendc.resource_pool.presets import presets as resource_pool_presets
@@ -92,23 +91,10 @@ def _register(entry: Family, env_id: str, kwargs: dict[str, Any]) -> None:
     )
 
 
-def _vector_entry_point(entry: Family, env_id: str) -> Any:
+def _vector_entry_point(entry: Family, env_id: str) -> str:
     if int(gym.__version__.split(".")[0]) >= 1:
         return f"{entry.module}:{entry.prefix}VectorEnv"
-    # Gymnasium 0.29 calls it without the id's keyword arguments.
-    return functools.partial(_make_vec_029, env_id)
-
-
-def _make_vec_029(
-    env_id: str, num_envs: int = 1, max_episode_steps: int | None = None, **kwargs: Any
-) -> SimulatorVectorEnv:
-    require(
-        max_episode_steps is None,
-        "max_episode_steps",
-        max_episode_steps,
-        "None in a compiled batch; options of the environment set how long its episodes are",
-    )
-    return make_vec(env_id, num_envs, **kwargs)
+    return f"greendc.vector_entry_points:{env_id}"
 
 
 def resolve_env_id(env_id: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import greendc
 from greendc.registration import family_of, register_variant, resolve_env_id
@@ -78,3 +79,26 @@ def test_a_batch_takes_no_limit_of_steps_that_it_would_not_keep(mine: str) -> No
     limited = dataclasses.replace(gym.spec(mine), max_episode_steps=5)
     with pytest.raises(ValueError, match="max_episode_steps=5: must be None in a compiled batch"):
         gym.make_vec(limited, num_envs=2, vectorization_mode="custom")
+
+
+@pytest.mark.parametrize("env_id", ["MyPool-v0", "VCC-2021-v1", "Cluster-Lublin-v0"])
+def test_the_spec_of_an_environment_survives_json(mine: str, env_id: str) -> None:
+    """As Minari's collector writes it, and Gymnasium reads it."""
+    made = gym.make(env_id)
+    assert made.spec is not None
+    read = EnvSpec.from_json(made.spec.to_json())
+    assert isinstance(read.vector_entry_point, str)
+    assert (read.id, read.kwargs) == (env_id, made.spec.kwargs)
+    first, _ = gym.make(read).reset(seed=1)
+    second, _ = made.reset(seed=1)
+    assert str(first) == str(second)
+    mode = "custom" if gym.__version__.startswith("0.") else "vector_entry_point"
+    batch = gym.make_vec(read, num_envs=2, vectorization_mode=mode)
+    assert batch.num_envs == 2
+    assert batch.single_observation_space == made.observation_space
+
+
+@pytest.mark.skipif(not gym.__version__.startswith("0.29"), reason="later ones take the class itself")
+def test_what_is_no_id_has_no_vector_entry_point() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'CartPole-v1'"):
+        load_env_creator("greendc.vector_entry_points:CartPole-v1")
