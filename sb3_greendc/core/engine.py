@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -35,6 +35,7 @@ from greendc.config import require, require_one_of
 from sb3_greendc.core.commands import import_modules, imported_modules
 from sb3_greendc.core.provenance import command, work_for
 from sb3_greendc.core.secrets import without_secrets
+from sb3_greendc.core.task_queue import TaskQueue
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -87,6 +88,7 @@ def map_tasks(
     threads: int = 1,
     again: Callable[[Task], Task] | None = None,
     on_lost: Callable[[int, TaskError, bool], None] | None = None,
+    ready: Callable[[Task], Task | None] | None = None,
 ) -> list[Result]:
     """Call ``function`` on every task and return the results in the order of the tasks.
 
@@ -107,6 +109,8 @@ def map_tasks(
         lost, up to :data:`MAX_LOST` times; default: the task itself
     :param on_lost: called in this process when the process of a task has died, with its index, the error, and
         whether it is given up: then the list of results lacks it. Default: a warning, and at last the error
+    :param ready: returns a task as it can be run, or ``None`` while it has to wait for the results of others;
+        one that waits to the end is not run. Default: no task waits
     :raises TaskError: if a task raises, or is given up and there is no ``on_lost``
     :raises ValueError: for an unknown engine, or options that do not fit it
     :raises ImportError: if Ray is asked for and missing
@@ -116,13 +120,14 @@ def map_tasks(
     require(threads >= 1, "threads", threads, "1 or more")
     outcomes: Iterator[tuple[int, Result]]
     again, on_lost = again or (lambda task: task), on_lost or _warn
+    queue = TaskQueue(tasks, ready or (lambda task: task))
     match engine:
         case "serial":
-            outcomes = _run_serial(function, tasks, threads)
+            outcomes = _run_serial(function, queue, threads)
         case "process":
-            outcomes = _run_processes(function, tasks, threads, jobs or processors(), again, on_lost)
+            outcomes = _run_processes(function, queue, threads, jobs or processors(), again, on_lost)
         case _:
-            outcomes = _run_ray(function, tasks, threads, jobs, ray_address, again, on_lost)
+            outcomes = _run_ray(function, queue, threads, jobs, ray_address, again, on_lost)
     results: dict[int, Result] = {}
     with contextlib.closing(outcomes):  # type: ignore[type-var]  # generators; close() ends their workers
         for index, result in outcomes:
@@ -229,12 +234,13 @@ def _reason(error: BaseException) -> str:
 
 
 def _run_serial(
-    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int
+    function: Callable[[Task], Result], queue: TaskQueue[Task], threads: int
 ) -> Iterator[tuple[int, Result]]:
     before = th.get_num_threads()
     th.set_num_threads(threads)
     try:
-        for index, task in enumerate(tasks):
+        while (taken := queue.take()) is not None:
+            index, task = taken
             try:
                 result = _call(function, task)
             except Exception as error:
@@ -246,26 +252,28 @@ def _run_serial(
 
 def _run_processes(
     function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    queue: TaskQueue[Task],
     threads: int,
     jobs: int,
     again: Callable[[Task], Task],
     on_lost: Callable[[int, TaskError, bool], None],
 ) -> Iterator[tuple[int, Result]]:
-    """Run tasks in processes; those that died are run after the others, one at a time."""
+    """Run tasks in processes; those that died are run after all that can be, one at a time."""
     died: list[tuple[int, Task]] = []
 
-    def first(index: int, error: BaseException) -> None:
-        on_lost(index, TaskError(index, tasks[index], DIED), False)
-        died.append((index, again(tasks[index])))
+    def first(index: int, task: Task) -> None:
+        on_lost(index, TaskError(index, task, DIED), False)
+        died.append((index, again(task)))
 
-    def second(index: int, error: BaseException) -> None:
-        on_lost(index, TaskError(index, tasks[index], DIED_AGAIN), True)
+    def second(index: int, task: Task) -> None:
+        on_lost(index, TaskError(index, task, DIED_AGAIN), True)
 
     workers = _Workers(function, threads)
     try:
-        yield from workers.run(enumerate(tasks), jobs, first)
-        yield from workers.run(died, 1, second)
+        yield from workers.run(queue.take, jobs, first)
+        while died:
+            yield from workers.run(lambda: died.pop(0) if died else None, 1, second)
+            yield from workers.run(queue.take, jobs, first)
     except BaseException:
         workers.kill()
         raise
@@ -293,35 +301,40 @@ class _Workers(Generic[Task, Result]):
         self._busy: dict[Future[_Outcome[Result]], ProcessPoolExecutor] = {}
 
     def run(
-        self, tasks: Iterable[tuple[int, Task]], jobs: int, on_death: Callable[[int, BaseException], None]
+        self,
+        take: Callable[[], tuple[int, Task] | None],
+        jobs: int,
+        on_death: Callable[[int, Task], None],
     ) -> Iterator[tuple[int, Result]]:
         """Yield index and result of tasks as they end.
 
-        :param tasks: with their indices
+        :param take: gives the next task and its index, ``None`` while there is none that can be run
         :param jobs: tasks at once at most
-        :param on_death: called with the index of a task whose process has died, and the error
+        :param on_death: called with the index of a task whose process has died, and the task
         :raises TaskError: if a task raises, or something cannot be pickled
         """
-        waiting = list(tasks)[::-1]
         running: dict[Future[_Outcome[Result]], tuple[int, Task]] = {}
-        while waiting or running:
-            ended: list[tuple[int, Task, Future[_Outcome[Result]]]] = []
-            if running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                ended = [(*running.pop(future), future) for future in done]
+
+        def fill() -> None:
+            while len(running) < jobs and (taken := take()) is not None:
+                running[self._submit(taken[1])] = taken
+
+        fill()
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            ended = [(*running.pop(future), future) for future in done]
             for _, _, future in ended:
                 self._release(future)
-            while waiting and len(running) < jobs:  # before the results: no process waits for what they take
-                index, task = waiting.pop()
-                running[self._submit(task)] = index, task
+            fill()  # before the results: no process waits for what they take
             for index, task, future in sorted(ended, key=_failed):  # what is finished is kept first
                 error = future.exception()
                 if isinstance(error, BrokenProcessPool):
-                    on_death(index, error)
+                    on_death(index, task)
                 elif error is not None:  # what cannot be pickled
                     raise TaskError(index, task, _reason(error)) from error
                 else:
                     yield index, future.result().unpack(index, task)
+            fill()  # with what waited for them
 
     def _submit(self, task: Task) -> Future[_Outcome[Result]]:
         """Give a task to a process that has none, or to a new one."""
@@ -394,7 +407,7 @@ def _end_with(alive: Connection) -> None:
 
 def _run_ray(
     function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    queue: TaskQueue[Task],
     threads: int,
     jobs: int | None,
     ray_address: str | None,
@@ -405,28 +418,28 @@ def _run_ray(
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, jobs, ray_address)
-    waiting = list(enumerate(tasks))[::-1]
-    pending: dict[Any, int] = {}
+    pending: dict[Any, tuple[int, Task]] = {}
     lost: dict[int, int] = {}
+    in_flight = jobs or len(queue)
     try:
         attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt)  # a task may change before it is run again
-        in_flight = jobs or len(tasks)
-        while waiting or pending:
-            while waiting and len(pending) < in_flight:
-                index, task = waiting.pop()
-                pending[attempt.remote(function, task, threads, _Caller.here())] = index
+        while True:
+            while len(pending) < in_flight and (taken := queue.take()) is not None:
+                pending[attempt.remote(function, taken[1], threads, _Caller.here())] = taken
+            if not pending:
+                break
             for reference in ray.wait(list(pending))[0]:
-                index = pending.pop(reference)
+                index, task = pending.pop(reference)
                 try:
                     outcome: _Outcome[Result] = ray.get(reference)
                 except ray.exceptions.RayError as error:  # a lost worker or machine
                     lost[index] = lost.get(index, 0) + 1
                     given_up = lost[index] > MAX_LOST
-                    on_lost(index, TaskError(index, tasks[index], _reason(error)), given_up)
+                    on_lost(index, TaskError(index, task, _reason(error)), given_up)
                     if not given_up:
-                        waiting.append((index, again(tasks[index])))
+                        queue.put_back(index, again(task))
                     continue
-                yield index, outcome.unpack(index, tasks[index])
+                yield index, outcome.unpack(index, task)
     finally:
         for reference in pending:
             ray.cancel(reference, force=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -69,43 +68,32 @@ def run_tasks(
     for task in tasks:
         if store.has(task):
             pace.know(task, float(store.record(task)["seconds"]))
-    left = {id(task): task for task in pending}
+    ordered = needed_first(pending)
+    left = dict(enumerate(ordered))
     lost: list[str] = []
+
+    def ready(task: Task) -> Task | None:
+        return task.given(*map(store.files, task.needs)) if all(map(store.has, task.needs)) else None
+
     with _show(len(tasks), len(tasks) - len(pending), console) as show:
 
-        def finish(wave: Sequence[Task], index: int, outcome: Outcome) -> None:
-            task = wave[index]
+        def finish(index: int, outcome: Outcome) -> None:
+            task = left.pop(index)
             store.put(task, outcome)
-            del left[id(task)]
             pace.finish(task, outcome.seconds)
             seconds = pace.left(list(left.values()))
             rest = f", about {duration(seconds)} left" if seconds else ""
             show(f"{task.title} done{rest}")
 
-        def lose(wave: Sequence[Task], index: int, error: TaskError, given_up: bool) -> None:
-            task = wave[index]
+        def lose(index: int, error: TaskError, given_up: bool) -> None:
             if given_up:
-                give_up(task, error.reason)
+                lost.append(f"{left.pop(index).title}: {error.reason}")
             else:
-                console.print(f"{task.title}: {error.reason}", markup=False, highlight=False, soft_wrap=True)
+                said = f"{left[index].title}: {error.reason}"
+                console.print(said, markup=False, highlight=False, soft_wrap=True)
 
-        def give_up(task: Task, reason: str) -> None:
-            lost.append(f"{task.title}: {reason}")
-            del left[id(task)]
-
-        for wave in in_waves(pending):
-            ready = [task for task in wave if all(map(store.has, task.needs))]
-            for task in wave:
-                if task not in ready:
-                    give_up(task, "needs what was lost, and was not run")
-            map_tasks(
-                compute,
-                [task.given(*map(store.files, task.needs)) for task in ready],
-                engine,
-                workers,
-                on_result=functools.partial(finish, ready),
-                on_lost=functools.partial(lose, ready),
-            )
+        map_tasks(compute, ordered, engine, workers, on_result=finish, on_lost=lose, ready=ready)
+    lost += [f"{task.title}: needs what was lost, and was not run" for task in left.values()]
     if lost:
         raise LostTasksError(lost)
 
@@ -133,19 +121,18 @@ def _show(total: int, done: int, console: Console) -> Iterator[Callable[[str], N
     yield write
 
 
-def in_waves(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Return tasks in groups, each to be finished before the next begins: what others need comes first.
+def needed_first(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks with what others need before all else, otherwise in their order.
 
     :param tasks: with all that they need, but for what is finished
     """
     last = list(tasks)
-    waves: list[list[Task]] = []
+    first: list[Task] = []
     while last:
-        waves.insert(0, last)
         needed = {need.identity for task in last for need in task.needs}
+        first = [task for task in last if task.identity not in needed] + first
         last = [task for task in last if task.identity in needed]
-        waves[0] = [task for task in waves[0] if task.identity not in needed]
-    return waves
+    return first
 
 
 def write_analysis(experiment: Experiment, budget: Budget, store: Store, folder: Path) -> Analysis:

@@ -129,6 +129,53 @@ def test_what_is_run_once_more_may_be_another_task(tmp_path: Path) -> None:
     assert said == "again"
 
 
+@pytest.mark.parametrize("engine", ["process", RAY])
+def test_what_waited_for_a_task_begins_when_that_is_done_and_not_when_all_others_are(
+    engine: str, tmp_path: Path
+) -> None:
+    done = set[int]()
+    tasks = [tmp_path / name for name in ("long", "early", "late")]
+
+    def ready(task: Path) -> Path | None:
+        return task if task.name != "late" or 1 in done else None
+
+    results = map_tasks(
+        engine_tasks.meet, tasks, engine, 2, on_result=lambda index, _: done.add(index), ready=ready
+    )
+    assert results == ["long, met late", "early", "late"]
+
+
+@pytest.mark.parametrize("engine", ["serial", "process"])
+def test_what_waits_for_what_does_not_come_is_not_run(engine: str, tmp_path: Path) -> None:
+    tasks = [tmp_path / name for name in ("never", "other")]
+    results = map_tasks(
+        engine_tasks.meet, tasks, engine, 1, ready=lambda task: task if task.name == "other" else None
+    )
+    assert results == ["other"]
+    assert not tasks[0].exists()
+
+
+def test_what_waited_for_a_task_that_was_run_once_more_is_run(tmp_path: Path) -> None:
+    done = set[int]()
+    tasks = [tmp_path / name for name in ("once", "after")]
+
+    def ready(task: Path) -> Path | None:
+        return task if task.name == "once" or done else None
+
+    (tmp_path / "alive").touch()  # which the one that dies would wait for
+    told: list[bool] = []
+    results = map_tasks(
+        engine_tasks.live_or_die,
+        tasks,
+        "process",
+        2,
+        on_result=lambda index, _: done.add(index),
+        on_lost=lambda index, error, given_up: told.append(given_up),
+        ready=ready,
+    )
+    assert (len(results), told) == (2, [False])
+
+
 @pytest.fixture
 def ray_with_one_worker() -> Iterator[None]:
     """Start Ray once for several calls: each would take seconds to."""

@@ -19,7 +19,7 @@ from sb3_greendc.experiments.learners import DISCRETE_SAC, DQN, MASKABLE_PPO, SC
 from sb3_greendc.experiments.printed import RARE, SC20, cocorl
 from sb3_greendc.experiments.registry import experiment_names, load_experiment
 from sb3_greendc.experiments.rlscheduler.windows import Windows
-from sb3_greendc.experiments.runner import in_waves, run_tasks
+from sb3_greendc.experiments.runner import needed_first, run_tasks
 from sb3_greendc.experiments.sc20.training import ALL_ARRIVALS
 from sb3_greendc.experiments.sc20.training import scenario as sc20_scenario
 from sb3_greendc.experiments.store import Store
@@ -233,13 +233,13 @@ def test_what_a_task_needs_comes_first_and_is_done_once(tmp_path, finished):
     assert store.files(leader) == {"model.zip": b"weights"}
 
 
-def test_waves_follow_the_needs():
+def test_what_others_need_is_in_front():
     leaders = [Toy(number, "") for number in (1, 2)]
     last = Follower(Follower(leaders[0]))
     tasks = [last, *leaders, *last.needs]
-    assert in_waves(tasks) == [[leaders[0]], [Follower(leaders[0])], [last, leaders[1]]]
-    assert in_waves([last]) == [[last]]  # what it needs is finished
-    assert in_waves([]) == []
+    assert needed_first(tasks) == [leaders[0], Follower(leaders[0]), last, leaders[1]]
+    assert needed_first([last]) == [last]  # what it needs is finished
+    assert needed_first([]) == []
 
 
 def test_a_task_without_its_record_is_not_finished(tmp_path):
