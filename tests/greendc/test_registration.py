@@ -98,7 +98,6 @@ def test_the_spec_of_an_environment_survives_json(mine: str, env_id: str) -> Non
     assert batch.single_observation_space == made.observation_space
 
 
-@pytest.mark.skipif(not gym.__version__.startswith("0.29"), reason="later ones take the class itself")
 def test_what_is_no_id_has_no_vector_entry_point() -> None:
     with pytest.raises(AttributeError, match="no attribute 'CartPole-v1'"):
         load_env_creator("greendc.vector_entry_points:CartPole-v1")
