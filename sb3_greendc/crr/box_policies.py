@@ -2,7 +2,8 @@
 
 ``encoder → actor → mean in (-1, 1) and standard deviation in (e⁻⁵, 1)``, and ``(encoder, action) → Q``. The
 distribution itself is not squashed: a likelihood at the edge of a squashed one is unbounded, and
-data of rules lie there. Actions are scaled to [-1, 1]; draws are clipped to it.
+data of rules lie there. Actions are scaled to [-1, 1]; draws are clipped to it. The policy acts by its
+Gaussian alone, or by the best of several actions of it, as the critics see them.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from torch import nn
 
 from sb3_greendc.core.spaces import require_bounds
 from sb3_greendc.core.target_networks import TargetNetworkPolicy
+from sb3_greendc.crr.box_actions import around_mean, draw, gaussian, values_of
 from sb3_greendc.crr.networks import NetArch, SharedLayers, read_net_arch
+from sb3_greendc.discrete_sac.losses import combine_critics
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
 from sb3_greendc.extractors.heads import stacked_mlp
 
 EDGE = 1.0 - 1e-6
 """Greatest size of a scaled action of the data."""
-LOWEST_LOG_STD = -5.0
 
 
 class BoxCRRPolicy(TargetNetworkPolicy):
@@ -40,6 +42,8 @@ class BoxCRRPolicy(TargetNetworkPolicy):
     :param net_arch: widths of the hidden layers of actor and critics alike, or
         ``dict(shared=[...], pi=[...], qf=[...])`` with layers that they share
     :param target_actor: keep a slow copy of the actor too, for the critics' target
+    :param n_action_samples: how many actions of the Gaussian the policy chooses from when it acts, see
+        :meth:`act`
     :param kwargs: ``activation_fn``, ``features_extractor_class``, ``features_extractor_kwargs``,
         ``normalize_images``, ``optimizer_class``, ``optimizer_kwargs``, ``n_critics``: see
         :class:`~sb3_greendc.core.target_networks.TargetNetworkPolicy`
@@ -57,12 +61,14 @@ class BoxCRRPolicy(TargetNetworkPolicy):
         lr_schedule: Schedule,
         net_arch: NetArch | None = None,
         target_actor: bool = False,
+        n_action_samples: int = 1,
         **kwargs: Any,
     ) -> None:
         check_box(action_space)
         arch = [256, 256] if net_arch is None else net_arch
         super().__init__(observation_space, action_space, arch, squash_output=True, **kwargs)
         self.target_actor = target_actor
+        self.n_action_samples = n_action_samples
         self._build(lr_schedule)
 
     def _build(self, lr_schedule: Schedule) -> None:
@@ -108,7 +114,7 @@ class BoxCRRPolicy(TargetNetworkPolicy):
 
     def distribution(self, features: th.Tensor) -> th.distributions.Normal:
         """Return the Gaussian over scaled actions, ``(B, d)``."""
-        return _gaussian(self.actor(features))
+        return gaussian(self.actor(features))
 
     def next_distribution(
         self, observations: PyTorchObs, target_features: th.Tensor
@@ -116,7 +122,7 @@ class BoxCRRPolicy(TargetNetworkPolicy):
         """Return the policy of the critics' target: the target actor's where there is one."""
         if self.actor_target is None:
             return self.distribution(self.encode(observations))
-        return _gaussian(self.actor_target(target_features))
+        return gaussian(self.actor_target(target_features))
 
     def q_values(self, features: th.Tensor, actions: th.Tensor) -> th.Tensor:
         """Return the critics' values ``(K, B)`` of scaled actions ``(B, d)``."""
@@ -134,22 +140,36 @@ class BoxCRRPolicy(TargetNetworkPolicy):
     # ------------------------------------------------------------------ acting
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
-        """Return scaled actions ``(B, d)``: the mean, or a draw clipped to [-1, 1].
+        """Return scaled actions ``(B, d)``, see :meth:`act`.
 
         :raises ValueError: if an observation is not finite, or training diverged
         """
-        policy = self.distribution(self.encode(observation))
-        actions = policy.mean
-        if not deterministic:
-            actions = th.normal(actions, policy.stddev).clamp(-1.0, 1.0)
+        actions = self.act(self.encode(observation), deterministic)
         if not bool(th.isfinite(actions).all()):
             raise ValueError(
                 "the policy's actions are not finite: NaN or infinity in an observation, or training diverged"
             )
         return actions
 
+    def act(self, features: th.Tensor, deterministic: bool = False) -> th.Tensor:
+        """Return scaled actions ``(B, d)`` for features ``(B, D)``: of several, the best by the critics.
+
+        With one action (``n_action_samples=1``) that is the Gaussian's mean, or a draw clipped to [-1, 1].
+        With more, ``deterministic`` chooses from the mean and others around it, which lie at the same
+        multiples of the standard deviation in every state; else it chooses from as many draws. Of two critics
+        the lower counts, as in their target. The critic-weighted policy of Wang et al. (arXiv 2006.15134)
+        draws one by a softmax of the values instead of the best.
+        """
+        policy, k = self.distribution(features), self.n_action_samples
+        actions = around_mean(policy, k) if deterministic else draw(policy, k)
+        if k == 1:
+            return actions[0]
+        best = combine_critics(values_of(self.q_values, features, actions), "min").argmax(dim=0)
+        return actions.gather(0, best.view(1, -1, 1).expand(1, -1, actions.shape[2]))[0]
+
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        return {**super()._get_constructor_parameters(), "target_actor": self.target_actor}
+        own = {"target_actor": self.target_actor, "n_action_samples": self.n_action_samples}
+        return {**super()._get_constructor_parameters(), **own}
 
 
 class BoxCnnPolicy(BoxCRRPolicy):
@@ -173,11 +193,3 @@ def check_box(action_space: spaces.Space[Any]) -> None:
     require_bounds(action_space)
     if not np.issubdtype(action_space.dtype, np.floating):
         raise ValueError(f"action space {action_space}: must be of floats, as actions are predicted")
-
-
-def _gaussian(outputs: th.Tensor) -> th.distributions.Normal:
-    """Return the Gaussian of the actor's outputs: mean in (-1, 1), standard deviation in (e⁻⁵, 1)."""
-    mean, log_std = outputs.chunk(2, dim=-1)
-    log_std = LOWEST_LOG_STD * th.sigmoid(-log_std)
-    # Validation would cost more than the arithmetic.
-    return th.distributions.Normal(th.tanh(mean), log_std.exp(), validate_args=False)

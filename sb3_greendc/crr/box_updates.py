@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch as th
 
 from sb3_greendc.crr.batches import Batch
+from sb3_greendc.crr.box_actions import draw, log_prob_of, values_of
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.losses import conservative_box_loss
@@ -66,26 +65,3 @@ def critic_target(
     )
     q = values_of(policy.target_q_values, features, actions)
     return th.addcmul(batch.rewards, batch.discounts, combine_critics(q, config.combine).mean(dim=0))
-
-
-def draw(distribution: th.distributions.Normal, k: int, generator: th.Generator | None) -> th.Tensor:
-    """Draw ``k`` scaled actions of every state, clipped to [-1, 1], ``(k, B, d)``, without gradient."""
-    mean, std = distribution.mean.detach(), distribution.stddev.detach()
-    noise = th.randn((k, *mean.shape), generator=generator).to(mean.device)
-    return (mean + std * noise).clamp(-1.0, 1.0)
-
-
-def log_prob_of(distribution: th.distributions.Normal, actions: th.Tensor) -> th.Tensor:
-    """Return the log-densities ``(B,)`` of scaled actions ``(B, d)``."""
-    densities: th.Tensor = distribution.log_prob(actions)  # type: ignore[no-untyped-call]
-    return densities.sum(dim=-1)
-
-
-def values_of(
-    q_values: Callable[[th.Tensor, th.Tensor], th.Tensor], features: th.Tensor, actions: th.Tensor
-) -> th.Tensor:
-    """Return the critics' values ``(K, k, B)`` of k actions ``(k, B, d)`` of every state."""
-    k, n_batch, dim = actions.shape
-    flat = features.expand(k, *features.shape).reshape(k * n_batch, -1)
-    q = q_values(flat, actions.reshape(k * n_batch, dim))
-    return q.view(q.shape[0], k, n_batch)

@@ -43,6 +43,7 @@ class CRRConfig:
     reward_scale: str | float
     target_update_interval: int
     actor_trains_encoder: bool
+    n_action_samples: int
 
     def __post_init__(self) -> None:
         require_one_of("weight_mode", self.weight_mode, WEIGHTS)
@@ -57,7 +58,7 @@ class CRRConfig:
         for name in ("beta", "max_weight"):
             value = getattr(self, name)
             require(_is_positive(value), name, value, "a finite number above 0")
-        for name in ("n_value_samples", "batch_size", "target_update_interval"):
+        for name in ("n_value_samples", "n_action_samples", "batch_size", "target_update_interval"):
             require_whole(name, getattr(self, name), 1)
         require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
         require(0.0 <= self.gamma <= 1.0, "gamma", self.gamma, "at least 0 and at most 1")
@@ -70,6 +71,10 @@ class CRRConfig:
             moves, name = self.actor_trains_encoder, "actor_trains_encoder"
             require(moves, name, moves, "True with weight_mode='bc': nothing else trains the encoder")
             require(alpha == 0.0, "cql_alpha", alpha, "0 with weight_mode='bc'")
+            k = self.n_action_samples
+            require(
+                k == 1, "n_action_samples", k, "1 with weight_mode='bc': there are no critics to choose by"
+            )
 
     @classmethod
     def derived(cls, options: Mapping[str, Any], action_space: spaces.Space[Any]) -> CRRConfig:
@@ -78,7 +83,8 @@ class CRRConfig:
         :param options: by name, all of them; ``value_mode``, ``normalize_adv`` and ``actor_trains_encoder``
             may be ``None``
         :param action_space: what values are of
-        :raises ValueError: see the class; and for values that need finitely many actions, of a ``Box``
+        :raises ValueError: see the class; for values that need finitely many actions, of a ``Box``; for
+            several draws to choose from, of ``Discrete`` actions
         """
         by_default = {
             "value_mode": "mean" if isinstance(action_space, spaces.Box) else "exact",
@@ -87,6 +93,8 @@ class CRRConfig:
         none = {name: value for name, value in by_default.items() if options[name] is None}
         config = cls(**{**options, **none})
         check_value_mode(config.value_mode, action_space)
+        k, has_draws = config.n_action_samples, isinstance(action_space, spaces.Box)
+        require(has_draws or k == 1, "n_action_samples", k, "1 with Discrete actions; more are for a Box")
         return config
 
     @property

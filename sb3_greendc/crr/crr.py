@@ -74,6 +74,8 @@ class CRR(WithPresets, FinetunedAlgorithm):
     :param n_critics: 2, or 1
     :param actor_trains_encoder: let the actor's loss move the encoder too; ``None``: for ``"bc"`` only, where
         nothing else would
+    :param n_action_samples: of ``Box`` actions, how many the policy chooses from by its critics when it acts,
+        see :meth:`~sb3_greendc.crr.box_policies.BoxCRRPolicy.act`; 1: the mean, or a draw
     :param preset: ``"rare"``: RARE's learner (state value from 4 draws, one critic, no target network)
     :param source_weights: how often each source of the data is drawn, see :meth:`set_dataset`
     :param observation_space: where neither ``env`` nor ``dataset`` says it
@@ -128,6 +130,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         target_actor: bool = True,
         n_critics: int = 2,
         actor_trains_encoder: bool | None = None,
+        n_action_samples: int = 1,
         preset: str | None = None,
         source_weights: Mapping[str, float] | Sequence[float] | None = None,
         observation_space: spaces.Space[Any] | None = None,
@@ -179,6 +182,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         self.reward_scale: str | float = chosen["reward_scale"]
         self.target_update_interval = target_update_interval
         self.actor_trains_encoder = actor_trains_encoder
+        self.n_action_samples: int = (policy_kwargs or {}).get("n_action_samples", n_action_samples)
         self.preset = preset
         self.source_weights = source_weights
         self.scale: float | None = None
@@ -194,11 +198,8 @@ class CRR(WithPresets, FinetunedAlgorithm):
         self._targets_rest = False
         if not _init_setup_model:
             return
-        data = (
-            None
-            if dataset is None
-            else as_dataset(dataset, *self._known_spaces(observation_space, action_space))
-        )
+        known = self._known_spaces(observation_space, action_space)
+        data = None if dataset is None else as_dataset(dataset, *known)
         self._adopt_spaces(policy, data, observation_space, action_space)
         self._setup_model()
         if data is not None:
@@ -240,7 +241,6 @@ class CRR(WithPresets, FinetunedAlgorithm):
             self.policy_class = self.box_policy_aliases[policy]
 
     def _setup_model(self) -> None:
-        self._read_options()
         self._setup_lr_schedule()
         self.set_random_seed(self.seed)
         if isinstance(self.action_space, spaces.Box):
@@ -248,6 +248,7 @@ class CRR(WithPresets, FinetunedAlgorithm):
         self.policy = self.policy_class(  # type: ignore[assignment]
             self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
         ).to(self.device)
+        self._read_options()
         if self.stream_seed < 0:
             self.stream_seed = stream_seed_of(self.seed)
         self.advantage_std = th.tensor(float("nan"), device=self.device)
@@ -262,6 +263,8 @@ class CRR(WithPresets, FinetunedAlgorithm):
         options = {field.name: getattr(self, field.name) for field in fields(CRRConfig)}
         self.config = CRRConfig.derived(options, self.action_space)
         self._follow_learning_rate()
+        if isinstance(self.policy, box_policies.BoxCRRPolicy):
+            self.policy.n_action_samples = self.config.n_action_samples
         if not isinstance(self.reward_scale, str):
             self.scale = self.reward_scale
         elif self._scale_was_given:
@@ -448,10 +451,8 @@ class CRR(WithPresets, FinetunedAlgorithm):
         self._wake_targets()
         options: dict[str, Any] = {name: getattr(self, name) for name in SHARED_OPTIONS}
         options |= {"policy": self.policy_class, "policy_kwargs": self.policy_kwargs}
-        options |= {
-            "reward_scale": self.scale or 1.0,
-            "actor_trains_encoder": self.config.actor_trains_encoder,
-        }
+        trains_encoder = self.config.actor_trains_encoder
+        options |= {"reward_scale": self.scale or 1.0, "actor_trains_encoder": trains_encoder}
         return hand_over(self.policy, self._data, env, options, kwargs)
 
     # ------------------------------------------------------------------ saving

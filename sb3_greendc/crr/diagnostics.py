@@ -15,8 +15,8 @@ import torch as th
 
 from sb3_greendc.core.masking import action_mask_of, mask_logits, masked_log_softmax
 from sb3_greendc.crr.batches import Batch
+from sb3_greendc.crr.box_actions import draw
 from sb3_greendc.crr.box_policies import BoxCRRPolicy
-from sb3_greendc.crr.box_updates import draw
 from sb3_greendc.crr.config import CRRConfig
 from sb3_greendc.crr.data import TrainingData
 from sb3_greendc.crr.policies import CRRPolicy

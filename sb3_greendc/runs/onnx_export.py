@@ -157,7 +157,7 @@ def _raw_outputs(policy: BasePolicy, observation: Any) -> th.Tensor:
     if isinstance(policy, DiscreteSACPolicy):
         return policy.logits(policy.encode(observation))
     if isinstance(policy, BoxCRRPolicy):
-        return policy.distribution(policy.encode(observation)).mean
+        return policy.act(policy.encode(observation), deterministic=True)
     if isinstance(policy, DQNPolicy):
         values: th.Tensor = policy.q_net(observation)
         return values

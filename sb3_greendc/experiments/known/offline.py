@@ -34,7 +34,7 @@ from sb3_greendc.experiments.known.problems import (
     PENDULUM,
     Problem,
 )
-from sb3_greendc.experiments.known.tasks import BATCH, Distilled, OnData, Played, tested_in
+from sb3_greendc.experiments.known.tasks import BATCH, BY_CRITICS, Distilled, OnData, Played, tested_in
 from sb3_greendc.experiments.tasks import Item, Task
 
 _OF_RULES = ("most work left", "earliest start", RANDOM)
@@ -138,7 +138,7 @@ def analyze(results: Results, budget: Budget) -> Analysis:
     return Analysis({"results": written}, {"figure": draw(table)}, left_out(budget, QUICK, DATA, missing))
 
 
-LEARNERS = ("CRR", "cloning", "distillation")
+LEARNERS = ("CRR", *BY_CRITICS.values(), "cloning", "distillation")
 LEVELS = ("return of the data", "chance", "the best rule")
 """What the figure shows, in the order of its legend."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from sb3_greendc.bc.distill import distill
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
 from sb3_greendc.crr import CRR
+from sb3_greendc.crr.box_policies import BoxCRRPolicy
 from sb3_greendc.datasets import OfflineDataset, concatenate
 from sb3_greendc.evaluation.collection import collect
 from sb3_greendc.experiments.distillation import loaded
@@ -105,6 +106,10 @@ SAC_STEPS = {
     "HalfCheetah": {"SAC, early": 20_000, "SAC, late": 100_000},
 }
 """After how many steps it plays, by problem and name of the player."""
+
+
+BY_CRITICS = {k: f"CRR, the best of {k}" for k in (4, 16)}
+"""Names of CRR in tables where it chooses from so many of its own ``Box`` actions by its critics."""
 
 
 @dataclass(frozen=True)
@@ -205,18 +210,28 @@ class OnData(Task):
         model = CRR(policy, dataset=data, seed=self.seed, device="cpu", **chosen.arguments)
         return model.learn(self.steps)
 
+    def actors(self, model: Any) -> Iterator[tuple[str, Any]]:
+        """Yield what is judged, by its name in tables: with ``Box`` actions also what its critics choose."""
+        yield self.name, model
+        if isinstance(model.policy, BoxCRRPolicy) and model.config.has_critic:
+            for k, name in BY_CRITICS.items():
+                model.policy.n_action_samples = k
+                yield name, model
+
     def compute(self) -> Outcome:
         """See :class:`~sb3_greendc.experiments.tasks.Task`."""
         data = self.record()
         started = time.perf_counter()
         model = self.learned(data)
         head = {
-            "policy": self.name,
             "train_seed": self.seed,
             "trained_decisions": self.steps,
             "trained_seconds": round(time.perf_counter() - started, 2),
         }
-        rows = [{**head, **row} for row in play(model, tested_in(self.problem), self.episodes)]
+        rows = []
+        for name, actor in self.actors(model):
+            played = play(actor, tested_in(self.problem), self.episodes)
+            rows += [{**head, "policy": name, **row} for row in played]
         returns = data.rewards.sum() / (data.episode_id.max() + 1)
         quality = {"transitions": len(data), "data_return": float(returns), "train_seed": self.seed}
         return Outcome({"episodes": pd.DataFrame(rows), "data": pd.DataFrame([quality])})

@@ -49,6 +49,11 @@ def crr() -> CRR:
     return CRR("MultiInputPolicy", pool(), dataset=data, **SMALL)
 
 
+def crr_continuous(**options: Any) -> CRR:
+    data = collect(["moer_threshold"], "VCC-2019-v1", 60, n_envs=1, env_kwargs={"days": 1})
+    return CRR("MlpPolicy", vcc(), dataset=data, **SMALL, **options)
+
+
 def pid_masked_apart() -> PIDLagrangianPPO:
     return PIDLagrangianPPO("MlpPolicy", pool(observation="flat"), cost_limit=1.0, **ON)
 
@@ -64,6 +69,8 @@ CASES: dict[str, Any] = {
     "MaskablePPO, masks apart": lambda: MaskablePPO("MlpPolicy", pool(observation="flat"), **ON),
     "DiscreteSAC": lambda: DiscreteSAC("MultiInputPolicy", pool(), buffer_size=100, **SMALL),
     "CRR": crr,
+    "CRR, continuous": crr_continuous,
+    "CRR, the best of four": lambda: crr_continuous(n_action_samples=4),
     "PIDLagrangianPPO": lambda: PIDLagrangianPPO("MultiInputPolicy", pool(), cost_limit=1.0, **ON),
     "PIDLagrangianPPO, masks apart": lambda: pid_masked_apart(),
     "PPO without masks": lambda: PPO("MultiInputPolicy", pool(), **ON),
