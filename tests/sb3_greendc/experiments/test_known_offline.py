@@ -19,7 +19,7 @@ from sb3_greendc.experiments.experiment import Budget
 from sb3_greendc.experiments.known import common, offline, players
 from sb3_greendc.experiments.known import tasks as known_tasks
 from sb3_greendc.experiments.known.players import LANDERS, RANDOM, Lander, player
-from sb3_greendc.experiments.known.problems import EXAMPLES, LUNAR_LANDER, PROBLEMS
+from sb3_greendc.experiments.known.problems import CARTPOLE, EXAMPLES, LUNAR_LANDER, PENDULUM, PROBLEMS
 from sb3_greendc.experiments.known.tasks import KnownTraining, OnData
 from sb3_greendc.runs.hyperparameters import load_hyperparameters
 
@@ -100,6 +100,20 @@ def test_data_of_gymnasium_0_29_s_lander_are_left_out(monkeypatch: pytest.Monkey
     assert common.asked_for(asked, (), offline.DATA) == [old]  # to learn in it without data is no matter
 
 
+def test_what_crr_s_critics_choose_is_judged_beside_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the same training; cloning has no critics, and discrete actions are not drawn."""
+    monkeypatch.setattr(known_tasks, "SAC_STEPS", {"Pendulum": {"SAC, early": 110}})
+    task = OnData("CRR", PENDULUM, "medium", ("SAC, early",), 300, 30, 0, 2)
+    episodes = task.compute().tables["episodes"]
+    returns = episodes.groupby("policy", sort=False)["return"].apply(list)
+    assert returns.index.tolist() == ["CRR", "CRR, the best of 4", "CRR, the best of 16"]
+    assert len({tuple(one) for one in returns}) == 3
+    assert set(episodes["trained_decisions"]) == {30}
+    others = (replace(task, name="cloning", options=offline.CLONING), replace(task, problem=CARTPOLE))
+    for one in (others[0], replace(others[1], sources=(RANDOM,))):
+        assert set(one.compute().tables["episodes"]["policy"]) == {one.name}
+
+
 # ------------------------------------------------------------------ the figure
 
 
@@ -137,7 +151,19 @@ def test_the_figure_has_learners_beside_the_data_by_kind_of_data() -> None:
     assert [segment[0, 1] for segment in bars.get_segments()] == [100.0, 101.0]
     (legend,) = figure.legends
     said = [text.get_text() for text in legend.get_texts()]
-    assert said == [*offline.LEARNERS, *offline.LEVELS]
+    assert said == ["CRR", "cloning", "distillation", *offline.LEVELS]
+
+
+def test_the_figure_has_what_critics_choose_apart_from_the_mean() -> None:
+    rows = [
+        {"series": "Pendulum, mixed data", "policy": policy, "return": value, "low": value, "high": value}
+        for value, policy in enumerate((RANDOM, *offline.LEARNERS[:4]))
+    ]
+    (panel,) = offline.draw(pd.DataFrame(rows).assign(**{"return of the data": 9.0})).axes
+    heights = {one.get_label(): one.lines[0].get_ydata().tolist() for one in panel.containers}
+    names = ["CRR", "CRR, the best of 4", "CRR, the best of 16", "cloning"]
+    assert heights == {name: [place + 1.0] for place, name in enumerate(names)}
+    assert len({one.lines[0].get_color() for one in panel.containers}) == 4
 
 
 def test_results_have_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
