@@ -131,6 +131,7 @@ def distill_rollouts(
     seed: int = 0,
     min_qos_choices: Sequence[float] = MIN_QOS_CHOICES,
     depth: int = DEPTH,
+    progress: bool = False,
 ) -> Clone:
     """Return a network that has learned what rollouts think of every action.
 
@@ -143,20 +144,22 @@ def distill_rollouts(
     :param min_qos_choices: of the rollouts; of several the best one is found by trial in each training task
         (:func:`best_min_qos`)
     :param depth: steps that they look ahead
+    :param progress: show progress bars
     :raises ValueError: for training tasks whose spaces differ
     """
     require_same_spaces(training_tasks)
     teachers = [
-        strong(futures, best_min_qos(training_task, min_qos_choices, seed, depth), depth).spec
+        strong(futures, best_min_qos(training_task, min_qos_choices, seed, depth, progress), depth).spec
         for training_task in training_tasks
     ]
     parts = [
-        record(training_task, teacher, labels // len(training_tasks), seed)
+        record(training_task, teacher, labels // len(training_tasks), seed, progress)
         for training_task, teacher in zip(training_tasks, teachers, strict=True)
     ]
     data = concatenate(parts)
     spread = max(float(np.sqrt(np.nanmean(np.square(part.labels["advantages"])))) for part in parts)
-    clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=min(SCALE, SPREAD / spread))
+    scale = min(SCALE, SPREAD / spread)
+    clone = distill(data, n_epochs=epochs, seed=seed, logit_scale=scale, progress=progress)
     distilled = f"by {' and '.join(dict.fromkeys(teachers))} on {len(data):,} decisions, in {epochs} passes"
     more = {
         "distilled": distilled,
@@ -184,13 +187,16 @@ def require_same_spaces(training_tasks: Sequence[Scenario]) -> None:
             )
 
 
-def record(training_task: Scenario, teacher: str, labels: int, seed: int) -> OfflineDataset:
+def record(
+    training_task: Scenario, teacher: str, labels: int, seed: int, progress: bool = False
+) -> OfflineDataset:
     """Return decisions of rollouts with their valuation of every action, waiting worth less by the reserve.
 
     :param training_task: that they act in
     :param teacher: the rollouts
     :param labels: decisions
     :param seed: number of the run
+    :param progress: show a progress bar
     """
     data = collect(
         {"rollout": teacher},
@@ -200,13 +206,18 @@ def record(training_task: Scenario, teacher: str, labels: int, seed: int) -> Off
         env_kwargs=training_task.env_kwargs,
         n_envs=32,
         labels=("advantages",),
+        progress=progress,
     )
     data.labels["advantages"][:, -1] -= RESERVE
     return data
 
 
 def best_min_qos(
-    scenario: Scenario, min_qos_choices: Sequence[float], seed: int = 0, depth: int = DEPTH
+    scenario: Scenario,
+    min_qos_choices: Sequence[float],
+    seed: int = 0,
+    depth: int = DEPTH,
+    progress: bool = False,
 ) -> float:
     """Return the min_qos with which rollouts over few futures earn most in training episodes.
 
@@ -214,6 +225,7 @@ def best_min_qos(
     :param min_qos_choices: to choose from; the first of equals
     :param seed: of the episodes
     :param depth: steps that the rollouts look ahead
+    :param progress: show a progress bar
     """
     if len(min_qos_choices) == 1:
         return min_qos_choices[0]
@@ -223,6 +235,7 @@ def best_min_qos(
         MIN_QOS_EPISODES_LONG if scenario.has_long_queues else MIN_QOS_EPISODES,
         MIN_QOS_SEED + 100 * seed,
         env_kwargs=scenario.env_kwargs,
+        progress=progress,
     )
     earned = results.groupby("policy")["total_job_value_ratio"].mean()
     return max(min_qos_choices, key=lambda min_qos: earned[f"{min_qos:g}"])

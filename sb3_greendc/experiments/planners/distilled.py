@@ -86,7 +86,7 @@ def train(seeds: Sequence[int], labels: int, futures: int, epochs: int, out: Pat
 def _train(seed: int, labels: int, futures: int, epochs: int, folder: Path) -> None:
     began = time.process_time()
     training_tasks = [Scenario(ENV_ID, {**STUDENT, "offered_load": load}) for load in TRAINING_LOADS]
-    clone = distill_rollouts(training_tasks, labels, futures, epochs, seed)
+    clone = distill_rollouts(training_tasks, labels, futures, epochs, seed, progress=True)
     last = clone.history.iloc[-1]
     clone.save(
         folder,
@@ -123,9 +123,15 @@ def study(seeds: Sequence[int], out: Path, episodes: int) -> pd.DataFrame:
         for load in loads:
             ordinary: dict[str, Any] = {"offered_load": load}
             masked = {**ordinary, **STUDENT}
-            rules = evaluate([REFERENCE, BACKFILLED], env_id, played, TEST_SEED, env_kwargs=ordinary)
-            others = evaluate([CHANCE, FEW, ROLLOUTS], env_id, played, TEST_SEED, env_kwargs=masked)
-            students = evaluate({LEARNED: fitting}, env_id, played, TEST_SEED, env_kwargs=masked)
+            rules = evaluate(
+                [REFERENCE, BACKFILLED], env_id, played, TEST_SEED, env_kwargs=ordinary, progress=True
+            )
+            others = evaluate(
+                [CHANCE, FEW, ROLLOUTS], env_id, played, TEST_SEED, env_kwargs=masked, progress=True
+            )
+            students = evaluate(
+                {LEARNED: fitting}, env_id, played, TEST_SEED, env_kwargs=masked, progress=True
+            )
             results = pd.concat([rules, others, students], ignore_index=True)
             table = estimates(results, RATIO, REFERENCE)
             against = estimates(results, RATIO, ROLLOUTS)

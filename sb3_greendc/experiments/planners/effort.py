@@ -82,7 +82,7 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
         (list(RULES), ordinary),
         ([CHANCE, LEARNED, *rolled, *raced, *guided], {**ordinary, **STUDENT}),
     ):
-        parts.append(evaluate(named, ENV_ID, episodes, FIRST_SEED, env_kwargs=scenario))
+        parts.append(evaluate(named, ENV_ID, episodes, FIRST_SEED, env_kwargs=scenario, progress=True))
         times |= {one.name: decision_time(one, scenario) for one in policy_sources(named, ENV_ID)}
     table = estimates(pd.concat(parts, ignore_index=True), RATIO, REFERENCE)
     table["milliseconds"] = table["policy"].map(times)
@@ -100,7 +100,7 @@ def study(load: float, futures: Sequence[int], episodes: int) -> pd.DataFrame:
 def _bound(results: pd.DataFrame, scenario: dict[str, Any]) -> float:
     """Return the mean of the linear programme's bounds on the first episodes, as a share of the value."""
     first = results[(results["policy"] == REFERENCE) & (results["episode"] < BOUNDED)]
-    bounded = add_share_of_bound(first, "lp", scenario)
+    bounded = add_share_of_bound(first, "lp", scenario, progress=True)
     return float((bounded[RATIO] / bounded[SHARE]).mean())
 
 

@@ -31,8 +31,10 @@ def study(episodes: int) -> pd.DataFrame:
     for env_id in ENV_IDS:
         played = {}
         for forecast in FORECASTS:
-            results = evaluate([POLICY, NO_DELAY], env_id, episodes, env_kwargs={"forecast": forecast})
-            results = add_share_of_bound(results, "lp", {"forecast": forecast})
+            results = evaluate(
+                [POLICY, NO_DELAY], env_id, episodes, env_kwargs={"forecast": forecast}, progress=True
+            )
+            results = add_share_of_bound(results, "lp", {"forecast": forecast}, progress=True)
             played[forecast] = results[results["policy"] == POLICY]
             base = float(results.loc[results["policy"] == NO_DELAY, COST].mean())  # no forecast changes it
         for forecast, planned in played.items():

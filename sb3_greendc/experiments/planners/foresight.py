@@ -56,16 +56,17 @@ def _of_scenario(
     known_arrivals: Sequence[int],
     episodes: int,
 ) -> pd.DataFrame:
-    played = evaluate(heuristics, env_id, episodes, env_kwargs=scenario)
+    played = evaluate(heuristics, env_id, episodes, env_kwargs=scenario, progress=True)
     best = str(played.groupby("policy", sort=False)[RATIO].mean().idxmax())
     informed = evaluate(
         {_name(steps): _spec(steps) for steps in known_arrivals},
         env_id,
         episodes,
         env_kwargs={**scenario, **STUDENT},
+        progress=True,
     )
     results = pd.concat([played[played["policy"] == best], informed], ignore_index=True)
-    results = add_share_of_bound(results, "lp", scenario)
+    results = add_share_of_bound(results, "lp", scenario, progress=True)
     table = estimates(results, RATIO, best)
     table["share"] = table["policy"].map(results.groupby("policy")[SHARE].mean())
     table.insert(0, "load", scenario["offered_load"])

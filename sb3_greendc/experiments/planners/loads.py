@@ -55,14 +55,14 @@ def _of_load(
 ) -> pd.DataFrame:
     scenario: dict[str, Any] = {"offered_load": load}
     named = list(dict.fromkeys([*policies, REFERENCE]))
-    results = evaluate(named, ENV_ID, episodes, env_kwargs=scenario, trust=trust)
+    results = evaluate(named, ENV_ID, episodes, env_kwargs=scenario, trust=trust, progress=True)
     acting = policy_sources(named, ENV_ID, trust)
     if model is not None:
         view = {**scenario, **STUDENT}
-        student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
+        student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust, progress=True)
         results = pd.concat([results, student], ignore_index=True)
         acting += policy_sources({LEARNED: model}, ENV_ID, trust)[:1]
-    results = add_share_of_bound(results, "lp", scenario)
+    results = add_share_of_bound(results, "lp", scenario, progress=True)
     best = results[results["policy"] == REFERENCE].copy()
     best["policy"], best[RATIO], best[SHARE] = BOUND, best["bound"] * best[RATIO] / best[VALUE], 1.0
     results = pd.concat([results, best], ignore_index=True)

@@ -63,10 +63,12 @@ def study(
         for seed in progress_over(range(episodes), episodes, "episode", desc=f"optimum, load {load:g}"):
             pool.reset_env(0, seeding.np_random(seed)[0])
             rows.append({"load": load, "seed": seed, **_solve(pool, time_limit, workers)})
-        results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=scenario)
+        results = evaluate(POLICIES, ENV_ID, episodes, env_kwargs=scenario, progress=True)
         if model is not None:
             view = {**scenario, **STUDENT}
-            student = evaluate({LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust)
+            student = evaluate(
+                {LEARNED: model}, ENV_ID, episodes, env_kwargs=view, trust=trust, progress=True
+            )
             results = pd.concat([results, student], ignore_index=True)
         values = results.pivot_table(VALUE, "seed", "policy", sort=False)  # the mean over runs
         parts.append(pd.DataFrame(rows).merge(values, on="seed"))
@@ -130,7 +132,7 @@ def large(episodes: int, steps: int) -> pd.DataFrame:
     """Return how long the linear programme takes for a pool of 300 units: ``seed``, ``jobs``, ``seconds``."""
     pool = ResourcePoolSimulator(ResourcePoolConfig(**LARGE, episode_steps=steps))
     rows = []
-    for seed in range(episodes):
+    for seed in progress_over(range(episodes), episodes, "episode", desc="linear programme"):
         pool.reset_env(0, seeding.np_random(seed)[0])
         instance = recorded_instance(pool)
         rows.append({"seed": seed, "jobs": len(instance), "seconds": lp_bound(instance).seconds})

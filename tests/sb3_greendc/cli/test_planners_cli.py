@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import sys
 from importlib.util import find_spec
@@ -41,7 +43,9 @@ def models(tmp_path_factory):
 
 
 def run(study, out, *arguments):
-    assert planners.main([study, "--out", str(out), *map(str, arguments)]) == 0
+    with contextlib.redirect_stderr(io.StringIO()) as shown:
+        assert planners.main([study, "--out", str(out), *map(str, arguments)]) == 0
+    assert "(100 %)" in shown.getvalue()  # long work shows how far it is
     return pd.read_csv(out)
 
 
@@ -106,8 +110,18 @@ def test_distillation_and_judging(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in (tmp_path / "models").glob("seed_*")) == ["seed_3", "seed_4"]
     assert "agreement" in capsys.readouterr().out
     assert table["env_id"].unique().tolist() == ["ResourcePool-10", "ResourcePool-50"]
+    other = [
+        "distill",
+        "--out",
+        tmp_path / "x.csv",
+        *few[:4],
+        1200,
+        *few[5:],
+        "--models",
+        tmp_path / "models",
+    ]
     with pytest.raises(SystemExit):
-        run("distill", tmp_path / "x.csv", *few[:4], 1200, *few[5:], "--models", tmp_path / "models")
+        planners.main([*map(str, other)])
     told = capsys.readouterr().err
     assert f"--models {tmp_path / 'models' / 'seed_3'}: was trained with labels=600, not 1200" in told
     of_rollouts = table[table["policy"] == few_futures]
@@ -176,11 +190,11 @@ def test_divisible_jobs_are_below_the_bound(tmp_path, capsys):
 
 
 def test_perfect_information_is_worth_something(tmp_path, monkeypatch):
-    def of_ten_days(policies, env_id, episodes, env_kwargs):
-        return evaluate(policies, env_id, episodes, env_kwargs={**env_kwargs, "days": 10})
+    def of_ten_days(policies, env_id, episodes, env_kwargs, **options):
+        return evaluate(policies, env_id, episodes, env_kwargs={**env_kwargs, "days": 10}, **options)
 
-    def bound_of_ten_days(results, kind, env_kwargs):
-        return add_share_of_bound(results, kind, {**env_kwargs, "days": 10})
+    def bound_of_ten_days(results, kind, env_kwargs, **options):
+        return add_share_of_bound(results, kind, {**env_kwargs, "days": 10}, **options)
 
     # A third of the month: each hour takes a plan.
     monkeypatch.setattr(forecasts, "evaluate", of_ten_days)
