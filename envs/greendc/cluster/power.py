@@ -164,12 +164,15 @@ class CarbonSeries:
     def of(cls, carbon: float | MoerSeries | CarbonTrace) -> CarbonSeries:
         """Make a series of a constant or a trace.
 
-        :raises ValueError: for a constant that is negative or not finite
+        :raises ValueError: for a constant that is negative or not finite, and a series that leaves out days
         """
         if isinstance(carbon, MoerSeries):
             start = carbon.start.astype("datetime64[s]").astype(datetime)
             return cls(np.array(carbon.moer), HOUR, start.replace(tzinfo=timezone.utc))
         if isinstance(carbon, CarbonTrace):
+            hours = sum(left_out for _, left_out in carbon.closed_up)
+            allowed = "one without gaps (gaps='interpolate' or gaps='bridge' fills them)"
+            require(hours == 0, "carbon", f"a series that leaves out {hours:g} h", allowed)
             return cls(np.array(carbon.kg_per_kwh), round(carbon.step_hours * HOUR), carbon.start)
         require(0 <= carbon < 1e3, "carbon", carbon, "0 or more kg CO2/kWh, or a series of such")
         return cls(np.array([float(carbon)]), DAY)

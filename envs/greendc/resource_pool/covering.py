@@ -36,7 +36,7 @@ def covering(
 ) -> NDArray[np.float64]:
     """Return the part of a series, in the trace's steps, that is the trace's time.
 
-    Steps after days that the trace leaves out have the values of their own days.
+    Steps after days that the trace or the series leaves out have the values of their own days.
 
     :param name: the field that the series is of
     :param series: in steps of any length
@@ -52,22 +52,44 @@ def covering(
         f"on the trace's clock, whose times are {'without' if aware else 'with'} one",
     )
     lead = (_instant(trace.start) - _instant(series.start)).total_seconds() / 3600.0
-    begin = lead + elapsed_hours(trace)
+    closed_up = series.closed_up if isinstance(series, CarbonTrace) else ()
+    begin, inside = _moved_up(lead + elapsed_hours(trace), trace.step_hours, closed_up)
     jumps = np.flatnonzero(np.diff(begin) > trace.step_hours * (1.0 + _ROUNDING)) + 1
     edges = [0, *jumps.tolist(), len(trace)]
     laid = np.empty(len(trace))
-    left_out = ", but for the days that it leaves out" if len(edges) > 2 else ""
+    series_left_out = ", without the days that it leaves out" if closed_up else ""
+    left_out = ", but for the days that it leaves out" if trace.closed_up else ""
     for first, last in pairwise(edges):
         found = _part(values, series.step_hours, trace.step_hours, float(begin[first]), last - first)
         require(
-            found is not None,
+            inside and found is not None,
             name,
-            f"{len(series)} steps of {series.step_hours:g} h from {series.start}",
+            f"{len(series)} steps of {series.step_hours:g} h from {series.start}{series_left_out}",
             f"a series that covers the trace, {len(trace)} steps of {trace.step_hours:g} h from "
             f"{trace.start}, step by step{left_out}",
         )
         laid[first:last] = found
     return laid
+
+
+def _moved_up(
+    begin: NDArray[np.float64], step_hours: float, closed_up: tuple[tuple[float, float], ...]
+) -> tuple[NDArray[np.float64], bool]:
+    """Return where steps begin in a series that moved up after days that it leaves out.
+
+    :param begin: ``(T,)`` hours after the series' start
+    :param step_hours: length of the steps
+    :param closed_up: of the series
+    :return: hours after its start, as its steps now are, and whether no step is of a day that it leaves out
+    """
+    places, inside, slack, moved = begin.copy(), True, step_hours * _ROUNDING, 0.0
+    for place, left_out in closed_up:
+        gone = place + moved
+        after = begin > gone + left_out - slack
+        inside = inside and not bool((~after & (begin > gone - step_hours + slack)).any())
+        places[after] -= left_out
+        moved += left_out
+    return places, inside
 
 
 def _part(

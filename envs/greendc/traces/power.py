@@ -112,6 +112,7 @@ class CarbonTrace:
     :param step_hours: length of a step in hours
     :param start: when the first step begins
     :param counts: what was filled or closed up when the trace was read, by kind
+    :param closed_up: as for :class:`PowerTrace`; steps after days that are missing keep their own times
     :raises ValueError: as for :class:`PowerTrace`
     """
 
@@ -119,6 +120,7 @@ class CarbonTrace:
     step_hours: float = 1.0
     start: datetime = _DEFAULT_START
     counts: Mapping[str, int] = field(default_factory=dict)
+    closed_up: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_series(self, ("kg_per_kwh",), "carbon_intensity", self.step_hours)
@@ -231,7 +233,9 @@ def carbon_trace(
         minutes = table.read([DURATION])[DURATION].to_numpy(np.float64)
         step = 60.0 * series.step_hours
         table.refuse(np.abs(minutes - step) > 1e-6, f"{DURATION} must be the {step:g} minutes between rows")
-    return CarbonTrace(series.columns[chosen], series.step_hours, series.start, series.counts)
+    return CarbonTrace(
+        series.columns[chosen], series.step_hours, series.start, series.counts, series.closed_up
+    )
 
 
 def says_power(column: str) -> bool:

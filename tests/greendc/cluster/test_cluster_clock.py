@@ -210,6 +210,10 @@ ONE = np.zeros(1, np.int64)
             "carbon='a series of 72000 s': must be one of a day",
         ),
         (
+            {"carbon": CarbonTrace(np.ones(8760), 1.0, FIRST, closed_up=((1416.0, 24.0),))},
+            "carbon='a series that leaves out 24 h': must be one without gaps",
+        ),
+        (
             {"power": CapacitySeries(ONE, ONE + 4, 2 * DAY, datetime(2024, 3, 2)), "power_start": "log"},
             "power='2024-03-02 00:00:00 to 2024-03-04 00:00:00': must be a series that covers",
         ),

@@ -10,7 +10,7 @@ import pytest
 
 from greendc.resource_pool import ResourcePoolConfig, ResourcePoolEnv
 from greendc.resource_pool import layout as at
-from greendc.traces.power import CarbonTrace, PowerTrace, read_power
+from greendc.traces.power import CarbonTrace, PowerTrace, read_carbon, read_power
 from greendc.traces.prices import PriceTrace
 
 
@@ -169,6 +169,34 @@ def test_steps_after_days_that_are_left_out_have_the_carbon_and_price_of_their_o
     short = PriceTrace(day[: round(12 * 24 / series_hours)], series_hours, datetime(2021, 1, 1))
     with pytest.raises(ValueError, match=r"price=.*covers the trace.* but for the days that it leaves out"):
         ResourcePoolEnv(**options, price=short)
+
+
+@pytest.mark.parametrize("step_hours", [1.0, 2.0, 0.5])
+def test_a_carbon_series_that_leaves_out_days_keeps_the_times_of_the_others(tmp_path, step_hours):
+    hours = [hour for hour in range(24 * 20) if hour // 24 not in (3, 8, 9)]
+    rows = [f"{datetime(2021, 1, 1) + timedelta(hours=hour)},{hour / 1000},1" for hour in hours]
+    path = tmp_path / "both.csv"
+    path.write_text("\n".join(["time,carbon_kg_per_kwh,solar_kw", *rows, ""]))
+    carbon = read_carbon(path, gaps="join")
+    options = {"power": "trace", "carbon": carbon, "episode_steps": 48, "step_hours": step_hours}
+
+    def laid(start, steps, closed_up=()):
+        trace = PowerTrace(np.ones(steps), np.ones(steps), 1.0, start, closed_up=closed_up)
+        return ResourcePoolEnv(**options, trace=trace).simulator.power.carbon
+
+    def expected(of):
+        steps = np.array(of).reshape(-1, max(round(step_hours), 1)).mean(axis=1)
+        return np.repeat(steps, max(round(1 / step_hours), 1)) / 1000
+
+    both = read_power(path, gaps="join")
+    np.testing.assert_allclose(laid(both.start, len(both), both.closed_up), expected(hours))
+    np.testing.assert_allclose(laid(datetime(2021, 1, 11), 240), expected(range(240, 480)))
+    fewer = ((72.0, 24.0), (144.0, 96.0))
+    left = [hour for hour in hours if hour // 24 not in (7, 10)]
+    np.testing.assert_allclose(laid(both.start, len(left), fewer), expected(left))
+    for start in (datetime(2021, 1, 1), datetime(2021, 1, 4), datetime(2021, 1, 4, 22)):
+        with pytest.raises(ValueError, match=r"carbon=.* without the days that it leaves out'.*covers the"):
+            laid(start, 240)
 
 
 @pytest.mark.parametrize("minutes", [1, 3, 5, 7, 10, 15, 20, 30, 60, 90])
