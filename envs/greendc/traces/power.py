@@ -51,6 +51,11 @@ _OTHER_WORDS = frozenset(
     ("bind", "find", "hind", "ind", "kind", "mind", "polar", "rind", "sonar", "win", "window", "wine", "wing")
 )
 """Words of their own that are alike."""
+_COMPOUNDS = {
+    "solar": re.compile(r"solar\w+|photovolt\w+|pv(\d+|power|plant|park|system|gen\w*|prod\w*)"),
+    "wind": re.compile(r"wind(?!ow|ing)\w+"),
+}
+"""Words that begin with what they are, or mean it: SolarPower, WindPark, pv1."""
 _DEFAULT_START = datetime(2021, 1, 1)
 
 
@@ -148,8 +153,9 @@ def read_power(
 
     Columns are found by name: one with the word ``solar`` or ``pv``, one with ``wind``, both with their
     unit, such as ``solar_kw`` or ``Wind (MW)``. If only one of the two is there, the other is 0. A column of
-    numbers, or with a unit of power, whose name is nearly ``wind`` or ``solar`` is then refused: it may be
-    misspelled. So is a column whose name says irradiance, a speed or a direction, whatever ``unit`` says.
+    numbers, or with a unit of power, whose name is nearly ``wind`` or ``solar``, or begins like it
+    (``SolarPower``, ``pv1``), is then refused: it may be meant. So is one column for both, and a column whose
+    name says irradiance, a speed or a direction, whatever ``unit`` says.
 
     :param path: the file
     :param solar: name of the solar column, if there are several or its name does not tell; ``""``: there is
@@ -175,6 +181,9 @@ def read_power(
             "solar",
             "wind",
         )
+    if chosen["solar"] == chosen["wind"]:
+        both = f"{table.name}: column {chosen['solar']!r} would count twice, as solar and as wind power"
+        raise UnclearTraceError(f'{both} ("" where there is none)', "solar", "wind")
     factors = {column: _power_factor(table, column, unit) for column in chosen.values() if column}
     series = read_columns(table, factors, "power", time, gaps)
     _refuse_energies(table, factors, series.step_hours)
@@ -277,7 +286,7 @@ def _choose(
             f"{table.name}: {len(found)} columns of {what} ({', '.join(map(repr, found))})", option or what
         )
     if not found and option is None:
-        for name in table.columns:  # misspelled, it would be taken for a site without any
+        for name in table.columns:  # written otherwise, it would be taken for a site without any
             if _is_nearly(table, name, what):
                 none = f'{what}="" if there is none'
                 raise UnclearTraceError(
@@ -287,9 +296,10 @@ def _choose(
 
 
 def _is_nearly(table: Table, column: str, what: str) -> bool:
-    """Tell by a word of a column's name, and by its unit or cells, whether it is ``what``, misspelled."""
+    """Tell by a word of a column's name, and by its unit or cells, if it may be ``what``, written otherwise."""
     words = [word for word in _words(column) if word not in _OTHER_WORDS]
-    if not difflib.get_close_matches(what, words, cutoff=_ALIKE):
+    alike = difflib.get_close_matches(what, words, cutoff=_ALIKE)
+    if not alike and not any(_COMPOUNDS[what].fullmatch(word) for word in words):
         return False
     if POWER_UNITS.keys() & set(words) or _energy_unit(column):
         return True

@@ -86,6 +86,17 @@ def test_units_of_power(tmp_path, column, unit, factor):
         ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
         ("time,solar_kw,wnid_kw", {}, "no column of wind, but 'wnid_kw' is nearly one .*: say wind=...$"),
         ("time,soler_kw,wind_kw", {}, "no column of solar, but 'soler_kw' is nearly one .*: say solar=...$"),
+        *(
+            (f"time,{word}_kw,wind_kw", {}, f"no column of solar, but '{word}_kw' is nearly one .*: say")
+            for word in ("SolarPower", "photovoltaics", "pv1", "PVPower")
+        ),
+        ("time,solar_kw,WindPark", {}, "no column of wind, but 'WindPark' is nearly one .*: say wind=...$"),
+        ("time,Solar and wind (MW),b", {}, "'Solar and wind .MW.' would count twice, as solar and"),
+        (
+            "time,solar_kw,b",
+            {"wind": "solar_kw"},
+            "column 'solar_kw' would count twice.*say solar=.* or",
+        ),
         ("time,a,b", {}, "no column of .* among 'time', 'a', 'b': say solar=... or wind=...$"),
         ("time,solar_kw,wind_kw", {"solar": "solr_kw"}, "no column 'solr_kw'; did you mean 'solar_kw'"),
         ("hour,solar_kw,wind_kw", {}, "no column of time stamps .*: say time=...$"),
@@ -103,7 +114,9 @@ def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, o
     ("header", "cells"),
     [
         *((f"time,solar_kw,{word}", "1,2") for word in ("kind", "window", "grind", "quality", "window_kw")),
+        *((f"time,solar_kw,{word}", "1,2") for word in ("windows", "winding_kw")),
         ("time,wind_kw,polar", "1,2"),
+        ("time,wind_kw,pvc", "1,2"),
         ("time,solar_kw,winds", "1,calm"),  # no numbers, no unit
     ],
 )
@@ -124,6 +137,8 @@ def test_an_empty_name_says_that_there_is_none(tmp_path):
         assert (trace.solar_kw.tolist(), trace.wind_kw.tolist()) == ([1.0] * 4, [0.0] * 4)
     with pytest.raises(TraceError, match="no column of solar or wind power"):
         read_power(path, wind="", solar="")
+    total = read_power(write(tmp_path, "time,solar_wind_kw,b", lines), wind="")
+    assert (total.solar_kw.tolist(), total.wind_kw.tolist()) == ([1.0] * 4, [0.0] * 4)
 
 
 @pytest.mark.parametrize(
