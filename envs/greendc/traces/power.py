@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import nearest, require
+from greendc.config import is_number, nearest, require
 from greendc.lazy import LazyModule
 from greendc.traces.carbon_feed import DURATION
 from greendc.traces.limits import LIMITS
@@ -72,7 +72,8 @@ class PowerTrace:
     :param closed_up: where days are missing and the steps after them moved up: hours after the start, as the
         steps now are, and hours left out there
     :raises ValueError: for a value that is no number or beyond :data:`~greendc.traces.limits.LIMITS`, arrays
-        of different or no length, or a step that is not positive; names the field and the step
+        of different or no length, a step that is not positive, or a start that is no ``datetime``; names the
+        field and the step
     """
 
     solar_kw: NDArray[np.float64] = field(repr=False)
@@ -296,7 +297,7 @@ def _choose(
 
 
 def _is_nearly(table: Table, column: str, what: str) -> bool:
-    """Tell by a word of a column's name, and by its unit or cells, if it may be ``what``, written otherwise."""
+    """Tell by a word of a column's name, and its unit or cells, if it may be ``what``, written otherwise."""
     words = [word for word in _words(column) if word not in _OTHER_WORDS]
     alike = difflib.get_close_matches(what, words, cutoff=_ALIKE)
     if not alike and not any(_COMPOUNDS[what].fullmatch(word) for word in words):
@@ -386,14 +387,21 @@ def _parse_intensity(text: str) -> float | None:
 
 
 def check_series(trace: object, fields: tuple[str, ...], quantity: str, step_hours: float) -> None:
-    """Raise a ``ValueError`` unless a trace's series are of one length, and within a quantity's limits."""
+    """Raise a ``ValueError`` unless a trace's series are of one length, and within a quantity's limits.
+
+    Its step must be a positive number, and its start a date and time.
+    """
     name, limit = type(trace).__name__, LIMITS[quantity]
-    require(0.0 < step_hours < np.inf, f"{name}.step_hours", step_hours, "finite and above 0")
-    length = len(getattr(trace, fields[0]))
+    right = is_number(step_hours) and 0.0 < step_hours < np.inf
+    require(right, f"{name}.step_hours", step_hours, "finite and above 0")
+    start = getattr(trace, "start", None)
+    require(isinstance(start, datetime), f"{name}.start", start, "a datetime")
+    length = None
     for key in fields:
         values = getattr(trace, key)
         if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim != 1:
             raise ValueError(f"{name}.{key}: must be a one-dimensional float64 array")
+        length = len(values) if length is None else length
         if len(values) != length or length == 0:
             raise ValueError(
                 f"{name}.{key}: has {len(values)} steps; all series need the same number, at least 1"

@@ -2,7 +2,7 @@
 
 import gzip
 import pickle
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pytest
 
 from greendc.traces import CarbonTrace, PowerTrace, TraceError, UnclearTraceError, read_carbon, read_power
 from greendc.traces.power import format_power
+from greendc.traces.prices import PriceTrace
 
 HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00"]
 
@@ -357,8 +358,15 @@ def test_traces_are_checked_when_built():
     ):
         with pytest.raises(ValueError, match=message):
             PowerTrace(solar, wind)
-    with pytest.raises(ValueError, match=r"CarbonTrace.step_hours=0.0"):
-        CarbonTrace(good, 0.0)
+    for step in (0.0, np.nan, "1", None, True):
+        with pytest.raises(ValueError, match=rf"CarbonTrace.step_hours='?{step}'?: must be finite"):
+            CarbonTrace(good, step)
+    for start in ("2021-01-01", None, np.datetime64("2021-01-01"), date(2021, 1, 1)):
+        for build in (lambda at: PowerTrace(good, good, 1.0, at), lambda at: PriceTrace(good, 1.0, at)):
+            with pytest.raises(ValueError, match=r"(Power|Price)Trace.start=.*: must be a datetime$"):
+                build(start)
+    with pytest.raises(ValueError, match=r"PowerTrace.solar_kw: must be a one-dimensional float64 array"):
+        PowerTrace(None, good)
 
 
 def test_resampling_conserves_energy():
