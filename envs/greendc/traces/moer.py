@@ -44,7 +44,8 @@ class MoerSeries:
         energy is being curtailed, and a kWh more would emit nothing
     :param forecast: ``(H, 3)`` the forecast issued when the hour begins, averaged over its first,
         second and third hour, kg CO2/kWh
-    :raises ValueError: for arrays of other shapes, and for values beyond the limits of an emissions rate
+    :raises ValueError: for arrays of other shapes, values beyond the limits of an emissions rate, and a start
+        that is no ``numpy.datetime64`` of a whole hour
     """
 
     region: str
@@ -54,11 +55,17 @@ class MoerSeries:
 
     def __post_init__(self) -> None:
         """Check the arrays and make them read-only copies, since a series is shared once it is cached."""
-        object.__setattr__(self, "start", self.start.astype("datetime64[h]"))
+        start = self.start
+        known = isinstance(start, np.datetime64) and not np.isnat(start)
+        hour = start.astype("datetime64[h]") if known else start
+        require(known and hour == start, "start", start, "a numpy.datetime64 of a whole hour (UTC)")
+        object.__setattr__(self, "start", hour)
+        hours = len(self.moer)
+        require(hours > 0, "moer.shape", (hours,), "at least one hour long")
         for name, width in (("moer", ()), ("forecast", (3,))):
             values = np.array(getattr(self, name), np.float64)
-            shape = (len(self.moer), *width)
-            require(values.shape == shape and len(values) > 0, f"{name}.shape", values.shape, f"{shape}")
+            shape = (hours, *width)
+            require(values.shape == shape, f"{name}.shape", values.shape, f"{shape}")
             limit = LIMITS["carbon_intensity"]
             bad = values[limit.outside(values)]
             require(not bad.size, name, bad[:1].tolist(), str(limit))

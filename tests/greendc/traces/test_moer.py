@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -260,8 +261,13 @@ def test_a_series_checks_its_arrays_and_pickles() -> None:
     hour = np.datetime64("2020-01-01T00", "h")
     with pytest.raises(ValueError, match=r"forecast\.shape"):
         MoerSeries("x", hour, np.zeros(4), np.zeros((4, 2)))
-    with pytest.raises(ValueError, match=r"moer\.shape"):
+    with pytest.raises(ValueError, match=r"moer\.shape=\(0,\): must be at least one hour long"):
         MoerSeries("x", hour, np.zeros(0), np.zeros((0, 3)))
+    half, none = np.datetime64("2020-01-01T00:30"), np.datetime64("NaT")
+    for start in (half, none, "2020-01-01", None, datetime(2020, 1, 1)):
+        with pytest.raises(ValueError, match=r"start=.*: must be a numpy.datetime64 of a whole hour"):
+            MoerSeries("x", start, np.zeros(4), np.zeros((4, 3)))  # type: ignore[arg-type]
+    assert MoerSeries("x", np.datetime64("2020-01-01"), np.zeros(4), np.zeros((4, 3))).start == hour
     for bad in (-1.0, np.nan, np.inf, 5.1):
         with pytest.raises(ValueError, match=r"moer=.*must be from 0 to 5 kg/kWh"):
             MoerSeries("x", hour, np.array([0.0, bad]), np.zeros((2, 3)))
