@@ -106,14 +106,20 @@ class CapacitySeries:
         :param start: what the clock shows when the first step begins, such as a trace's ``start``
         :raises ValueError: for power that is negative or not finite, and numbers out of range; names them
         """
+        kilowatts = np.asarray(kilowatts)
+        found = f"of shape {kilowatts.shape} and dtype {kilowatts.dtype}"
+        right = kilowatts.ndim == 1 and len(kilowatts) > 0 and kilowatts.dtype.kind in "iuf"
+        require(right, "kilowatts", found, "a number for each step")
         wrong = np.flatnonzero(~((kilowatts >= 0) & np.isfinite(kilowatts)))
         if len(wrong) > 0:
             require(False, f"kilowatts[{wrong[0]}]", float(kilowatts[wrong[0]]), "0 or more, and finite")
         right = is_number(step_hours) and 1 <= step_hours * HOUR < math.inf
         require(right, "step_hours", step_hours, "a second or more, and finite")
+        right = is_number(processors) and processors >= 0 and processors == math.floor(processors)
+        require(right, "processors", processors, "a whole number, 0 or more")
         require(is_number(floor), "power_floor", floor, "a share of the processors, from 0 to 1")
         require(0 <= floor <= 1, "power_floor", floor, "a share of the processors, from 0 to 1")
-        require(kw_each > 0, "kw_each", kw_each, "above 0")
+        require(is_number(kw_each) and 0 < kw_each < math.inf, "kw_each", kw_each, "above 0, and finite")
         steps = np.round(np.arange(len(kilowatts) + 1) * step_hours * HOUR).astype(np.int64)
         # What is a whole number but for rounding stays it: 0.6 kW are three processors of 0.2 kW.
         served = np.floor(np.asarray(kilowatts, np.float64) / kw_each + 1e-9)
@@ -164,7 +170,8 @@ class CarbonSeries:
     def of(cls, carbon: float | MoerSeries | CarbonTrace) -> CarbonSeries:
         """Make a series of a constant or a trace.
 
-        :raises ValueError: for a constant that is negative or not finite, and a series that leaves out days
+        :raises ValueError: for a constant that is negative or not finite, and for a series that leaves out
+            days or has steps of other than whole seconds
         """
         if isinstance(carbon, MoerSeries):
             start = carbon.start.astype("datetime64[s]").astype(datetime)
@@ -173,6 +180,9 @@ class CarbonSeries:
             hours = sum(left_out for _, left_out in carbon.closed_up)
             allowed = "one without gaps (gaps='interpolate' or gaps='bridge' fills them)"
             require(hours == 0, "carbon", f"a series that leaves out {hours:g} h", allowed)
-            return cls(np.array(carbon.kg_per_kwh), round(carbon.step_hours * HOUR), carbon.start)
+            seconds = carbon.step_hours * HOUR
+            whole = seconds > 0.5 and abs(seconds - round(seconds)) < 1e-6
+            require(whole, "carbon", f"a series in steps of {seconds:g} s", "one in steps of whole seconds")
+            return cls(np.array(carbon.kg_per_kwh), round(seconds), carbon.start)
         require(0 <= carbon < 1e3, "carbon", carbon, "0 or more kg CO2/kWh, or a series of such")
         return cls(np.array([float(carbon)]), DAY)

@@ -213,6 +213,13 @@ ONE = np.zeros(1, np.int64)
             {"carbon": CarbonTrace(np.ones(8760), 1.0, FIRST, closed_up=((1416.0, 24.0),))},
             "carbon='a series that leaves out 24 h': must be one without gaps",
         ),
+        *(
+            (
+                {"carbon": CarbonTrace(np.ones(70_000), seconds / 3600.0, FIRST)},
+                f"carbon='a series in steps of {seconds:g} s': must be one in steps of whole seconds",
+            )
+            for seconds in (0.25, 514.25)
+        ),
         (
             {"power": CapacitySeries(ONE, ONE + 4, 2 * DAY, datetime(2024, 3, 2)), "power_start": "log"},
             "power='2024-03-02 00:00:00 to 2024-03-04 00:00:00': must be a series that covers",

@@ -223,6 +223,17 @@ def test_errors_name_the_field(options, words):
         ({"step_hours": 0.0}, "step_hours=0.0: must be a second or more"),
         ({"step_hours": float("nan")}, "step_hours=nan"),
         ({"floor": "0"}, "power_floor='0'"),
+        (
+            {"kilowatts": np.empty(0)},
+            "kilowatts='of shape .0,. and dtype float64': must be a number for each",
+        ),
+        ({"kilowatts": np.ones((2, 2))}, "kilowatts='of shape .2, 2. .*': must be a number for each step"),
+        ({"kilowatts": None}, "kilowatts='of shape .. and dtype object'"),
+        ({"processors": 2.5}, "processors=2.5: must be a whole number, 0 or more"),
+        ({"processors": -4}, "processors=-4: must be a whole number"),
+        ({"processors": "4"}, "processors='4'"),
+        ({"kw_each": "0.2"}, "kw_each='0.2': must be above 0, and finite"),
+        ({"kw_each": float("inf")}, "kw_each=inf"),
     ],
 )
 def test_power_that_is_none_is_named(changed, words):
