@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from greendc.config import from_mapping, require, require_kinds, require_one_of
+from greendc.config import from_mapping, require, require_class, require_kinds, require_one_of
 from greendc.energy import kernel
 
 GRID_MODES = ("critical", "off", "capped", "qos_above", "open")
@@ -86,6 +86,7 @@ class SiteConfig:
     :param pv_kw: installed photovoltaics; a solar trace that exceeds it is refused (wrong unit?)
     :param wind_kw: installed wind power, likewise
     :raises ValueError: for a value out of range, or a limit that its grid mode does not use
+    :raises TypeError: for a battery that is none
     """
 
     total_kw: float = 240.0
@@ -100,6 +101,7 @@ class SiteConfig:
 
     def __post_init__(self) -> None:
         require_kinds(type(self).__annotations__, vars(self), "site.")
+        require_class("site.battery", self.battery, (BatteryConfig,), "a BatteryConfig or a mapping")
         for name in ("total_kw", "critical_kw", "pv_kw", "wind_kw"):
             require_power(f"site.{name}", getattr(self, name))
         require(
@@ -126,7 +128,7 @@ class SiteConfig:
     def from_mapping(cls, values: Mapping[str, object]) -> SiteConfig:
         """Build a site from a mapping, in which ``battery`` may be a mapping too.
 
-        :raises TypeError: for an unknown key; names it and the nearest known one
+        :raises TypeError: for an unknown key, with the nearest known one, and for a battery that is none
         :raises ValueError: for a wrong value
         """
         battery = values.get("battery")

@@ -18,7 +18,7 @@ from greendc.config import (
     require_kinds,
     require_one_of,
 )
-from greendc.energy.site import BatteryConfig, SiteConfig
+from greendc.energy.site import SiteConfig
 from greendc.resource_pool.rewards import RewardWeights, reward_weights
 from greendc.traces.limits import LIMITS
 
@@ -299,10 +299,7 @@ class ResourcePoolConfig:
         require(0.0 <= error <= LARGEST_ERROR, "forecast_error", error, f"in [0, {LARGEST_ERROR:g}]")
         if isinstance(self.site, Mapping):
             object.__setattr__(self, "site", SiteConfig.from_mapping(self.site))
-        if isinstance(self.site, SiteConfig):
-            require_class("site.battery", self.site.battery, (BatteryConfig,), "a BatteryConfig or a mapping")
-        else:
-            require_class("site", self.site, (type(None),), "a SiteConfig, a mapping or None")
+        require_class("site", self.site, (SiteConfig, type(None)), "a SiteConfig, a mapping or None")
         for name in dict.fromkeys(option for options in POWERS.values() for option in options):
             if name not in POWERS[self.power]:
                 value, default = getattr(self, name), getattr(type(self), name)

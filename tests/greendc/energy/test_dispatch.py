@@ -136,6 +136,10 @@ def test_a_wrong_battery_is_refused_by_name(options, message):
 def test_a_site_from_nested_mappings_names_unknown_keys():
     site = SiteConfig.from_mapping({"grid": "off", "battery": {"energy_kwh": 10.0}})
     assert site.battery.energy_kwh == 10.0
+    for battery in (None, 1000.0):
+        for build in (SiteConfig, lambda **values: SiteConfig.from_mapping(values)):
+            with pytest.raises(TypeError, match=r"site\.battery: must be a BatteryConfig or"):
+                build(battery=battery)
     with pytest.raises(TypeError, match="battery: unknown option 'energy'; did you mean 'energy_kwh'"):
         SiteConfig.from_mapping({"battery": {"energy": 10.0}})
 
