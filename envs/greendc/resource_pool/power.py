@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from functools import lru_cache
 from numbers import Real
 from pathlib import Path
@@ -103,8 +104,9 @@ class PowerSource:
         A trace that is too short to hold an episode from any midnight on may be started anywhere.
         """
         steps = np.arange(len(trace) - self.steps + 1)
-        start = trace.start.hour + trace.start.minute / 60
-        begin = np.round((start + steps * trace.step_hours) * MICROSECONDS).astype(np.int64)
+        begin = np.round((_hour_of_day(trace.start) + steps * trace.step_hours) * MICROSECONDS).astype(
+            np.int64
+        )
         midnights = steps[begin % (24 * MICROSECONDS) < round(trace.step_hours * MICROSECONDS)]
         return midnights if len(midnights) else steps
 
@@ -143,5 +145,9 @@ class PowerSource:
     def _fill_trace(self, trace: PowerTrace, series: NDArray[np.float64], rng: np.random.Generator) -> float:
         first = int(self.starts[rng.integers(len(self.starts))])
         series[:] = self._series[first : first + self.steps]
-        start_hour = trace.start.hour + trace.start.minute / 60.0
-        return (start_hour + first * trace.step_hours) % 24.0
+        return (_hour_of_day(trace.start) + first * trace.step_hours) % 24.0
+
+
+def _hour_of_day(time: datetime) -> float:
+    """Return what a clock shows, in hours."""
+    return time.hour + time.minute / 60.0 + (time.second + time.microsecond / 1e6) / 3600.0

@@ -209,6 +209,16 @@ def test_episodes_of_steps_of_any_length_start_with_the_step_of_midnight(minutes
     assert (found < minutes).all()  # the first step that begins on a day
 
 
+def test_the_seconds_of_a_traces_start_count():
+    steps = 3 * 24 * 60
+    start = datetime(2021, 1, 1, 12, 0, 30)
+    trace = PowerTrace(np.ones(steps), np.ones(steps), 1 / 60, start)
+    env = ResourcePoolEnv(power="trace", trace=trace, step_hours=1 / 60, episode_steps=8, horizon=4)
+    env.reset(seed=0)
+    assert env.simulator.power_series()[1] == pytest.approx(30 / 3600)
+    assert env.simulator.power.starts.tolist() == [720, 720 + 1440, 720 + 2880]
+
+
 def test_carbon_on_a_clock_of_another_kind_is_refused():
     generated = ResourcePoolEnv(power="trace").simulator.power.trace
     aware = generated.start.replace(tzinfo=timezone.utc)
