@@ -330,18 +330,18 @@ def _power_factor(table: Table, column: str, unit: str | None) -> float:
                 f"{table.name}: column {column!r} is {what}, not power; needed is what panels or turbines "
                 "give, in W, kW, MW or GW (scripts/fetch_traces.py power computes it from weather)"
             )
-    named = [word for word in _words(column) if word in POWER_UNITS]
+    named = [word for word in dict.fromkeys(_words(column)) if word in POWER_UNITS]
     energy = _energy_unit(column)
     if unit is not None and unit.lower() not in POWER_UNITS:
         raise ValueError(f"unit={unit!r}: must be W, kW, MW or GW{nearest(unit, ['W', 'kW', 'MW', 'GW'])}")
-    if unit is not None and named and named[0] != unit.lower():
-        raise TraceError(f"{table.name}: column {column!r} is named in {named[0]}, not in unit={unit!r}")
+    if unit is not None and named and unit.lower() not in named:
+        said = " and ".join(named)
+        raise TraceError(f"{table.name}: column {column!r} is named in {said}, not in unit={unit!r}")
     if unit is not None and energy is not None and energy != f"{unit.lower()}h":
         raise TraceError(f"{table.name}: column {column!r} is named in {energy}, not in unit={unit!r}")
-    if unit is None and not named:
-        raise UnclearTraceError(
-            f"{table.name}: column {column!r} does not name a unit of power (W, kW, MW or GW)", "unit"
-        )
+    if unit is None and len(named) != 1:
+        said = "names several units" if named else "does not name a unit"
+        raise UnclearTraceError(f"{table.name}: column {column!r} {said} of power (W, kW, MW or GW)", "unit")
     return POWER_UNITS[unit.lower() if unit is not None else named[0]]
 
 

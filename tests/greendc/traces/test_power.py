@@ -83,6 +83,12 @@ def test_units_of_power(tmp_path, column, unit, factor):
         ("time,solar,wind_kw", {}, "column 'solar' does not name a unit of power"),
         ("time,solar_kw,Wind Speed (m/s)", {}, "column 'Wind Speed \\(m/s\\)' is a speed, not power; needed"),
         ("time,solar_kw,wind_kw", {"unit": "MW"}, "column 'solar_kw' is named in kw, not in unit='MW'"),
+        (
+            "time,PV 5 MW park (kW),b",
+            {},
+            r"'PV 5 MW park \(kW\)' names several units of power .*: say unit=...$",
+        ),
+        ("time,PV 5 MW park (kW),b", {"unit": "W"}, "is named in mw and kw, not in unit='W'"),
         ("time,solar_kw,wind_kw", {"unit": "kWh"}, "unit='kWh': must be W, kW, MW or GW"),
         ("time,wind_kw,wind_kw_2", {}, r"2 columns of wind \(.*\): say wind=\.\.\.$"),
         ("time,solar_kw,wnid_kw", {}, "no column of wind, but 'wnid_kw' is nearly one .*: say wind=...$"),
@@ -123,6 +129,12 @@ def test_columns_that_are_not_understood_are_refused_by_name(tmp_path, header, o
 )
 def test_other_words_are_no_misspelled_wind_or_solar(tmp_path, header, cells):
     assert len(read_power(write(tmp_path, header, [f"{stamp},{cells}" for stamp in HOURS]))) == len(HOURS)
+
+
+def test_a_unit_that_is_given_tells_which_of_several_in_a_name_it_is(tmp_path):
+    path = write(tmp_path, "time,PV 5 MW park (kW)", [f"{stamp},1500" for stamp in HOURS])
+    assert read_power(path, unit="kW").solar_kw.tolist() == [1500.0] * 4
+    assert len(read_power(write(tmp_path, "time,wind kW (mean kW)", [f"{stamp},1" for stamp in HOURS]))) == 4
 
 
 def test_an_empty_name_says_that_there_is_none(tmp_path):
