@@ -59,8 +59,8 @@ PRESET_UNIT_KG = 4.4
 
 
 def commands(site: Scenario) -> bool:
-    """Return whether carbon is a decision on a site: whether its grid serves everything."""
-    return dict(site.env_kwargs.get("site") or {}).get("grid") == "open"
+    """Return whether carbon is a decision on a site: whether its grid serves everything, and emits any."""
+    return dict(site.env_kwargs.get("site") or {}).get("grid") == "open" and unit_kg(site) > 0
 
 
 def commanded(site: Scenario) -> Scenario:

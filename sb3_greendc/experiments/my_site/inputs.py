@@ -116,12 +116,19 @@ def read_jobs(options: argparse.Namespace) -> InspectedLog:
     return _sized(options, found)
 
 
+_OF_FILES = {"workload": "--jobs", "power": "--power", "trace": "--power", "carbon": "--carbon"}
+"""Keyword arguments of the environment that a file gives, and the file's option."""
+
+
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of the environment that were given, by options or by ``--set``.
 
-    :raises ValueError: for one that is given twice
+    :raises ValueError: for one that is given twice, or that a file gives
     """
     given: dict[str, Any] = yaml.parse_assignments(options.set, "--set")
+    for name, option in _OF_FILES.items():
+        if name in given:
+            raise ValueError(f"--set {name}={given[name]}: {option} gives it")
     own = {name: getattr(options, name) for name in ("units", "resource_types", "too_large")}
     battery = None if options.battery_kwh is None else {"energy_kwh": options.battery_kwh}
     site = {

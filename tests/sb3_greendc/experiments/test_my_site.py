@@ -98,6 +98,15 @@ def test_carbon_is_a_decision_where_the_grid_serves_everything(inputs, tmp_path)
     make_vec_env(site.env_id, 1, **found[0].scenario.env_kwargs).close()
 
 
+def test_carbon_is_no_decision_where_the_grid_emits_none(inputs, tmp_path):
+    lines = (tmp_path / "carbon.csv").read_text().splitlines()
+    clean = [f"{line.rpartition(',')[0]},0" for line in lines[1:]]
+    (tmp_path / "carbon.csv").write_text("\n".join([lines[0], *clean]) + "\n")
+    site = prepared(inputs, tmp_path / "kept", "--grid=open").scenario
+    assert frontier.unit_kg(site) == 0
+    assert all("part" not in item.labels for item in judging.site_experiment(Site(site, {})).items(QUICK))
+
+
 def test_rules_are_chosen_by_other_episodes_than_they_are_judged_on():
     def of(policy, baseline, pairs):
         energies = dict.fromkeys(("settled_carbon_kg", "solar_kwh", "wind_kwh", "curtailed_kwh"), 0.0)
@@ -244,6 +253,8 @@ def test_the_offered_load_is_the_work_that_arrives_also_where_wide_jobs_run_long
     [
         (["--units=4", "--set", "units=5"], "units is in --set, too"),
         (["--total-kw=9", "--set", "site={total_kw: 8}"], "there is an option for it, too"),
+        (["--set", "carbon=0.3"], "--set carbon=0.3: --carbon gives it"),
+        (["--set", "trace=other.csv"], "--set trace=other.csv: --power gives it"),
         (["--set", "site=5"], "--set site: 5: must be names and values"),
         (["--set", "site={battery: 5}"], "battery: ...}: 5: must be names and values"),
         (["--job-columns=x.csv"], "needs --deadlines, --priorities or --values"),
