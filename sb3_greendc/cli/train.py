@@ -324,8 +324,8 @@ def _describe(run: Run, asked: Mapping[str, Any], seeds: Sequence[int] | None = 
         f"{run.hyperparameters.n_envs} environments, {said_seeds}"
     ]
     split = {key: value for key, value in run.env_kwargs.items() if key not in asked}
-    if split:
-        said = ", ".join(f"{key}={value}" for key, value in split.items() if value is not None)
+    said = ", ".join(f"{key}={value}" for key, value in split.items() if value is not None)
+    if said:
         lines.append(f"training split: {said} (--set month=... or split=... chooses others)")
     return "\n".join(lines)
 

@@ -19,6 +19,8 @@ from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
 import greendc
 from greendc.config import require
+from greendc.registration import family_of
+from greendc.vcc.splits import SPLITS
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback, ProgressBarCallback
 from sb3_greendc.core.files import RescuedError, is_output_error, sha256_of, write_or_rescue
 from sb3_greendc.core.provenance import package_versions, provenance
@@ -300,9 +302,18 @@ def _discrete_twin(env_id: str) -> str:
 
 
 def training_split(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords of the training split; none where ``env_kwargs`` picks a split or month itself."""
-    if "split" in env_kwargs or "month" in env_kwargs:
+    """Return the keywords of the training split; none where ``env_kwargs`` picks a split or month itself.
+
+    A split that is picked takes the place of the month that an id names, where that month is not in it:
+    ``month=None`` says so.
+    """
+    if "month" in env_kwargs:
         return {}
+    if "split" in env_kwargs:
+        entry = family_of(env_id)
+        own = None if entry is None else entry.presets[greendc.resolve_env_id(env_id)].get("month")
+        others = [months for split, months in SPLITS.items() if split == env_kwargs["split"]]
+        return {"month": None} if own is not None and others and own not in others[0] else {}
     return greendc.training_kwargs(env_id)
 
 

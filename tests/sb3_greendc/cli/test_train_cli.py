@@ -85,6 +85,26 @@ def test_a_month_takes_the_place_of_the_training_split() -> None:
     assert training_split("CartPole-v1", {}) == {}
 
 
+@pytest.mark.parametrize(("env_id", "split"), [("VCC-2021", "train"), ("VCC-2019", "validation")])
+def test_a_split_takes_the_place_of_the_month_of_the_id(
+    env_id: str, split: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says that ``--set split=...`` chooses others; the id's own month is not in this one."""
+    out = tmp_path / "run"
+    asked = ["--algo", "ppo", "--env", env_id, "--timesteps", "32", "--out", str(out), "--no-progress"]
+    assert main([*asked, *SMALL, "--set", f"split={split}"]) == 0
+    assert json.loads((out / "run.json").read_text())["env_kwargs"] == {"split": split, "month": None}
+    assert "training split" not in capsys.readouterr().out
+
+
+def test_a_split_that_has_the_month_of_the_id_is_left_as_it_is() -> None:
+    assert training_split("VCC-2021-v1", {"split": "test"}) == {}
+    assert training_split("VCC-2021-v1", {"split": "train", "month": "2020-05"}) == {}
+    assert training_split("VCC-2021-v1", {"split": None}) == {}
+    assert training_split("VCC-2021-v1", {"split": "tset"}) == {}
+    assert training_split("VCC-v1", {"split": "validation"}) == {}
+
+
 def test_normaliser_is_saved_and_used(tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["--algo", "ppo", "--env", "Toy", "--timesteps", "64", "--out", str(out)]
