@@ -236,6 +236,10 @@ def _job(options: argparse.Namespace) -> Job:
         print(describe(found))
     _check_options(options)
     hyperparameters = yaml.parse_assignments(options.hparams, "--hparams")
+    for key in ("n_envs", "cost_limit"):
+        if key in hyperparameters and getattr(options, key) is not None:
+            option = f"--{key.replace('_', '-')}"
+            raise ValueError(f"{option} and --hparams {key}={hyperparameters[key]}: give one of them")
     if options.n_envs is not None:
         hyperparameters["n_envs"] = options.n_envs
     if options.cost_limit is not None:

@@ -184,12 +184,15 @@ def parse_assignments(assignments: list[str], option: str) -> dict[str, Any]:
 
     :param assignments: ``key=value`` texts; the values are YAML
     :param option: the command-line option they came from, for errors
-    :raises ValueError: if one is not of that form
+    :raises ValueError: if one is not of that form, or a key is there twice, of which the later would win in
+        silence
     """
     values: dict[str, Any] = {}
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
         if not separator or not key.isidentifier():
             raise ValueError(f"{option} {assignment}: must be key=value")
+        if key in values:
+            raise ValueError(f"{option} {key}: given twice")
         values[key] = parse(text, f"{option} {key}")
     return values

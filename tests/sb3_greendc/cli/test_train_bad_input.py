@@ -43,6 +43,16 @@ class TestBadInput:
         assert "dqn does not fit" in error
         assert error.endswith("; DiscreteToy-v1 has discrete actions\n")
 
+    @pytest.mark.parametrize(
+        ("option", "hparam"), [("--n-envs", "n_envs=3"), ("--cost-limit", "cost_limit=5.0")]
+    )
+    def test_an_option_and_the_hyperparameter_of_its_name(
+        self, option: str, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = [*self.arguments(tmp_path, algo="pid_ppo"), option, "2", "--hparams", hparam]
+        error = fails_in_one_line(asked, capsys)
+        assert f"{option} and --hparams {hparam}: give one of them" in error
+
     def test_callback_that_does_not_fit(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = [*self.arguments(tmp_path, algo="sac"), "--hparams", "callback=DiscountByTime"]
         error = fails_in_one_line(arguments, capsys)

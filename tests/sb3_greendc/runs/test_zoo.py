@@ -383,6 +383,10 @@ class TestYaml:
         with pytest.raises(ValueError, match=f"--set {text}: must be key=value"):
             yaml.parse_assignments([text], "--set")
 
+    def test_doubled_assignment(self) -> None:
+        with pytest.raises(ValueError, match="--set a: given twice"):
+            yaml.parse_assignments(["a=1", "b=1", "a=2"], "--set")
+
     def test_bad_value(self) -> None:
         with pytest.raises(ValueError, match="--set a, line 1: not valid YAML"):
             yaml.parse_assignments(["a=[1"], "--set")
