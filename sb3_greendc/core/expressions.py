@@ -33,9 +33,12 @@ def read_mapping(value: object) -> dict[str, Any]:
     """
     if isinstance(value, str):
         try:
-            value = _evaluate(ast.parse(value.strip(), mode="eval").body)
+            tree = ast.parse(value.strip(), mode="eval").body
         except SyntaxError as error:
             raise ValueError(f"{value!r}: not a mapping or dict(...)") from error
+        if isinstance(tree, ast.Name | ast.Attribute):
+            raise ValueError(f"{value!r}: not a mapping or dict(...)")
+        value = _evaluate(tree)
     if not isinstance(value, Mapping):
         raise ValueError(f"{value!r}: not a mapping or dict(...)")
     return {

@@ -307,9 +307,11 @@ def _value(key: str, value: Any) -> Any:
         case "normalize":
             if isinstance(value, bool):
                 return {} if value else None
+            if isinstance(value, str) and value.isidentifier():
+                raise ValueError(f"{value!r}: must be true, false, a mapping or dict(...)")
             return {k: checked(VecNormalize, k, v, v) for k, v in read_mapping(value).items()}
         case "policy_kwargs":
-            return resolve_extractor(read_mapping(value))
+            return resolve_extractor(_with_whole_layers(read_mapping(value)))
         case "replay_buffer_kwargs" | "rollout_buffer_kwargs":
             return read_mapping(value)
         case "policy" if not isinstance(value, str):
@@ -324,10 +326,33 @@ def _value(key: str, value: Any) -> Any:
             return tuple(value)
     if isinstance(value, str) and value.startswith("lin_"):
         try:
-            return LinearSchedule(float(value.removeprefix("lin_")), 0.0, 1.0)
-        except ValueError as error:
-            raise ValueError(f"{value!r}: a linear schedule is written lin_NUMBER") from error
+            start = float(value.removeprefix("lin_"))
+        except ValueError:
+            start = math.nan
+        if not math.isfinite(start):
+            raise ValueError(f"{value!r}: a linear schedule is written lin_NUMBER")
+        return LinearSchedule(start, 0.0, 1.0)
     return value
+
+
+def _with_whole_layers(policy_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the mapping, unless its ``net_arch`` has layers that no network can have."""
+    net_arch = policy_kwargs.get("net_arch")
+    parts = [net_arch]
+    if isinstance(net_arch, list) and len(net_arch) == 1 and isinstance(net_arch[0], Mapping):
+        parts = net_arch  # as SB3 wrote it before 1.8
+    layers = [one for part in parts for one in (part.values() if isinstance(part, Mapping) else [part])]
+    for widths in layers:
+        if widths is not None and not (isinstance(widths, list | tuple) and all(map(_is_width, widths))):
+            raise ValueError(
+                f"net_arch={net_arch!r}: must be a list of whole numbers, 1 or more, or such lists by part "
+                "({pi: [64], vf: [64]})"
+            )
+    return policy_kwargs
+
+
+def _is_width(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _is_number(value: object) -> bool:

@@ -162,7 +162,7 @@ class TestBadInput:
         assert f"seed={seed}: must be at least 0 and below 2**32" in error
 
     @pytest.mark.parametrize(
-        "hparam", ["policy=CnnnPolicy", "policy_kwargs={net_arch: [-3]}", "policy=MlpLstmPolicy"]
+        "hparam", ["policy=CnnnPolicy", "policy_kwargs={net_arc: [3]}", "policy=MlpLstmPolicy"]
     )
     def test_policy_that_cannot_be_built(
         self, hparam: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -182,6 +182,7 @@ class TestBadInput:
             "max_grad_norm=-0.5",
             "target_kl=0",
             "learning_rate=-1e-3",
+            "policy_kwargs={net_arch: [-3]}",
         ],
     )
     def test_value_of_another_kind(
