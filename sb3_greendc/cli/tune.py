@@ -23,7 +23,7 @@ from sb3_greendc.cli.from_study import command_for, hyperparameter_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
-from sb3_greendc.core.engine import ENGINES, TaskError, require_engine
+from sb3_greendc.core.engine import DIED_AGAIN, ENGINES, TaskError, require_engine
 from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
@@ -141,7 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (OSError, StorageInternalError, TaskError) as error:
         reason = error.reason if isinstance(error, TaskError) else str(error)
-        if isinstance(error, TaskError) and not reason.startswith(_NOT_OURS):
+        if reason == DIED_AGAIN:
+            reason = f"a worker: {reason}"
+        elif isinstance(error, TaskError) and not reason.startswith(_NOT_OURS):
             raise
         said = " ".join(without_secrets(reason, options.storage or "").split())
         print(

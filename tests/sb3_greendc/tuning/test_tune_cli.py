@@ -29,7 +29,7 @@ from tuning_cases import (
 from sb3_greendc.cli import tune
 from sb3_greendc.cli.tune import main
 from sb3_greendc.core import yaml
-from sb3_greendc.core.engine import TaskError
+from sb3_greendc.core.engine import DIED_AGAIN, TaskError
 from sb3_greendc.runs.hyperparameters import Hyperparameters
 from sb3_greendc.runs.models import load_model, save_model
 from sb3_greendc.tuning import Objective, Order, report, study, training, worker
@@ -409,6 +409,20 @@ def test_full_disk_ends_the_command_and_spoils_nothing(
     assert study is not None
     assert results(study)[:1] == before
     assert len(counted(study)) == 2
+
+
+def test_workers_that_die_end_the_command_in_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Out of memory, most likely: nobody is helped by where the command stood."""
+
+    def die(*_: Any) -> None:
+        raise TaskError(0, "an order", DIED_AGAIN)
+
+    monkeypatch.setattr(tune, "run_search", die)
+    assert main([*OPTIONS, "--jobs", "2"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"tune: error: a worker: {DIED_AGAIN}; the same command goes on"
 
 
 def test_study_of_other_settings_is_refused(
