@@ -93,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_line_errors("plot"), ExitStack() as undo:
         if not options.results and not options.progress:
             raise ValueError("nothing to draw: give RESULTS, --progress, or both")
+        _refuse_what_has_no_effect(options)
         if not options.out.exists():
             undo.callback(_remove_if_empty, options.out)
         require_room(options.out)
@@ -127,6 +128,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_report(options.html, options.title, sections, sources, provenance(), better)
         print(f"wrote {options.html}")
     return 0
+
+
+def _refuse_what_has_no_effect(options: argparse.Namespace) -> None:
+    """Refuse options about what is not drawn.
+
+    :raises ValueError: naming the first
+    """
+    of_results = ("policies", "metrics", "reference", "relative", "lower_is_better", "trade_off")
+    for given, needed, keys in (
+        (options.results, "RESULTS", of_results),
+        (options.progress, "--progress", ("curves", "cost_limit")),
+    ):
+        for key in keys:
+            value = getattr(options, key)
+            if not given and value is not None and value is not False and value != []:
+                raise ValueError(f"--{key.replace('_', '-')}: has no effect without {needed}")
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -269,6 +286,8 @@ def _choose_policies(results: pd.DataFrame, policies: Sequence[str] | None) -> p
     if policies is None:
         return results
     known = list(results["policy"].unique())
+    if len(set(policies)) < len(policies):
+        raise ValueError(f"--policies {' '.join(policies)}: each policy may be given once")
     for policy in policies:
         if policy not in known:
             raise ValueError(f"--policies {policy}: not in the results{nearest(policy, known)}")

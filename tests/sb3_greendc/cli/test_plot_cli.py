@@ -245,6 +245,12 @@ class TestBadInput:
                 ["--policies", "alwayson"],
                 "--policies alwayson: not in the results; did you mean 'always_on'?",
             ),
+            (
+                ["--policies", "always_on", "always_on"],
+                "--policies always_on always_on: each policy may be given once",
+            ),
+            (["--curves", REWARD], "--curves: has no effect without --progress"),
+            (["--cost-limit", "0"], "--cost-limit: has no effect without --progress"),
             (["--reference", "pid@6"], "--reference pid@6: must be one of always_on"),
             (
                 ["--trade-off", "carbon_kg", "costs"],
@@ -262,6 +268,16 @@ class TestBadInput:
         arguments = [str(tmp_path / "results.csv"), "--out", str(tmp_path / "figures"), *options]
         assert message in self.error(arguments, capsys)
         assert not (tmp_path / "figures").exists()
+
+    @pytest.mark.parametrize(
+        "option", [["--metrics", "cost"], ["--relative"], ["--trade-off", "carbon_kg", "cost"]]
+    )
+    def test_options_of_results_without_any(
+        self, option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write_run(tmp_path / "run", 300, 0.0)
+        arguments = ["--out", str(tmp_path / "figures"), "--progress", str(tmp_path / "run"), *option]
+        assert f"{option[0]}: has no effect without RESULTS" in self.error(arguments, capsys)
 
     def test_nothing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "nothing to draw" in self.error(["--out", str(tmp_path)], capsys)
