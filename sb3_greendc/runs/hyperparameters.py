@@ -61,6 +61,7 @@ CALLBACKS: dict[str, type[BaseCallback]] = {callback.__name__: callback for call
 """Callbacks that change how an algorithm learns, which a file may name."""
 
 _POLICIES_FOR_DICTS = {"MlpPolicy": "MultiInputPolicy", "MlpLstmPolicy": "MultiInputLstmPolicy"}
+_FOR_DICTS = tuple(_POLICIES_FOR_DICTS.values())
 
 
 def zoo_directories() -> list[Path]:
@@ -146,6 +147,11 @@ class Hyperparameters:
             arguments["action_noise"] = _action_noise(*self.noise, env.action_space)
         policy = policy_for(self.policy, isinstance(env.observation_space, spaces.Dict))
         cls = algorithm_class(self.algorithm)
+        if self.policy in _FOR_DICTS and not isinstance(env.observation_space, spaces.Dict):
+            raise ValueError(
+                f"{self.algorithm} does not fit: policy {self.policy!r} is for Dict observations, which this "
+                "environment does not have"
+            )
         if issubclass(cls, MaskablePPO) and not is_masking_supported(env):
             raise ValueError(f"{self.algorithm} needs action masks; the environment has no action_masks()")
         try:

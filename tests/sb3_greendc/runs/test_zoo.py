@@ -346,6 +346,12 @@ class TestBadInput:
         with pytest.raises(ValueError, match="needs a Box action space"):
             load_hyperparameters("td3", "Toy-v1").build(SimulatorVecEnv(ToySimulator(1, discrete=True)))
 
+    @pytest.mark.parametrize("algorithm", ["ppo", "sac", "pid_ppo"])
+    def test_policy_for_other_observations(self, algorithm: str) -> None:
+        loaded = load_hyperparameters(algorithm, "Toy-v1", {"policy": "MultiInputPolicy"})
+        with pytest.raises(ValueError, match=r"does not fit: policy 'MultiInputPolicy' is for Dict obs"):
+            loaded.build(SimulatorVecEnv(ToySimulator(1)))
+
     def test_rejected_value(self) -> None:
         loaded = load_hyperparameters("ppo", "Toy-v1", {"batch_size": 1})
         with pytest.raises(ValueError, match=r"ppo does not fit: .*batch_size"):
