@@ -161,8 +161,10 @@ def _open_database(url: URL, lease_seconds: float) -> BaseStorage:
                     heartbeat_stale_trial_callback=leases.requeue,
                 )
         except ImportError as error:
-            driver = "psycopg[binary]" if "psycopg" in url.drivername else f"the driver of {url.drivername}"
-            raise ImportError(f"storage {shown}: driver missing: pip install '{driver}'") from error
+            drivers = {"postgresql+psycopg": "psycopg[binary]", "mysql": "mysqlclient"}
+            missing = getattr(error.__cause__, "name", None)  # Optuna raises an error of its own
+            how = drivers.get(url.drivername, missing or url.drivername)
+            raise ImportError(f"storage {shown}: driver missing: pip install '{how}'") from error
         except sqlalchemy.exc.NoSuchModuleError as error:
             raise ValueError(f"storage {shown}: must be {_FORMS}") from error
         except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):

@@ -156,8 +156,14 @@ def test_storage_that_cannot_be_reached(url: str) -> None:
 
 
 def test_driver_that_is_missing() -> None:
-    with pytest.raises(ImportError, match="pip install"):
+    with pytest.raises(ImportError, match="pip install 'cx_Oracle'"):
         open_storage("oracle+cx_oracle://127.0.0.1/tuning")
+
+
+@pytest.mark.skipif(find_spec("MySQLdb") is not None, reason="the driver is there")
+def test_driver_of_another_name_than_its_package() -> None:
+    with pytest.raises(ImportError, match="pip install 'mysqlclient'"):
+        open_storage("mysql://tuner@127.0.0.1/tuning")
 
 
 def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
