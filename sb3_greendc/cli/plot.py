@@ -179,7 +179,7 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     """
     results = _choose_policies(results, options.policies)
     policies = [str(policy) for policy in results["policy"].unique()]
-    metrics = list(dict.fromkeys(options.metrics or _present(main_metrics(results), results)))
+    metrics = list(dict.fromkeys(options.metrics or _main_metrics(results)))
     pair = list(options.trade_off or _present(trade_off(results), results))
     _check_metrics([*metrics, *pair, *sorted({*options.lower_is_better} - LOWER_IS_BETTER)], results)
     reference = options.reference or policies[0]
@@ -190,6 +190,9 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     lower = LOWER_IS_BETTER | set(options.lower_is_better)
     several = results["env_id"].nunique() > 1
     shown = relative_to(results, metrics, reference) if options.relative else results
+    if options.relative and not options.metrics:
+        metrics = _present(metrics, shown) or metrics
+    _require_values(metrics, shown, f" other than 0 for {reference}" if options.relative else "")
     summary = summarize(
         shown,
         metrics,
@@ -197,6 +200,7 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
         None if options.relative else reference,
         pooled=POOLED if several and options.relative else None,
     )
+    summary = summary.groupby(["env_id", "metric"], sort=False).filter(lambda rows: rows["n"].any())
     what = {"mean": "Mean", "iqm": "Interquartile mean"}[options.statistic]
     of_what = f" of the per cent change against {reference}" if options.relative else ""
     unit = "per cent" if options.relative else None
@@ -222,12 +226,14 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
         )
         figure = draw_improvements(compared, reference, lower)
         drawn.append(Drawn("probability_of_improvement", figure, caption))
-    if len(pair) == 2 and results[pair].notna().any().all():
+    if len(pair) == 2 and _traded(results, pair):
         caption = (
             "Trade-off: mean of each policy with 95 % bootstrap intervals; policies NAME@LIMIT form a curve."
         )
         figure = draw_trade_off(summarize(results, pair), pair[0], pair[1], lower)
         drawn.append(Drawn("trade_off", figure, caption))
+    elif options.trade_off:
+        raise ValueError(f"--trade-off {' '.join(pair)}: no environment has values of both")
     text = f"{what}{of_what} of {episodes}, with 95 % bootstrap intervals."
     if not options.relative:
         text += f" Δ: mean difference to {reference} on the same episode."
@@ -302,6 +308,30 @@ def _check_metrics(metrics: Sequence[str], results: pd.DataFrame) -> None:
             raise ValueError(
                 f"metric {metric!r}: not in the results{nearest(metric, known)} (known: {', '.join(known)})"
             )
+
+
+def _main_metrics(results: pd.DataFrame) -> list[str]:
+    """Return the metrics that are shown by default: of each environment those of its family."""
+    found = dict[str, None]()
+    for _, rows in results.groupby("env_id", sort=False):
+        found |= dict.fromkeys(_present(main_metrics(rows.dropna(axis="columns", how="all")), rows))
+    if not found:
+        raise ValueError(
+            "no usual metric is in the results: name metrics with --metrics, or evaluate again "
+            f"(columns: {', '.join(map(str, results.columns))})"
+        )
+    return list(found)
+
+
+def _require_values(metrics: Sequence[str], results: pd.DataFrame, which: str) -> None:
+    for metric in metrics:
+        if results[metric].isna().all():
+            raise ValueError(f"metric {metric!r}: no episode has a value{which}")
+
+
+def _traded(results: pd.DataFrame, pair: Sequence[str]) -> bool:
+    """Tell whether there are values of both metrics in any environment."""
+    return bool(results.groupby("env_id")[list(dict.fromkeys(pair))].count().gt(0).all(axis=1).any())
 
 
 def _present(metrics: Sequence[str], results: pd.DataFrame) -> list[str]:

@@ -98,19 +98,31 @@ def intervals(
 def by_policy(summary: pd.DataFrame, draw: Draw, title: Callable[[str], str]) -> Figure:
     """Draw a panel for each environment and metric, with a row for each policy, the first on top.
 
+    An environment has the panels of its own metrics, and in them the policies that were judged in it.
+
     :param summary: columns ``env_id``, ``metric``, ``policy``, ``estimate``, ``low``, ``high``
     :param draw: draws the rows of one panel, given in the order of the policies
     :param title: names a metric
+    :raises ValueError: if no estimate is a number
     """
-    env_ids, metrics = summary["env_id"].unique(), summary["metric"].unique()
-    policies = [str(policy) for policy in summary["policy"].unique()]
-    columns = min(_COLUMNS, len(metrics))
-    rows = math.ceil(len(metrics) / columns)
-    height = (0.3 + (0.65 + 0.19 * len(policies)) * rows) * len(env_ids)
-    figure = Figure(figsize=(TEXT_WIDTH, height), dpi=200, layout="constrained")
-    for part, env_id in zip(figure.subfigures(len(env_ids), squeeze=False)[:, 0], env_ids, strict=True):
+    there = summary[summary["estimate"].notna()]
+    if there.empty:
+        raise ValueError(f"no value to draw of {', '.join(map(str, summary['metric'].unique()))}")
+    names = [str(policy) for policy in summary["policy"].unique()]
+    parts = []
+    for env_id, of_env in there.groupby("env_id", sort=False):
+        present = set(of_env["policy"])
+        parts.append((env_id, of_env["metric"].unique(), [name for name in names if name in present]))
+    columns = min(_COLUMNS, max(len(metrics) for _, metrics, _ in parts))
+    rows = [math.ceil(len(metrics) / columns) for _, metrics, _ in parts]
+    heights = [
+        0.3 + (0.65 + 0.19 * len(policies)) * n for (_, _, policies), n in zip(parts, rows, strict=True)
+    ]
+    figure = Figure(figsize=(TEXT_WIDTH, sum(heights)), dpi=200, layout="constrained")
+    subfigures = figure.subfigures(len(parts), squeeze=False, height_ratios=heights)[:, 0]
+    for part, n, (env_id, metrics, policies) in zip(subfigures, rows, parts, strict=True):
         part.suptitle(plain(env_id), fontsize=9)
-        panels = list(part.subplots(rows, columns, squeeze=False, sharey=True).flat)
+        panels = list(part.subplots(n, columns, squeeze=False, sharey=True).flat)
         for unused in panels[len(metrics) :]:
             unused.set_axis_off()
         for panel, metric in zip(panels, metrics, strict=False):

@@ -115,7 +115,7 @@ def draw_trade_off(
     both = summary[summary["metric"].isin((objective, cost))]
     points = both.pivot_table(
         index=["env_id", "policy"], columns="metric", values=["estimate", "low", "high"], sort=False
-    )
+    ).dropna()
     env_ids = list(points.index.unique("env_id"))  # which have them
     policies = [str(policy) for policy in summary["policy"].unique()]
     curves = curves_of(policies)

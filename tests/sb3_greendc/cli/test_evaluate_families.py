@@ -13,7 +13,9 @@ from sb3_greendc.cli import evaluate as command
 from sb3_greendc.cli import plot
 from sb3_greendc.cli.evaluate import main
 from sb3_greendc.evaluation.bounds import SHARE
+from sb3_greendc.evaluation.plots import intervals
 from sb3_greendc.evaluation.plots_comparison import draw_trade_off
+from sb3_greendc.evaluation.statistics import summarize
 from sb3_greendc.evaluation.tables import summary_tables
 
 ENVS = ("VCC-2021", "ResourcePool-10", "CartPole-v1")
@@ -64,6 +66,38 @@ def test_figures_show_the_environments_that_have_both_metrics(
     monkeypatch.setattr(plot, "draw_trade_off", draw)
     assert plot.main([str(results), "--out", str(tmp_path)]) == 0
     assert titles == ["VCC-2021-v1"]
+
+
+def test_figures_have_no_empty_panels(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: dict[str, list[str]] = {}
+
+    def draw(*arguments, **options):
+        figure = intervals(*arguments, **options)
+        for part in figure.subfigs:
+            panels = [axes for axes in part.axes if axes.axison]
+            titles[part.get_suptitle()] = [axes.get_title() for axes in panels]
+            assert all(pd.notna(axes.lines[0].get_xdata()).any() for axes in panels)
+        return figure
+
+    monkeypatch.setattr(plot, "intervals", draw)
+    report = tmp_path / "report.html"
+    assert plot.main([str(results), "--out", str(tmp_path), "--html", str(report)]) == 0
+    assert {env_id: len(panels) for env_id, panels in titles.items()} == {
+        "VCC-2021-v1": 8, "ResourcePool-10-v0": 7, "CartPole-v1": 2
+    }  # fmt: skip
+    assert "total job value ratio ↑" in titles["ResourcePool-10-v0"]
+    assert "–" not in report.read_text().partition("<figure")[0], "nothing is undefined in the tables"
+
+
+def test_a_trade_off_is_drawn_where_there_are_both(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pd.read_csv(results)
+    figure = draw_trade_off(summarize(rows, ["carbon_kg", "return"]), "carbon_kg", "return")
+    assert [axes.get_title() for axes in figure.axes if axes.axison] == ["VCC-2021-v1"]
+    pair = ("--trade-off", "carbon_kg", "total_job_value")
+    said = one_line_error("plot", plot.main, [str(results), "--out", str(tmp_path / "x"), *pair], capsys)
+    assert "--trade-off carbon_kg total_job_value: no environment has values of both" in said
 
 
 def test_an_interrupted_evaluation_shows_what_there_is(results: Path) -> None:

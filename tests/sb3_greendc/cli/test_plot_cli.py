@@ -279,6 +279,20 @@ class TestBadInput:
         arguments = ["--out", str(tmp_path / "figures"), "--progress", str(tmp_path / "run"), *option]
         assert f"{option[0]}: has no effect without RESULTS" in self.error(arguments, capsys)
 
+    def test_metrics_without_values(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        table = write_evaluation(tmp_path / "results.csv").assign(cost=np.nan, carbon_kg=0.0)
+        table.to_csv(tmp_path / "none.csv", index=False)
+        arguments = [str(tmp_path / "none.csv"), "--out", str(tmp_path / "figures"), "--metrics"]
+        assert "metric 'cost': no episode has a value\n" in self.error([*arguments, "cost"], capsys)
+        error = self.error([*arguments, "carbon_kg", "--relative"], capsys)
+        assert "metric 'carbon_kg': no episode has a value other than 0 for always_on" in error
+        table[["policy", "env_id", "seed", "run"]].assign(score=1.0).to_csv(tmp_path / "own.csv", index=False)
+        arguments[0] = str(tmp_path / "own.csv")
+        error = self.error(arguments[:-1], capsys)
+        assert "no usual metric is in the results: name metrics with --metrics" in error
+        assert not (tmp_path / "figures").exists()
+        assert main([*arguments, "score"]) == 0
+
     def test_nothing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "nothing to draw" in self.error(["--out", str(tmp_path)], capsys)
 
