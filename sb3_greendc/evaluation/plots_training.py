@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from sb3_greendc.evaluation.metrics import label
-from sb3_greendc.evaluation.plots import colors_of, panels_of, plain, styled
+from sb3_greendc.evaluation.plots import Dash, colors_of, dashes_of, panels_of, plain, styled
 from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, TrainingRun, curve
 
 _NAMES = {
@@ -32,7 +32,7 @@ def draw_learning_curves(groups: Mapping[str, Sequence[TrainingRun]], columns: S
     :param groups: the runs of each algorithm
     :param columns: of their logs, a panel each
     """
-    colors = colors_of(list(groups))
+    colors, dashes = colors_of(list(groups)), dashes_of(list(groups))
     columns_of_panels = min(_COLUMNS, len(columns))
     rows = math.ceil(len(columns) / columns_of_panels)
     legend_rows = math.ceil(len(groups) / 4)
@@ -40,8 +40,8 @@ def draw_learning_curves(groups: Mapping[str, Sequence[TrainingRun]], columns: S
     for unused in list(grid.flat)[len(columns) :]:
         unused.set_axis_off()
     for panel, column in zip(grid.flat, columns, strict=False):
-        _draw_groups(panel, groups, column, colors)
-    _add_legend(figure, list(groups), colors)
+        _draw_groups(panel, groups, column, colors, dashes)
+    _add_legend(figure, list(groups), colors, dashes)
     return figure
 
 
@@ -52,18 +52,18 @@ def draw_constrained_training(
     """Draw return, cost against its limit, and the multiplier, over training.
 
     Groups whose logs have no ``rollout/ep_cost_mean`` are left out, and from the multiplier's panel those
-    without ``train/lagrange_multiplier``; colors are those of :func:`draw_learning_curves`.
+    without ``train/lagrange_multiplier``; colors and dashes are those of :func:`draw_learning_curves`.
 
     :param groups: the runs of each algorithm
     :param cost_limit: default: that of each group's records
     """
-    colors = colors_of(list(groups))
+    colors, dashes = colors_of(list(groups)), dashes_of(list(groups))
     constrained = having(groups, COST)
     figure, grid = panels_of(2.4 + 0.16 * math.ceil(len(constrained) / 4), 1, 3)
     rewards, costs, multipliers = grid[0]
-    _draw_groups(rewards, constrained, REWARD, colors)
-    _draw_groups(costs, constrained, COST, colors)
-    _draw_groups(multipliers, having(constrained, MULTIPLIER), MULTIPLIER, colors)
+    _draw_groups(rewards, constrained, REWARD, colors, dashes)
+    _draw_groups(costs, constrained, COST, colors, dashes)
+    _draw_groups(multipliers, having(constrained, MULTIPLIER), MULTIPLIER, colors, dashes)
     limits = {
         name: {cost_limit} if cost_limit is not None else _limits(runs) for name, runs in constrained.items()
     }
@@ -72,7 +72,7 @@ def draw_constrained_training(
         for limit in of_group:
             costs.axhline(limit, color="#333333" if shared else colors[name], linewidth=0.8, linestyle="--")
     _name_limits(costs, sorted(set().union(*limits.values())))
-    _add_legend(figure, list(constrained), colors)
+    _add_legend(figure, list(constrained), colors, dashes)
     return figure
 
 
@@ -112,6 +112,7 @@ def _draw_groups(
     groups: Mapping[str, Sequence[TrainingRun]],
     column: str,
     colors: Mapping[str, str],
+    dashes: Mapping[str, Dash],
 ) -> None:
     for name, runs in groups.items():
         found = curve(runs, column)
@@ -119,7 +120,8 @@ def _draw_groups(
             panel.plot(found.steps, found.each.T, color=colors[name], linewidth=0.4, alpha=0.35)
         panel.fill_between(found.steps, found.low, found.high, color=colors[name], alpha=0.18, linewidth=0)
         marker = "o" if found.steps[0] == found.steps[-1] else None  # a line of one point cannot be seen
-        panel.plot(found.steps, found.mean, color=colors[name], marker=marker, markersize=3)
+        (line,) = panel.plot(found.steps, found.mean, color=colors[name], marker=marker, markersize=3)
+        line.set_linestyle(dashes[name])
     panel.set_title(plain(_title(column)))
     panel.set_xlabel("environment steps")
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -133,6 +135,10 @@ def _title(column: str) -> str:
     return _NAMES.get(column, column)
 
 
-def _add_legend(figure: Figure, names: Sequence[str], colors: Mapping[str, str]) -> None:
-    handles = [Line2D([], [], color=colors[name], label=plain(name)) for name in names]
+def _add_legend(
+    figure: Figure, names: Sequence[str], colors: Mapping[str, str], dashes: Mapping[str, Dash]
+) -> None:
+    handles = [
+        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(name)) for name in names
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(names)))

@@ -15,7 +15,7 @@ from PIL import Image
 
 from sb3_greendc.cli.plot import main
 from sb3_greendc.evaluation.plots_comparison import curves_of, draw_trade_off
-from sb3_greendc.evaluation.plots_training import draw_constrained_training
+from sb3_greendc.evaluation.plots_training import draw_constrained_training, draw_learning_curves
 from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, STEPS, curve, read_runs
 from sb3_greendc.evaluation.result_files import write_results
 from sb3_greendc.evaluation.statistics import summarize
@@ -213,6 +213,14 @@ def test_limits_come_from_the_runs_records(tmp_path: Path) -> None:
     np.testing.assert_allclose(multipliers.lines[-1].get_ydata(), 0.5)
     figure = draw_constrained_training({"pid": read_runs(str(tmp_path / "run"))}, cost_limit=7.0)
     assert [line.get_ydata()[0] for line in figure.axes[1].lines if line.get_linestyle() == "--"] == [7.0]
+
+
+def test_lines_of_many_algorithms_differ(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", 500, 0.0)
+    groups = {f"algorithm {k}": read_runs(str(tmp_path / "run")) for k in range(12)}
+    for figure in (draw_learning_curves(groups, [REWARD]), draw_constrained_training(groups)):
+        for lines in (figure.legends[0].get_lines(), figure.axes[0].lines):
+            assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 12
 
 
 def test_limits_of_one_name_are_a_curve_in_their_order(tmp_path: Path) -> None:
