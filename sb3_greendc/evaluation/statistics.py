@@ -173,7 +173,7 @@ def episodes_of(results: pd.DataFrame, env_id: str, policy: str, metric: str) ->
     """Return a policy's values of a metric: a row per run, a column per seed; NaN where there is none.
 
     :param results: a table of episodes; without a column ``run``, each policy has one run
-    :raises ValueError: if a run has an episode twice
+    :raises ValueError: if a run has an episode twice, the runs have none in common, or a value is infinite
     """
     chosen = results[(results["env_id"] == env_id) & (results["policy"] == policy)]
     runs = chosen["run"] if "run" in chosen else pd.Series(0, index=chosen.index)
@@ -184,7 +184,20 @@ def episodes_of(results: pd.DataFrame, env_id: str, policy: str, metric: str) ->
             f"policy {policy!r} has the episode of seed {seed} twice in {env_id}, run {run}: "
             "name policies of different results apart"
         )
+    shared = keys.get_level_values("seed").value_counts().max() if len(keys) else 0
+    if shared < len(runs.unique()):
+        raise ValueError(
+            f"policy {policy!r}: its {len(runs.unique())} runs have no episode in common in {env_id}: "
+            "runs of one policy must have the same seeds; name policies of different results apart"
+        )
     values = pd.Series(chosen[metric].to_numpy(dtype=np.float64), index=keys)
+    infinite = np.isinf(values)
+    if infinite.any():
+        run, seed = values.index[infinite][0]
+        raise ValueError(
+            f"policy {policy!r} has {metric}={values[run, seed]} in the episode of seed {seed} of {env_id}, "
+            f"run {run}: must be finite, or empty where it is undefined"
+        )
     return values.unstack("seed")
 
 

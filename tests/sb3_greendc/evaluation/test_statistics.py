@@ -194,6 +194,20 @@ class TestSummarize:
         assert (row["difference"], row["difference_low"]) == (5.0, 5.0)
         assert len(summary) == 6
 
+    def test_values_that_are_infinite(self) -> None:
+        results = self.results.assign(delay=self.results["delay"].where(self.results.index != 3, -np.inf))
+        message = "policy 'x' has delay=-inf in the episode of seed 3 of A, run 0: must be finite"
+        with pytest.raises(ValueError, match=message):
+            summarize(results, ["delay"])
+
+    def test_runs_without_a_common_episode(self) -> None:
+        first = self.results.assign(run=0)
+        other = first[first["policy"] == "y"].assign(run=1)
+        with pytest.raises(ValueError, match="policy 'y': its 2 runs have no episode in common in A"):
+            summarize(pd.concat([first, other.assign(seed=other["seed"] + 8)]), ["return"])
+        some = summarize(pd.concat([first, other.assign(seed=other["seed"] + 5)]), ["return"])
+        assert some.set_index(["env_id", "policy"]).loc[("A", "y"), "n"] == 2 * 3
+
     def test_bad_names(self) -> None:
         with pytest.raises(ValueError, match=r"metric='retrun'.*did you mean 'return'"):
             summarize(self.results, ["retrun"])
