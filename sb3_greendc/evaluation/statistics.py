@@ -138,8 +138,8 @@ def summarize(
         ``difference_high``, the paired mean difference to it
     :param confidence: coverage of the intervals
     :param pooled: adds rows over all environments under this ``env_id``, each environment a stratum, in which
-        all values count alike: policies should have as many runs in each, and be in all of them. The metrics
-        should be on one scale in all
+        all values count alike: policies should have as many runs in each. Undefined for a policy that lacks
+        an environment in which others have the metric. The metrics should be on one scale in all
     :return: columns ``env_id``, ``policy``, ``metric``, ``n`` (values), ``runs``, ``estimate``, ``low``,
         ``high``
     :raises ValueError: for an unknown metric or reference, or an episode that a run has twice
@@ -157,6 +157,8 @@ def summarize(
         for policy in of_group["policy"].unique():
             for metric in metrics:
                 tables = [episodes_of(results, env_id, policy, metric) for env_id in env_ids]
+                if title == pooled and _lacks_an_environment(tables, of_group, metric, env_ids):
+                    tables = [table.iloc[:, :0] for table in tables]
                 row = {"env_id": title, "policy": policy, "metric": metric}
                 row |= _columns(tables, statistic, confidence)
                 if reference == policy:
@@ -260,6 +262,17 @@ def _columns(tables: Iterable[pd.DataFrame], statistic: str, confidence: float) 
         "low": interval.low,
         "high": interval.high,
     }
+
+
+def _lacks_an_environment(
+    tables: Sequence[pd.DataFrame], results: pd.DataFrame, metric: str, env_ids: Sequence[str]
+) -> bool:
+    """Tell whether a policy has no value of a metric in one of the environments where others have some."""
+    there = results.groupby("env_id")[metric].count()
+    return any(
+        there[env_id] and not table.notna().any(axis=None)
+        for table, env_id in zip(tables, env_ids, strict=True)
+    )
 
 
 def _difference_columns(

@@ -194,6 +194,18 @@ class TestSummarize:
         assert (row["difference"], row["difference_low"]) == (5.0, 5.0)
         assert len(summary) == 6
 
+    def test_a_policy_that_lacks_an_environment_is_not_pooled(self) -> None:
+        """Beside those of all environments, a figure of one would look better or worse than the policy is."""
+        results = self.results[(self.results["policy"] == "x") | (self.results["env_id"] == "A")]
+        results = results.assign(of_a=results["return"].where(results["env_id"] == "A"))
+        summary = summarize(results, ["return", "of_a"], reference="x", pooled="all")
+        rows = summary.set_index(["env_id", "policy", "metric"]).loc["all"]
+        assert rows["n"].to_dict() == {
+            ("x", "return"): 16, ("x", "of_a"): 8, ("y", "return"): 0, ("y", "of_a"): 8
+        }  # fmt: skip
+        assert rows.loc[("y", "return"), ["estimate", "low", "difference"]].isna().all()
+        assert rows.loc[("y", "of_a"), "difference"] == 5.0
+
     def test_values_that_are_infinite(self) -> None:
         results = self.results.assign(delay=self.results["delay"].where(self.results.index != 3, -np.inf))
         message = "policy 'x' has delay=-inf in the episode of seed 3 of A, run 0: must be finite"
