@@ -53,12 +53,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write everything into one HTML report, too"
     )
-    parser.add_argument("--title", default="Evaluation", help="of the report")
+    parser.add_argument("--title", help="of the report (default: Evaluation)")
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=["png", "pdf"])
     group = parser.add_argument_group("results")
     group.add_argument("--policies", nargs="+", metavar="POLICY", help="only these, in this order")
     group.add_argument("--metrics", nargs="+", metavar="METRIC", help="default: those of the family")
-    group.add_argument("--statistic", choices=STATISTICS, default="mean", help="iqm: interquartile mean")
+    group.add_argument("--statistic", choices=STATISTICS, help="default: mean; iqm: interquartile mean")
     group.add_argument("--reference", metavar="POLICY", help="compare with this policy (default: the first)")
     group.add_argument(
         "--relative",
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"wrote {path}")
     if options.html is not None:
         better = LOWER_IS_BETTER | set(options.lower_is_better)
-        write_report(options.html, options.title, sections, sources, provenance(), better)
+        write_report(options.html, options.title or "Evaluation", sections, sources, provenance(), better)
         print(f"wrote {options.html}")
     return 0
 
@@ -135,10 +135,11 @@ def _refuse_what_has_no_effect(options: argparse.Namespace) -> None:
 
     :raises ValueError: naming the first
     """
-    of_results = ("policies", "metrics", "reference", "relative", "lower_is_better", "trade_off")
+    of_results = ("policies", "metrics", "statistic", "reference", "relative", "lower_is_better", "trade_off")
     for given, needed, keys in (
         (options.results, "RESULTS", of_results),
         (options.progress, "--progress", ("curves", "cost_limit")),
+        (options.html, "--html", ("title",)),
     ):
         for key in keys:
             value = getattr(options, key)
@@ -188,6 +189,7 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
             f"--reference {reference}: must be one of {', '.join(policies)}{nearest(reference, policies)}"
         )
     lower = LOWER_IS_BETTER | set(options.lower_is_better)
+    statistic = options.statistic or "mean"
     several = results["env_id"].nunique() > 1
     shown = relative_to(results, metrics, reference) if options.relative else results
     if options.relative and not options.metrics:
@@ -196,12 +198,12 @@ def draw_results(results: pd.DataFrame, options: argparse.Namespace) -> tuple[li
     summary = summarize(
         shown,
         metrics,
-        options.statistic,
+        statistic,
         None if options.relative else reference,
         pooled=POOLED if several and options.relative else None,
     )
     summary = summary.groupby(["env_id", "metric"], sort=False).filter(lambda rows: rows["n"].any())
-    what = {"mean": "Mean", "iqm": "Interquartile mean"}[options.statistic]
+    what = {"mean": "Mean", "iqm": "Interquartile mean"}[statistic]
     of_what = f" of the per cent change against {reference}" if options.relative else ""
     unit = "per cent" if options.relative else None
     episodes = _episodes_said(results)

@@ -257,6 +257,7 @@ class TestBadInput:
                 ["--policies", "always_on", "always_on"],
                 "--policies always_on always_on: each policy may be given once",
             ),
+            (["--title", "A"], "--title: has no effect without --html"),
             (["--curves", REWARD], "--curves: has no effect without --progress"),
             (["--cost-limit", "0"], "--cost-limit: has no effect without --progress"),
             (["--reference", "pid@6"], "--reference pid@6: must be one of always_on"),
@@ -278,7 +279,11 @@ class TestBadInput:
         assert not (tmp_path / "figures").exists()
 
     @pytest.mark.parametrize(
-        "option", [["--metrics", "cost"], ["--relative"], ["--trade-off", "carbon_kg", "cost"]]
+        "option",
+        [
+            *(["--metrics", "cost"], ["--relative"], ["--trade-off", "carbon_kg", "cost"]),
+            ["--statistic", "mean"],
+        ],
     )
     def test_options_of_results_without_any(
         self, option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
