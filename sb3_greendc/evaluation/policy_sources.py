@@ -331,6 +331,9 @@ def policy_sources(
     named: Mapping[str, Policy | Sequence[Policy]]
     if isinstance(policies, Mapping):
         named = policies
+        for name in named:
+            if not isinstance(name, str):
+                raise ValueError(f"policies: the name {name!r} must be a string")
     elif isinstance(policies, str | Path) or not isinstance(policies, Sequence):
         raise ValueError(f"policies={policies!r}: must be a list of policies, or a mapping of names to them")
     else:

@@ -85,6 +85,8 @@ def parse_source(
     :raises ValueError: if it is neither, no model fits a pattern, or a run without a model does; the message
         names what is allowed, or the run
     """
+    if not text.strip():
+        raise ValueError(f"policy {text!r}: must name a baseline or a saved model")
     name, separator, options = text.partition(":")
     if name in baselines:
         return BaselineSpec(name, _options(text, options) if separator else {})

@@ -175,3 +175,10 @@ def test_the_settings_that_a_policy_was_trained_with_are_named_where_they_differ
 def test_no_policy_at_all_is_an_error(none: Any) -> None:
     with pytest.raises(ValueError, match="must name at least one policy"):
         evaluate(none, "CartPole-v1", 1)
+
+
+def test_names_that_are_none() -> None:
+    with pytest.raises(ValueError, match="policies: the name 1 must be a string"):
+        evaluate({1: "always_on"}, "VCC-2021", 1)  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="policy '': must name a baseline or a saved model"):
+        evaluate(["always_on", ""], "VCC-2021", 1)
