@@ -49,6 +49,7 @@ FORMATS = ("png", "pdf", "svg")
 _COLUMNS = 3
 _LINE = 30  # characters above a panel
 _NAME = 28  # characters beside it
+_LEGEND_LINE, _LEGEND_LETTER = 0.5, 0.06  # inches, with the gap beside them
 _METADATA: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
 
 Parameters = ParamSpec("Parameters")
@@ -195,6 +196,12 @@ def ticks_of(policies: Sequence[str]) -> list[str]:
     """Return what stands beside the rows of policies."""
     names = short_names(policies)
     return [plain(names[policy]) for policy in policies]
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return in how many columns a legend as wide as a page's text holds these labels, at most 4."""
+    widest = _LEGEND_LINE + _LEGEND_LETTER * max(map(len, labels))
+    return min(4, max(1, int(TEXT_WIDTH / widest)))
 
 
 def readable_ticks(panel: Axes) -> None:

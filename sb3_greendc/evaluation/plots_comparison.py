@@ -18,6 +18,7 @@ from sb3_greendc.evaluation.plots import (
     colors_of,
     dashes_of,
     heading,
+    legend_columns,
     panels_of,
     plain,
     readable_ticks,
@@ -44,7 +45,8 @@ def draw_profiles(profiles: pd.DataFrame, lower_is_better: frozenset[str] = LOWE
     panels = list(profiles.groupby(["env_id", "metric"], sort=False))
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
-    legend_rows = math.ceil(len(policies) / 4)
+    names = short_names(policies)
+    legend_rows = math.ceil(len(policies) / legend_columns(list(names.values())))
     figure, grid = panels_of(0.25 + 0.16 * legend_rows + 1.75 * rows, rows, columns, sharey=True)
     for unused in list(grid.flat)[len(panels) :]:
         unused.set_axis_off()
@@ -66,12 +68,11 @@ def draw_profiles(profiles: pd.DataFrame, lower_is_better: frozenset[str] = LOWE
             panel.invert_xaxis()  # better is to the right in every panel
     for row in grid:
         row[0].set_ylabel("share of episodes\nbetter than τ")
-    names = short_names(policies)
     handles = [
         Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(names[name]))
         for name in policies
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    figure.legend(handles=handles, loc="outside lower center", ncols=legend_columns(list(names.values())))
     return figure
 
 

@@ -11,7 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from sb3_greendc.evaluation.metrics import label
-from sb3_greendc.evaluation.plots import Dash, colors_of, dashes_of, panels_of, plain, styled
+from sb3_greendc.evaluation.plots import (
+    Dash,
+    colors_of,
+    dashes_of,
+    legend_columns,
+    panels_of,
+    plain,
+    short_names,
+    styled,
+)
 from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, TrainingRun, curve
 
 _NAMES = {
@@ -35,8 +44,7 @@ def draw_learning_curves(groups: Mapping[str, Sequence[TrainingRun]], columns: S
     colors, dashes = colors_of(list(groups)), dashes_of(list(groups))
     columns_of_panels = min(_COLUMNS, len(columns))
     rows = math.ceil(len(columns) / columns_of_panels)
-    legend_rows = math.ceil(len(groups) / 4)
-    figure, grid = panels_of(0.3 + 0.16 * legend_rows + 1.9 * rows, rows, columns_of_panels)
+    figure, grid = panels_of(0.3 + _legend_height(list(groups)) + 1.9 * rows, rows, columns_of_panels)
     for unused in list(grid.flat)[len(columns) :]:
         unused.set_axis_off()
     for panel, column in zip(grid.flat, columns, strict=False):
@@ -59,7 +67,7 @@ def draw_constrained_training(
     """
     colors, dashes = colors_of(list(groups)), dashes_of(list(groups))
     constrained = having(groups, COST)
-    figure, grid = panels_of(2.4 + 0.16 * math.ceil(len(constrained) / 4), 1, 3)
+    figure, grid = panels_of(2.4 + _legend_height(list(constrained)), 1, 3)
     rewards, costs, multipliers = grid[0]
     _draw_groups(rewards, constrained, REWARD, colors, dashes)
     _draw_groups(costs, constrained, COST, colors, dashes)
@@ -135,10 +143,18 @@ def _title(column: str) -> str:
     return _NAMES.get(column, column)
 
 
+def _legend_height(names: Sequence[str]) -> float:
+    """Return the inches that a legend of groups needs."""
+    return 0.16 * math.ceil(len(names) / legend_columns(list(short_names(names).values())))
+
+
 def _add_legend(
     figure: Figure, names: Sequence[str], colors: Mapping[str, str], dashes: Mapping[str, Dash]
 ) -> None:
+    labels = short_names(names)
     handles = [
-        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(name)) for name in names
+        Line2D([], [], color=colors[name], linestyle=dashes[name], label=plain(labels[name]))
+        for name in names
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(names)))
+    columns = min(len(names), legend_columns(list(labels.values())))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns)

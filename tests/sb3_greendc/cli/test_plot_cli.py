@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from sb3_greendc.cli.plot import main
-from sb3_greendc.evaluation.plots_comparison import curves_of, draw_trade_off
+from sb3_greendc.evaluation.comparisons import profiles
+from sb3_greendc.evaluation.plots_comparison import curves_of, draw_profiles, draw_trade_off
 from sb3_greendc.evaluation.plots_training import draw_constrained_training, draw_learning_curves
 from sb3_greendc.evaluation.progress import COST, MULTIPLIER, REWARD, STEPS, curve, read_runs
 from sb3_greendc.evaluation.result_files import write_results
@@ -221,6 +222,23 @@ def test_lines_of_many_algorithms_differ(tmp_path: Path) -> None:
     for figure in (draw_learning_curves(groups, [REWARD]), draw_constrained_training(groups)):
         for lines in (figure.legends[0].get_lines(), figure.axes[0].lines):
             assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 12
+
+
+def test_legends_of_long_names_are_not_cut(tmp_path: Path) -> None:
+    names = [f"runs/2024/experiment_{k}/ppo_with_a_long_name/seed_*" for k in range(5)]
+    table = write_evaluation(tmp_path / "results.csv")
+    long = pd.concat([table[table["policy"] == "always_on"].assign(policy=name) for name in names])
+    write_run(tmp_path / "run", 500, 0.0)
+    groups = {name: read_runs(str(tmp_path / "run")) for name in names}
+    for figure in (
+        draw_profiles(profiles(long, ["return"])),
+        draw_learning_curves(groups, [REWARD]),
+        draw_constrained_training(groups),
+    ):
+        figure.draw_without_rendering()
+        legend, whole = figure.legends[0].get_window_extent(), figure.bbox
+        assert legend.x0 >= whole.x0 and legend.x1 <= whole.x1
+        assert all(legend.y1 <= axes.get_tightbbox().y0 for axes in figure.axes)
 
 
 def test_limits_of_one_name_are_a_curve_in_their_order(tmp_path: Path) -> None:
