@@ -252,8 +252,10 @@ def _check_bound(method: str | None, env_id: str) -> None:
 def _record(options: argparse.Namespace, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()}
     policies: dict[str, list[str]] = {}
-    for one in evaluations[0].sources:
-        policies.setdefault(one.name, []).append(one.source)
+    for one in (source for evaluation in evaluations for source in evaluation.sources):
+        found = policies.setdefault(one.name, [])
+        if one.source not in found:  # of each environment its own, such as the policy that ships for it
+            found.append(one.source)
     settings = dict(evaluations[0].env_kwargs)
     told = {"options": given, "env_kwargs": settings, "policies": policies}
     return {**provenance(), **values_without_secrets(told)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_figures_show_the_environments_that_have_both_metrics(
     monkeypatch.setattr(plot, "draw_trade_off", draw)
     assert plot.main([str(results), "--out", str(tmp_path)]) == 0
     assert titles == ["VCC-2021-v1"]
+
+
+def test_the_record_says_where_the_policies_of_each_environment_came_from(tmp_path: Path) -> None:
+    policies = ("--policies", "random", "pretrained", "--episodes", "1", "--bound", "none", "--no-progress")
+    out = ("--out", str(tmp_path / "results.csv"))
+    assert main(["--env", "DiscreteVCC-2021", "ResourcePool-10", *policies, *out]) == 0
+    assert json.loads((tmp_path / "results.json").read_text())["policies"] == {
+        "random": ["random"],
+        "pretrained": ["pretrained:DiscreteVCC-2021-v1", "pretrained:ResourcePool-10-v0"],
+    }
 
 
 def test_figures_have_no_empty_panels(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
