@@ -19,6 +19,7 @@ from sb3_greendc.evaluation.metrics import LOWER_IS_BETTER
 from sb3_greendc.evaluation.statistics import (
     Interval,
     Table,
+    check_columns,
     check_pairs,
     check_resampling,
     common_episodes,
@@ -117,7 +118,9 @@ def improvements(
     :param reference: a policy
     :param lower_is_better: metrics of which less is better
     :return: columns ``env_id``, ``policy``, ``metric``, ``estimate``, ``low``, ``high``
+    :raises ValueError: for an unknown metric or reference
     """
+    check_columns(results, metrics)
     require_one_of("reference", reference, results["policy"].unique())
     rows = []
     for env_id, of_env in results.groupby("env_id", sort=False):
@@ -150,7 +153,9 @@ def profiles(
     :param metrics: columns of it
     :param lower_is_better: metrics of which less is better
     :return: columns ``env_id``, ``policy``, ``metric``, ``threshold``, ``share``, ``low``, ``high``
+    :raises ValueError: for an unknown metric
     """
+    check_columns(results, metrics)
     parts = []
     for env_id, of_env in results.groupby("env_id", sort=False):
         for metric in metrics:
@@ -177,7 +182,9 @@ def relative_to(results: pd.DataFrame, metrics: Sequence[str], reference: str) -
     :param results: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :param metrics: columns of it
     :param reference: a policy
+    :raises ValueError: for an unknown metric or reference
     """
+    check_columns(results, metrics)
     require_one_of("reference", reference, results["policy"].unique())
     changed = results.copy()
     of_reference = results[results["policy"] == reference].groupby(["env_id", "seed"])[list(metrics)].mean()

@@ -144,8 +144,7 @@ def summarize(
         ``high``
     :raises ValueError: for an unknown metric or reference, or an episode that a run has twice
     """
-    for metric in metrics:
-        require_one_of("metric", metric, [str(column) for column in results.columns])
+    check_columns(results, metrics)
     if reference is not None:
         require_one_of("reference", reference, results["policy"].unique())
     groups = {str(env_id): [str(env_id)] for env_id in results["env_id"].unique()}
@@ -169,6 +168,30 @@ def summarize(
                     row |= {"reference": reference, **_difference_columns(tables, others, confidence)}
                 rows.append(row)
     return pd.DataFrame(rows)
+
+
+def check_columns(results: pd.DataFrame, metrics: Sequence[str]) -> None:
+    """Raise a ``ValueError`` unless a table is one of episodes, and has numbers of each metric.
+
+    :param results: what may be none
+    :param metrics: columns of it
+    """
+    known = [str(column) for column in results.columns]
+    for column in ("policy", "env_id", "seed"):
+        if column not in known:
+            raise ValueError(
+                f"results: no column {column!r}; every table of episodes has policy, env_id, seed"
+            )
+        if results[column].isna().any():
+            raise ValueError(f"results: {column} is missing in {int(results[column].isna().sum())} rows")
+    if isinstance(metrics, str):
+        raise ValueError(f"metrics={metrics!r}: must be a list of columns")
+    for metric in metrics:
+        require_one_of("metric", metric, known)
+        try:
+            results[metric].to_numpy(dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"metric={metric!r}: must be a column of numbers ({error})") from error
 
 
 def episodes_of(results: pd.DataFrame, env_id: str, policy: str, metric: str) -> pd.DataFrame:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +16,7 @@ from sb3_greendc.evaluation.comparisons import (
     profiles,
     relative_to,
 )
-from sb3_greendc.evaluation.statistics import bootstrap
+from sb3_greendc.evaluation.statistics import bootstrap, summarize
 
 X = np.array(
     [[0.13, -0.13, 0.64], [0.1, -0.54, 0.36], [1.3, 0.95, -0.7], [-1.27, -0.62, 0.04], [-2.33, -0.22, -1.25]]
@@ -146,3 +149,33 @@ def test_changes_against_a_reference_are_on_one_scale() -> None:
     np.testing.assert_allclose(better["carbon_kg"], -10.0)
     np.testing.assert_allclose(better["return"], 10.0)
     assert (changed[changed["policy"] == "base"]["carbon_kg"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        summarize,
+        profiles,
+        lambda table, metrics: improvements(table, metrics, "a"),
+        lambda table, metrics: relative_to(table, metrics, "a"),
+    ],
+)
+def test_a_table_that_lacks_something_is_refused_by_name(
+    reduce: Callable[[pd.DataFrame, Any], pd.DataFrame],
+) -> None:
+    rows = [
+        {"env_id": "A", "policy": policy, "seed": seed, "return": 1.0} for policy in "ab" for seed in (0, 1)
+    ]
+    table = pd.DataFrame(rows)
+    assert len(reduce(table, ["return"]))
+    with pytest.raises(ValueError, match=r"metric='retrun': must be one of .*; did you mean 'return'"):
+        reduce(table, ["retrun"])
+    with pytest.raises(ValueError, match="metric='policy': must be a column of numbers"):
+        reduce(table, ["policy"])
+    with pytest.raises(ValueError, match="metrics='return': must be a list of columns"):
+        reduce(table, "return")
+    for column in ("env_id", "policy", "seed"):
+        with pytest.raises(ValueError, match=f"results: no column '{column}'"):
+            reduce(table.drop(columns=column), ["return"])
+        with pytest.raises(ValueError, match=f"results: {column} is missing in 1 rows"):
+            reduce(table.assign(**{column: table[column].where(table.index > 0)}), ["return"])
