@@ -6,7 +6,7 @@ apart is the key ``TimeLimit.truncated`` in the last ``info``, as SB3's environm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def import_types() -> Any:
 
 
 def from_trajectories(
-    trajectories: Sequence[Any],
+    trajectories: Iterable[Any],
     observation_space: spaces.Space[Any] | None = None,
     action_space: spaces.Space[Any] | None = None,
     assume_terminal: bool | None = None,
@@ -46,9 +46,11 @@ def from_trajectories(
     :param observation_space: trajectories know none; see :meth:`OfflineDataset.from_dict`
     :param action_space: the same
     :param assume_terminal: what ended trajectories are whose last ``info`` lacks ``TimeLimit.truncated``
+    :raises TypeError: for something else than trajectories
     :raises ValueError: if it is needed and not given, rewards are missing, some have costs or sources and
         others no infos or no source, or the data are not valid
     """
+    trajectories = _listed(trajectories)
     if not trajectories:
         raise ValueError("no trajectories")
     has_costs = any("cost" in info for one in trajectories if one.infos is not None for info in one.infos)
@@ -80,6 +82,21 @@ def from_trajectories(
         of_episode = np.array([sources.index(name) for name in names])
         data["source_id"] = of_episode[data["episode_id"]]
     return OfflineDataset.from_dict(data, observation_space, action_space, sources)
+
+
+def _listed(trajectories: Any) -> list[Any]:
+    """Return trajectories, which are read more than once, as a list.
+
+    :raises TypeError: for something else
+    """
+    if not isinstance(trajectories, Iterable):
+        kind = type(trajectories).__name__
+        raise TypeError(f"trajectories of type {kind}: must be a sequence of imitation's trajectories")
+    listed = list(trajectories)
+    for number, one in enumerate(listed):
+        if not all(hasattr(one, name) for name in ("obs", "acts", "infos", "terminal")):
+            raise TypeError(f"trajectory {number}: of type {type(one).__name__}; must be a TrajectoryWithRew")
+    return listed
 
 
 def to_trajectories(data: OfflineDataset) -> list[Any]:

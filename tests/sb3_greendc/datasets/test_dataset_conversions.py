@@ -195,6 +195,18 @@ def test_costs_and_sources_of_some_trajectories_are_not_lost() -> None:
         from_trajectories([*others, sparse], *spaces_of_all)
 
 
+def test_trajectories_may_come_one_by_one_and_something_else_is_named() -> None:
+    pytest.importorskip("imitation")
+    data = masked_dataset()
+    trajectories = to_trajectories(data)
+    read = from_trajectories((one for one in trajectories), data.observation_space, data.action_space)
+    assert_same(data, read)
+    with pytest.raises(TypeError, match="trajectories of type TrajectoryWithRew: must be a sequence"):
+        from_trajectories(trajectories[0])
+    with pytest.raises(TypeError, match="trajectory 1: of type int; must be a TrajectoryWithRew"):
+        from_trajectories([trajectories[0], 2])
+
+
 def test_a_trajectory_of_another_form_is_named() -> None:
     types = pytest.importorskip("imitation.data.types")
 
