@@ -73,8 +73,12 @@ def from_minari(dataset: Any) -> OfflineDataset:
     ``infos["cost"]``, 0 in episodes without it. Where the data set knows its environment, ``metadata`` has
     ``env_id`` and ``env_kwargs``.
 
+    What Minari's ``combine_datasets`` made has one source, with a warning: it keeps no names of sources and
+    no labels, and the numbers of the parts' sources are the same.
+
     :param dataset: a ``minari.MinariDataset``, or its id
     :raises ImportError: if Minari is needed and not installed
+    :raises TypeError: for something else
     :raises ValueError: if there is no such data set, it holds no episode, or it is not valid
     """
     if isinstance(dataset, str):
@@ -83,6 +87,8 @@ def from_minari(dataset: Any) -> OfflineDataset:
             dataset = minari.load_dataset(dataset)
         except FileNotFoundError as error:
             raise ValueError(f"Minari data set {dataset!r}: there is none of this id here") from error
+    if not hasattr(dataset, "iterate_episodes"):
+        raise TypeError(f"dataset of type {type(dataset).__name__}: must be a Minari data set, or its id")
     check_spaces(dataset.observation_space, dataset.action_space)
     observations, infos = [], []
     columns: dict[str, list[Any]] = {"actions": [], "rewards": [], "terminated": [], "truncated": []}
@@ -100,7 +106,14 @@ def from_minari(dataset: Any) -> OfflineDataset:
         columns["costs"] = [
             _of_steps(info.get("cost", np.zeros(n)), n) for info, n in zip(infos, lengths, strict=True)
         ]
-    if all("source_id" in info for info in infos):
+    combined = dataset.storage.metadata.get("combined_datasets", ())
+    if len(combined) > 0 and any("source_id" in info for info in infos):
+        warnings.warn(
+            f"Minari data set {dataset.id!r}: of {', '.join(combined)}, whose sources and labels Minari "
+            "does not keep apart, so that all is of one source; concatenate([from_minari(id), ...]) does",
+            stacklevel=2,
+        )
+    elif all("source_id" in info for info in infos):
         columns["source_id"] = [
             _of_steps(info["source_id"], n) for info, n in zip(infos, lengths, strict=True)
         ]

@@ -87,6 +87,25 @@ def test_metadata_of_numpy_stay_numbers() -> None:
 
 
 @pytest.mark.usefixtures("_minari_folder")
+def test_combined_minari_data_sets_do_not_mix_up_their_sources() -> None:
+    import minari
+
+    parts = [masked_dataset(), replace(masked_dataset(), sources=("other", "third"))]
+    written = [to_minari(part, f"greendc/part{i}-v0") for i, part in enumerate(parts)]
+    combined = minari.combine_datasets(written, "greendc/whole-v0")
+    with pytest.warns(UserWarning, match=r"of greendc/part0-v0, greendc/part1-v0, .* concatenate\("):
+        read = from_minari(combined)
+    assert read.sources == ("source_0",) and len(read) == 16
+    np.testing.assert_array_equal(read.rewards, np.tile(parts[0].rewards, 2))
+
+
+@pytest.mark.parametrize("wrong", [5, masked_dataset()])
+def test_what_is_no_minari_data_set_is_named(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"of type {type(wrong).__name__}: must be a Minari data set, or its"):
+        from_minari(wrong)
+
+
+@pytest.mark.usefixtures("_minari_folder")
 def test_minari_data_recover_their_environment() -> None:
     costs = {"cost": "weighted", "cost_weights": (1.0, 0.5)}
     options = {"episode_steps": 12, "reward": {"on_time": 1.0}, **costs}
