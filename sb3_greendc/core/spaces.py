@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
 
@@ -24,3 +25,7 @@ def require_bounds(space: spaces.Box, why: str = "") -> None:
     """
     if not (space.is_bounded("both") and bool((space.low < space.high).all())):
         raise ValueError(f"action space {space}: must have finite bounds, the lower below the upper{why}")
+    with np.errstate(over="ignore"):
+        width = space.high.astype(np.float32) - space.low.astype(np.float32)
+    if not bool(((width > 0) & np.isfinite(width)).all()):
+        raise ValueError(f"action space {space}: its bounds are too close or too far apart for float32{why}")

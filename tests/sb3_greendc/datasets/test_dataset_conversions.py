@@ -298,6 +298,14 @@ def test_actions_without_bounds_are_not_scaled(low: float, high: float) -> None:
     assert_same(data, from_replay_buffer(raw, scaled_actions=False), ("actions",))
 
 
+@pytest.mark.parametrize(("low", "high"), [(1e9, 1e9 + 1), (-3e38, 3e38)])
+def test_bounds_between_which_float32_has_no_scale_are_refused(low: float, high: float) -> None:
+    actions = spaces.Box(low, high, (1,), np.float64)
+    data = replace(box_dataset(), action_space=actions, actions=np.full((11, 1), low))
+    with pytest.raises(ValueError, match=r"action space Box.*: its bounds are too close or too far apart"):
+        to_replay_buffer(data, device="cpu")
+
+
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.Discrete(3, start=1)])
 def test_buffers_of_actions_that_data_do_not_have_are_refused(space: spaces.Space[Any]) -> None:
     buffer = ReplayBuffer(10, spaces.Box(0, 1, (2,), np.float32), space, device="cpu")
