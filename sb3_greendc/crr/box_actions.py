@@ -64,6 +64,6 @@ def values_of(
 ) -> th.Tensor:
     """Return the critics' values ``(K, k, B)`` of k actions ``(k, B, d)`` of every state."""
     k, n_batch, dim = actions.shape
-    flat = features.expand(k, *features.shape).reshape(k * n_batch, -1)
+    flat = features.expand(k, *features.shape).reshape(k * n_batch, features.shape[1])
     q = q_values(flat, actions.reshape(k * n_batch, dim))
     return q.view(q.shape[0], k, n_batch)

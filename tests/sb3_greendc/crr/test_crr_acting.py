@@ -128,6 +128,11 @@ def test_it_needs_critics_and_draws():
         toy_model("box", "box", n_action_samples=2, weight_mode="bc")
 
 
+def test_no_states_have_no_actions():
+    actions, _ = model_of(4).predict(SEEN[:0], deterministic=True)
+    assert actions.shape == model_of(1).predict(SEEN[:0])[0].shape
+
+
 def test_it_helps_where_the_data_are_of_two_minds():
     """Between two actions that are both good lies one that is not: the mean may be there."""
     rng = np.random.default_rng(0)
