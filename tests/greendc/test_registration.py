@@ -81,6 +81,16 @@ def test_a_batch_takes_no_limit_of_steps_that_it_would_not_keep(mine: str) -> No
         gym.make_vec(limited, num_envs=2, vectorization_mode="custom")
 
 
+@pytest.mark.skipif(not gym.__version__.startswith("0.29"), reason="later ones hand on keyword arguments")
+def test_a_batch_has_its_options_from_vector_kwargs(mine: str) -> None:
+    """As the page on environments says."""
+    made = [
+        gym.make_vec(mine, num_envs=2, vectorization_mode="custom", **how)
+        for how in ({"vector_kwargs": {"episode_steps": 7}}, {"episode_steps": 7})
+    ]
+    assert made[0].simulator.config.episode_steps == 7 != made[1].simulator.config.episode_steps
+
+
 @pytest.mark.parametrize("env_id", ["MyPool-v0", "VCC-2021-v1", "Cluster-Lublin-v0"])
 def test_the_spec_of_an_environment_survives_json(mine: str, env_id: str) -> None:
     """As Minari's collector writes it, and Gymnasium reads it."""
