@@ -124,10 +124,17 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
         """Give each environment's random generator its seed, where one is given."""
         if seed is None:
             return
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else list(seed)
+        given: Any = seed
+        if isinstance(given, int | np.integer):
+            given = [given + i for i in range(self.num_envs)]
+        elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+            raise TypeError(f"seed={given!r}: must be a whole number, or one for each environment")
+        seeds = list(given)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds were given for {self.num_envs} environments")
         for i, value in enumerate(seeds):
+            if not isinstance(value, int | np.integer | None):
+                raise TypeError(f"seed[{i}]={value!r}: must be a whole number, or None")
             if value is not None:
                 self._generators[i] = seeding.np_random(int(value))[0]
 

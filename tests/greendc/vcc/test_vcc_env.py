@@ -295,6 +295,13 @@ def test_unknown_ids_and_reset_options():
         env.reset(options=["month"])
     with pytest.raises(ValueError, match="2 seeds were given for 3"):
         greendc.make_vec("VCC-2019", 3).reset(seed=[1, 2])
+    for wrong, says in (
+        (1.5, "seed=1.5: must be a whole"),
+        ("ab", "seed='ab'"),
+        ([1, 2.5], r"seed\[1\]=2.5"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            greendc.make_vec("VCC-2019", 2).reset(seed=wrong)
 
 
 def test_high_target_load_warns():
