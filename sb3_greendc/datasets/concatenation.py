@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sb3_greendc.datasets.dataset import OfflineDataset
+from greendc.config import require_class
+from sb3_greendc.datasets.dataset import OfflineDataset, require_data
 
 _PLAIN = ("actions", "rewards", "terminated", "truncated")
 
@@ -20,8 +21,12 @@ def concatenate(datasets: Sequence[OfflineDataset]) -> OfflineDataset:
     name are one source.
 
     :param datasets: with the same spaces and the same labels, all with costs or all without
+    :raises TypeError: for something else than a sequence of data sets
     :raises ValueError: if there is none, or one does not fit the first
     """
+    require_class("datasets", datasets, (Sequence,), "a sequence of data sets")
+    for k, data in enumerate(datasets):
+        require_data(f"datasets[{k}]", data)
     if not datasets:
         raise ValueError("datasets: there is none")
     first = datasets[0]

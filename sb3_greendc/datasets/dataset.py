@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from greendc.config import require_class
 from greendc.simulator import Observation
 from sb3_greendc.datasets import npz, validation
 from sb3_greendc.datasets.arrays import check_lengths, check_shapes, dataset_arguments
@@ -187,6 +189,7 @@ class OfflineDataset:
         :raises OSError: if there is no such file
         :raises ValueError: if it is damaged, of a later version, or holds no valid data set
         """
+        require_class("path", path, (str, os.PathLike), "the path of a data set")
         path = Path(path)
         digest = npz.checksum(path)
         try:
@@ -243,6 +246,7 @@ class OfflineDataset:
         :param metadata: JSON values
         :raises ValueError: for a missing or unknown array, one that does not fit, or data that are not valid
         """
+        require_class("data", data, (Mapping,), "a dict of arrays")
         data = from_d4rl(data) if is_d4rl(data) else data
         arguments = dataset_arguments(data, observation_space, action_space, sources)
         return cls(**arguments, labels=dict(labels or {}), metadata=dict(metadata or {}))
@@ -352,3 +356,8 @@ def _group(arrays: Mapping[str, NDArray[Any]], name: str) -> Observation:
         return arrays[name]
     prefix = f"{name}/"
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+def require_data(field: str, data: object) -> None:
+    """Raise a ``TypeError`` naming the field, unless it is a data set."""
+    require_class(field, data, (OfflineDataset,), "an OfflineDataset")

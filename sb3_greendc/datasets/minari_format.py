@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import greendc
 from greendc.config import require
-from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.dataset import OfflineDataset, require_data
 from sb3_greendc.datasets.episodes import episodes, join_episodes
 from sb3_greendc.datasets.validation import check_spaces
 
@@ -152,6 +152,7 @@ def to_minari(data: OfflineDataset, dataset_id: str, **kwargs: Any) -> Any:
     :raises ImportError: if Minari is not installed
     :raises ValueError: if episodes are not whole, or the id is taken or malformed
     """
+    require_data("data", data)
     minari = import_minari()
     require_id(dataset_id)
     create = minari.create_dataset_from_buffers

@@ -12,9 +12,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
+from greendc.config import require_class
 from greendc.simulator import Observation
 from sb3_greendc.core.spaces import require_bounds
-from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.dataset import OfflineDataset, require_data
 from sb3_greendc.datasets.validation import check_spaces
 
 _UNSCALED = ", for scaled actions; scaled_actions=False takes them as they are"
@@ -34,6 +35,7 @@ def from_replay_buffer(
     :raises ValueError: if the buffer is empty, shares next observations, does not say which episodes were
         truncated, or is of spaces that data sets do not have, or of actions that nobody can unscale
     """
+    require_class("buffer", buffer, (ReplayBuffer,), "a replay buffer of Stable-Baselines3")
     check_spaces(buffer.observation_space, buffer.action_space)
     if buffer.size() == 0:
         raise ValueError("the replay buffer holds no transitions")
@@ -81,6 +83,7 @@ def to_replay_buffer(
     :param scaled_actions: scale ``Box`` actions to [-1, 1], as SB3's algorithms expect them
     :raises ValueError: if the buffer would be too small, or actions without bounds would be scaled
     """
+    require_data("data", data)
     n = len(data)
     size = n if buffer_size is None else buffer_size
     if size < n:

@@ -90,6 +90,8 @@ def guess_action_space(actions: NDArray[Any], observations: Observation) -> spac
     if actions.dtype.kind in "biu":
         if actions.shape[1:] not in ((), (1,)):
             raise ValueError(f"actions: whole numbers of shape {actions.shape}: give action_space")
+        if (least := int(actions.min())) < 0:
+            raise ValueError(f"actions: whole numbers, of which the least is {least}: give action_space")
         masked = isinstance(observations, dict) and ACTION_MASK in observations
         n = observations[ACTION_MASK].shape[1] if masked else int(actions.max()) + 1
         return spaces.Discrete(n)

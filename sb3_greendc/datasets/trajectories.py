@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sb3_greendc.datasets.dataset import OfflineDataset
+from sb3_greendc.datasets.dataset import OfflineDataset, require_data
 from sb3_greendc.datasets.episodes import episodes, join_episodes
 
 TRUNCATED = "TimeLimit.truncated"
@@ -109,6 +109,7 @@ def to_trajectories(data: OfflineDataset) -> list[Any]:
     :raises ImportError: if ``imitation`` is not installed
     :raises ValueError: if episodes are not whole
     """
+    require_data("data", data)
     types = import_types()
     trajectories = []
     for episode in episodes(data):

@@ -16,6 +16,7 @@ from greendc.resource_pool import ResourcePoolEnv
 from sb3_greendc import collect
 from sb3_greendc.datasets import (
     OfflineDataset,
+    concatenate,
     from_minari,
     from_replay_buffer,
     from_trajectories,
@@ -97,6 +98,31 @@ def test_combined_minari_data_sets_do_not_mix_up_their_sources() -> None:
         read = from_minari(combined)
     assert read.sources == ("source_0",) and len(read) == 16
     np.testing.assert_array_equal(read.rewards, np.tile(parts[0].rewards, 2))
+
+
+@pytest.mark.parametrize(
+    ("convert", "says"),
+    [
+        (lambda: to_minari({}, "greendc/x-v0"), "data: must be an OfflineDataset, not dict"),
+        (lambda: to_trajectories([1]), "data: must be an OfflineDataset, not list"),
+        (lambda: to_replay_buffer("x.npz"), "data: must be an OfflineDataset, not str"),
+        (lambda: from_replay_buffer(5), "buffer: must be a replay buffer of Stable-Baselines3, not int"),
+        (lambda: OfflineDataset.from_dict([1]), "data: must be a dict of arrays, not list"),
+        (lambda: OfflineDataset.load(5), "path: must be the path of a data set, not int"),
+        (lambda: concatenate(masked_dataset()), "datasets: must be a sequence of data sets, not OfflineDat"),
+        (lambda: concatenate([masked_dataset(), 3]), r"datasets\[1\]: must be an OfflineDataset, not int"),
+    ],
+)
+def test_what_is_not_of_the_kind_to_be_converted_is_named(convert: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        convert()
+
+
+def test_whole_numbers_below_zero_ask_for_a_space() -> None:
+    columns = {"obs": np.zeros((3, 1)), "next_obs": np.zeros((3, 1)), "actions": np.array([0, -1, 1])}
+    ends = {"rewards": np.zeros(3), "terminated": np.zeros(3), "truncated": np.zeros(3)}
+    with pytest.raises(ValueError, match="actions: whole numbers, of which the least is -1: give action_sp"):
+        OfflineDataset.from_dict({**columns, **ends})
 
 
 @pytest.mark.parametrize("wrong", [5, masked_dataset()])
