@@ -40,7 +40,7 @@ _NOT_READ = ("infos", "metadata")
 
 def is_d4rl(names: Collection[str]) -> bool:
     """Tell whether arrays are called as D4RL calls them."""
-    return "terminals" in names and ("observations" in names or any(_is_part(name) for name in names))
+    return "observations" in names or ("terminals" in names and any(_is_part(name) for name in names))
 
 
 def our_name(name: str) -> str | None:
@@ -68,9 +68,12 @@ def from_d4rl(data: Mapping[str, Any]) -> dict[str, Any]:
     :param data: ``(N, ...)`` each; ``observations`` may be a dict of arrays
     :raises ValueError: for a missing or unknown array, one of another length, or if nothing is left
     """
-    for name in ("actions", "rewards"):
+    for name in data:
+        our_name(name)  # refuses one that D4RL does not have
+    for name in ("terminals", "actions", "rewards"):
         if name not in data:
-            raise ValueError(f"no array {name!r}, beside 'terminals'")
+            beside = "observations" if name == "terminals" else "terminals"
+            raise ValueError(f"no array {name!r}, beside {beside!r}")
     terminated = _flags("terminals", data["terminals"])
     ours: dict[str, Any] = {}
     for name, values in data.items():

@@ -138,3 +138,11 @@ def test_files_and_algorithms_take_them(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OfflineDataset.from_dict(arrays(**changes), *SPACES)
+
+
+def test_a_misspelt_or_missing_name_beside_observations_is_the_one_that_is_named() -> None:
+    rows = {"observations": np.zeros((4, 1)), "actions": np.zeros(4, np.int64), "rewards": np.zeros(4)}
+    with pytest.raises(ValueError, match="unknown array 'terminal'; did you mean 'terminals'"):
+        OfflineDataset.from_dict({**rows, "terminal": np.zeros(4)})
+    with pytest.raises(ValueError, match="no array 'terminals', beside 'observations'"):
+        OfflineDataset.from_dict(rows)
