@@ -157,8 +157,8 @@ class BoxCRRPolicy(TargetNetworkPolicy):
         With one action (``n_action_samples=1``) that is the Gaussian's mean, or a draw clipped to [-1, 1].
         With more, ``deterministic`` chooses from the mean and others around it, which lie at the same
         multiples of the standard deviation in every state; else it chooses from as many draws. Of two critics
-        the lower counts, as in their target. The critic-weighted policy of Wang et al. (arXiv 2006.15134)
-        draws one by a softmax of the values instead of the best.
+        the lower counts, whatever ``combine`` says. The critic-weighted policy of Wang et al. (arXiv
+        2006.15134) draws one by a softmax of the values instead of the best.
         """
         policy, k = self.distribution(features), self.n_action_samples
         actions = around_mean(policy, k) if deterministic else draw(policy, k)
