@@ -12,7 +12,7 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 import greendc
-from greendc.config import require, require_one_of
+from greendc.config import require, require_class, require_one_of
 from sb3_greendc.core.progress import Bar, progress_bar
 from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.secrets import values_without_secrets
@@ -66,6 +66,8 @@ class Collection:
     teacher: Policy | None = None
 
     def __post_init__(self) -> None:
+        for name in ("transitions", "seed", "n_envs"):
+            require_class(name, getattr(self, name), (int, np.integer), "a whole number")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.n_envs >= 1, "n_envs", self.n_envs, "1 or more")
         for label in self.labels:

@@ -385,3 +385,10 @@ def test_a_teacher_needs_labels_that_it_has() -> None:
         collect(["sjf"], "ResourcePool-10", 120, **{**LABELLED, "labels": ()}, teacher=TEACHER)
     with pytest.raises(ValueError, match="label 'advantages': policy 'hvf' has no advantages"):
         collect(["sjf"], "ResourcePool-10", 120, **LABELLED, teacher="hvf")
+
+
+@pytest.mark.parametrize("name", ["transitions", "seed", "n_envs"])
+def test_numbers_that_are_not_whole_are_named(name: str) -> None:
+    numbers = {"transitions": 20, "seed": 0, "n_envs": 2, name: 20.0}
+    with pytest.raises(TypeError, match=f"{name}: must be a whole number, not float"):
+        collect(["hvf"], "ResourcePool-10", **numbers)
