@@ -195,7 +195,7 @@ class OfflineDataset:
         try:
             if digest is None:
                 if mmap:
-                    raise ValueError("mmap=True needs a file that OfflineDataset.save wrote")
+                    raise ValueError("truncated, altered, or no file of save(), which mmap=True needs")
                 return cls.from_dict(npz.read_foreign(path, _check_foreign))
             return cls._read(path, digest, mmap)
         except (

@@ -88,7 +88,7 @@ def test_a_plain_npz_of_others_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **masked_arrays())
     data = OfflineDataset.load(tmp_path / "x.npz")
     np.testing.assert_array_equal(data.rewards, masked_arrays()["rewards"])
-    with pytest.raises(ValueError, match=r"x\.npz: mmap=True needs"):
+    with pytest.raises(ValueError, match=r"x\.npz: truncated, altered, or no file of save\(\), which mmap"):
         OfflineDataset.load(tmp_path / "x.npz", mmap=True)
     arrays = masked_arrays()
     del arrays["truncated"]
@@ -111,7 +111,7 @@ def test_any_changed_or_missing_byte_is_one_clear_error(tmp_path: Path, mmap: bo
         contents.append(bytes(changed))
     for content in contents:
         damaged.write_bytes(content)
-        with pytest.raises(ValueError, match=r"y\.npz: (damaged|truncated)|mmap=True needs"):
+        with pytest.raises(ValueError, match=r"y\.npz: (damaged|truncated)"):
             OfflineDataset.load(damaged, mmap=mmap)
         assert damaged.read_bytes() == content
 
