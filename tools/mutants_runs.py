@@ -65,8 +65,8 @@ RUNS: tuple[Mutation, ...] = (
         ("tests/sb3_greendc/cli/test_train_cli.py::test_a_month_takes_the_place_of_the_training_split",),
         (
             "split-beats-a-month",
-            'if "split" in env_kwargs or "month" in env_kwargs:',
-            'if "split" in env_kwargs:',
+            'if "month" in env_kwargs:',
+            'if "month" in env_kwargs and "split" in env_kwargs:',
         ),
     ),
     *mutations(

@@ -132,7 +132,8 @@ class TestCommand:
         )
         elsewhere = [argument.replace("VCC-2019", "VCC-2021") for argument in resume]
         assert "env_id: 'VCC-2019-v1' there, 'VCC-2021-v1' here" in self.error(elsewhere, capsys)
-        assert "env_kwargs.days: 1 there, 3 here" in self.error([*resume, "--set", "days=3"], capsys)
+        longer = [argument.replace("days=1", "days=3") for argument in resume]
+        assert "env_kwargs.days: 1 there, 3 here" in self.error(longer, capsys)
         assert "--resume goes on from them, --overwrite starts from scratch" in self.error(
             [*RUN, "--out", str(tmp_path)], capsys
         )
