@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import sqlite3
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -160,8 +161,8 @@ def test_driver_that_is_missing() -> None:
         open_storage("oracle+cx_oracle://127.0.0.1/tuning")
 
 
-@pytest.mark.skipif(find_spec("MySQLdb") is not None, reason="the driver is there")
-def test_driver_of_another_name_than_its_package() -> None:
+def test_driver_of_another_name_than_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)  # as where it is not installed
     with pytest.raises(ImportError, match="pip install 'mysqlclient'"):
         open_storage("mysql://tuner@127.0.0.1/tuning")
 
