@@ -109,9 +109,12 @@ class ClusterConfig:
         known = isinstance(self.workload, str | Path | ClusterJobs)
         allowed = "'lublin', the path of a log (SWF or sacct), or ClusterJobs"
         require(known, "workload", self.workload, allowed)
-        known = self.power is None or self.power == "green" or isinstance(self.power, CapacitySeries)
+        green = isinstance(self.power, str) and self.power == "green"  # an array has no single answer to ==
+        known = self.power is None or green or isinstance(self.power, CapacitySeries)
         require(known, "power", self.power, "None, 'green', or a CapacitySeries")
         if not isinstance(self.forecast, CapacitySeries):
+            allowed = f"{' or '.join(map(repr, FORECASTS))}, or a CapacitySeries"
+            require(isinstance(self.forecast, str), "forecast", self.forecast, allowed)
             require_one_of("forecast", self.forecast, FORECASTS)
         if not isinstance(self.carbon, MoerSeries | CarbonTrace):
             right = is_number(self.carbon) and 0 <= self.carbon <= 5
@@ -121,7 +124,7 @@ class ClusterConfig:
         if self.power is None:
             changing = ("power_start", "forecast", "on_drop", "admission")
             self._require_defaults(changing, "without power that changes (power=None)")
-        if self.power != "green":
+        if not green:
             self._require_defaults(("power_floor", "power_share"), "without power='green'")
         if self.on_drop != "checkpoint":
             self._require_defaults(("checkpoint_seconds",), f"with on_drop={self.on_drop!r}")

@@ -45,6 +45,8 @@ def load_jobs(config: ClusterConfig) -> ClusterJobs:
         require(worth, "reward", config.reward, "another one: the jobs have no values (min_qos gives them)")
     last = len(jobs) if config.last_job is None else config.last_job
     require(last <= len(jobs), "last_job", config.last_job, f"at most the {len(jobs)} jobs of the log")
+    allowed = f"below last_job={last}, where the rows that episodes may use end"
+    require(config.first_job < last, "first_job", config.first_job, allowed)
     room = last - config.first_job
     allowed = f"at most the {room} jobs from first_job={config.first_job} to last_job={last}"
     require(config.episode_jobs <= room, "episode_jobs", config.episode_jobs, allowed)
