@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from greendc.cluster.layout import NEVER, WAITING
 from greendc.cluster.power import CapacitySeries
+from greendc.config import is_number, require
 from greendc.records import Floats, Ints, Records
 from greendc.window import show_picture
 
@@ -67,11 +69,14 @@ def gantt(simulator: ClusterSimulator, index: int, hours: float | None = None) -
     :param simulator: the simulator
     :param index: the environment
     :param hours: how far back to look (default: as far as stretches of running are on record)
+    :raises ValueError: for hours that are not a finite number above 0; names them
     """
     from matplotlib.collections import PatchCollection
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
+    right = hours is None or (is_number(hours) and 0 < hours < math.inf)
+    require(right, "hours", hours, "a finite number above 0, or None for all that is on record")
     index = simulator.in_episode(index)
     cluster, log = simulator.state.cluster[index], simulator.episode_jobs(index)
     machine, now = int(simulator.world.settings["processors"][0]), int(cluster["now"])

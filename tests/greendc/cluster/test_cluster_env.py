@@ -171,6 +171,16 @@ def test_a_gantt_chart_has_a_block_for_every_stretch_and_never_more_than_the_mac
     assert (np.diff(edges) * waiting).sum() == delays
 
 
+@pytest.mark.parametrize("hours", [0, -1.0, float("nan"), float("inf"), "3", True])
+def test_a_gantt_chart_of_no_time_is_refused(hours):
+    from greendc.cluster.rendering import gantt
+
+    env = ClusterEnv(**SHORT)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="hours=.*: must be a finite number above 0, or None"):
+        gantt(env.simulator, 0, hours)
+
+
 def test_a_batch_wants_a_sane_number():
     with pytest.raises(ValueError, match="num_envs=0"):
         ClusterVectorEnv(0)
