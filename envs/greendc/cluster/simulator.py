@@ -314,9 +314,12 @@ class ClusterSimulator(Simulator):
         :param predicted: whether run times are expected from the user's jobs so far, not requested ones
         :param weights: of ``"evolved"`` (:mod:`greendc.cluster.evolved`); ``None``: those that ship for this
             kind of backfilling
-        :raises ValueError: for an unknown rule, and for weights that do not fit or that it does not have
+        :raises ValueError: for an unknown rule, for weights that do not fit or that it does not have, and for
+            ``fitting`` or ``predicted`` that is neither true nor false
         """
         require_one_of("rule", name, RULES)
+        asked = {"fitting": fitting, "predicted": predicted}
+        require_kinds(dict.fromkeys(asked, "bool"), asked)
         require_weights(name, weights)
         kind = RULES.index(name)
         if kind != EVOLVED:

@@ -177,7 +177,7 @@ def test_a_gantt_chart_of_no_time_is_refused(hours):
 
     env = ClusterEnv(**SHORT)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="hours=.*: must be a finite number above 0, or None"):
+    with pytest.raises(ValueError, match=r"hours=.*: must be a finite number above 0, or None"):
         gantt(env.simulator, 0, hours)
 
 

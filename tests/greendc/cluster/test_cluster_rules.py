@@ -295,3 +295,13 @@ def test_no_more_than_the_visible_jobs_are_seen_half_of_them_the_oldest():
     simulator = cluster_of(jobs, visible_jobs=6)
     simulator.step(np.array([0]), simulator.empty_observations())
     assert simulator.state.visible[0].tolist() == [1, 2, 3, 20, 19, 18]
+
+
+@pytest.mark.parametrize("option", ["fitting", "predicted"])
+@pytest.mark.parametrize("value", ["yes", 3, 0.5, None])
+def test_an_option_of_a_rule_that_is_neither_true_nor_false_is_named(option, value):
+    simulator = ClusterSimulator(ClusterConfig(workload_jobs=10, episode_jobs=5))
+    simulator.reset_env(0, np.random.default_rng(0), {})
+    for method in (simulator.play, simulator.first):
+        with pytest.raises(ValueError, match=f"{option}=.*: must be true or false"):
+            method(0, "sjf", **{option: value})
