@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster.clocks import check_start
-from greendc.cluster.layout import NEVER, NOBODY
+from greendc.cluster.layout import MOST_SECONDS, NEVER, NOBODY
 from greendc.config import require, require_one_of
 from greendc.records import Floats, Ints
 from greendc.traces.job_logs import read_log
@@ -24,8 +24,6 @@ READINGS = ("strict", "rlscheduler")
 """How a log is read: see :meth:`ClusterJobs.from_log`."""
 PARTS = (2, 3, 4)
 """The status of a line that is a part of a job, which has a line of its own."""
-MOST_SECONDS = 2**40
-"""A time beyond this is refused: sums of processor-seconds must fit into 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)

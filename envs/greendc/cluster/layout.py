@@ -17,6 +17,8 @@ from greendc.records import Floats, Int64, Ints, Ints32, Real, Records, Table, d
 NEVER = 2**62
 """A time that does not come."""
 DAY = 86_400
+MOST_SECONDS = 2**40
+"""A time of a log or a series beyond this is refused."""
 SHORT_RUN = 10
 """Bounded slowdown takes a job to run at least so many seconds."""
 NOBODY = -1

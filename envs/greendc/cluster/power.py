@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster.clocks import check_start, whole_days
-from greendc.cluster.layout import DAY
+from greendc.cluster.layout import DAY, MOST_SECONDS
 from greendc.config import is_number, require
 from greendc.records import Floats, Ints
 from greendc.traces.gleamm_like import generate
@@ -42,7 +42,8 @@ class CapacitySeries:
         """Check the arrays, and leave out changes that change nothing."""
         period = self.period
         whole = isinstance(period, int | np.integer) and not isinstance(period, bool)
-        require(whole and 1 <= period < 2**40, "period", period, "whole seconds, 1 or more")
+        allowed = f"whole seconds, from 1 to below {MOST_SECONDS}"
+        require(whole and 1 <= period < MOST_SECONDS, "period", period, allowed)
         check_start("start", self.start)
         times, processors = np.array(self.times), np.array(self.processors)
         for name, values in (("times", times), ("processors", processors)):
@@ -113,8 +114,9 @@ class CapacitySeries:
         wrong = np.flatnonzero(~((kilowatts >= 0) & np.isfinite(kilowatts)))
         if len(wrong) > 0:
             require(False, f"kilowatts[{wrong[0]}]", float(kilowatts[wrong[0]]), "0 or more, and finite")
-        right = is_number(step_hours) and 1 <= step_hours * HOUR < math.inf
-        require(right, "step_hours", step_hours, "a second or more, and finite")
+        right = is_number(step_hours) and 1 <= step_hours * HOUR < MOST_SECONDS / len(kilowatts)
+        allowed = f"a second or more, and all {len(kilowatts)} steps less than {MOST_SECONDS} s"
+        require(right, "step_hours", step_hours, allowed)
         right = is_number(processors) and processors >= 0 and processors == math.floor(processors)
         require(right, "processors", processors, "a whole number, 0 or more")
         require(is_number(floor), "power_floor", floor, "a share of the processors, from 0 to 1")

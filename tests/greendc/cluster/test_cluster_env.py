@@ -235,6 +235,8 @@ def test_errors_name_the_field(options, words):
         ({"kilowatts": np.array([-1.0, 1.0])}, r"kilowatts\[0\]=-1.0"),
         ({"step_hours": 0.0}, "step_hours=0.0: must be a second or more"),
         ({"step_hours": float("nan")}, "step_hours=nan"),
+        ({"step_hours": 1e300}, "step_hours=1e.300: must be a second or more, and all 2 steps less than"),
+        ({"step_hours": 1.6e8}, "step_hours=160000000.0: must be a second or more, and all 2 steps"),
         ({"floor": "0"}, "power_floor='0'"),
         (
             {"kilowatts": np.empty(0)},
