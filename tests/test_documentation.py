@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from programs import run_python
 
+from greendc.cluster import rules
 from sb3_greendc.cli.main import COMMANDS
 from sb3_greendc.core import commands as started
 from sb3_greendc.core.commands import how_to_start, module_of
@@ -192,3 +193,14 @@ def test_gains_of_shipped_policies_are_those_of_their_cards():
             f"{100 * gain:+.1f}".replace("-0.0", "+0.0") for gain in values[name] / rivals.max(axis=1) - 1
         }
         assert set(gains) <= true, name
+
+
+def test_the_page_on_clusters_says_what_rules_and_figures_are():
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    assert ".. autodata:: greendc.cluster.rules.RULES" in page
+    assert "max(1, (wait + run) / max(run, 10 s))" in page
+    meaning = Path(rules.__file__).read_text().split('"""')[3]
+    for rule in set(rules.RULES) - {"f2", "f3"}:  # "f1 to f4"
+        assert f"``{rule}``" in meaning
+    for words in ("the mean of its own request", 'of two days or more with `power_start="random"`'):
+        assert words in page
