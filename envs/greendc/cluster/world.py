@@ -50,7 +50,18 @@ def load_jobs(config: ClusterConfig) -> ClusterJobs:
     room = last - config.first_job
     allowed = f"at most the {room} jobs from first_job={config.first_job} to last_job={last}"
     require(config.episode_jobs <= room, "episode_jobs", config.episode_jobs, allowed)
+    if config.profile == "rlscheduler":
+        _require_countable(config, jobs, last)
     return jobs
+
+
+def _require_countable(config: ClusterConfig, jobs: ClusterJobs, last: int) -> None:
+    """Refuse jobs whose processor-seconds may not fit into 64 bits in an episode that nothing cuts."""
+    processors = jobs.machine if config.processors is None else config.processors
+    seconds = float(jobs.submit[last - 1]) + float(jobs.run[config.first_job : last].sum(dtype=np.float64))
+    found = f"up to {seconds:.3g} s on {processors} processors"
+    allowed = f"less than {layout.NEVER:.3g} processor-seconds in the profile 'rlscheduler'"
+    require(seconds * processors < layout.NEVER, "workload", found, allowed)
 
 
 def capacities(

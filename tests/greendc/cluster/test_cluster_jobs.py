@@ -216,3 +216,12 @@ def test_options_without_an_effect_and_wrong_numbers_are_refused(options, words)
     with pytest.raises(ValueError, match=words):
         ClusterConfig(**options)
     assert ClusterConfig(carbon=np.float32(0.25)).carbon == 0.25
+
+
+def test_an_episode_that_nothing_cuts_has_processor_seconds_that_can_be_counted():
+    run = np.array([2**40, 5])
+    table = ClusterJobs(np.array([0, 2**40]), run, run, np.full(2, 10**9), 10**9)
+    options = {"workload": table, "episode_jobs": 2}
+    with pytest.raises(ValueError, match=r"workload='up to 2.2e.12 s on 1000000000 processors'"):
+        ClusterSimulator(ClusterConfig(profile="rlscheduler", **options))
+    ClusterSimulator(ClusterConfig(**options))  # the profile easy is cut after limit_days
