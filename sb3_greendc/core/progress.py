@@ -59,6 +59,8 @@ class Pauses:
 class Lines:
     """Writes a line every now and then, without carriage returns: for log files.
 
+    A file that takes no more, such as a pipe whose reader has gone, gets no further lines; the work goes on.
+
     The time that is left is what the rest takes at the speed since the first count: what comes before it,
     such as compiling, is not extrapolated. Work in rounds whose end takes longer calls :meth:`next_round`.
 
@@ -106,7 +108,7 @@ class Lines:
         now = self._clock()
         if self._first is None and n > 0:
             self._first = (now, self.n)
-        if self._pauses.over(now):
+        if self._pauses.over(now) and not self._closed:
             self._write(now)
 
     def next_round(self, alike: bool = True) -> None:
@@ -141,7 +143,10 @@ class Lines:
         done = f"{self._doing}{self.n:,.0f} of {self.total:,} {self.units}{share}"
         left = self._left(now)
         rest = f", about {duration(left)} left" if left is not None else ""
-        print(f"{done}, {duration(now - self._begun)}{rest}{self._how}", file=self._file, flush=True)
+        try:
+            print(f"{done}, {duration(now - self._begun)}{rest}{self._how}", file=self._file, flush=True)
+        except OSError:
+            self._closed = True
 
     def _left(self, now: float) -> float | None:
         """Return the seconds to go; ``None`` at the end, and before a speed is known."""
@@ -159,12 +164,15 @@ def progress_bar(
 ) -> Bar:
     """Return what shows progress: a bar if there is a terminal or a notebook, else lines.
 
+    Nothing is shown where the standard error stream is closed.
+
     :param total: what there is to do
     :param unit: of it
     :param initial: what was done before
     :param disable: show nothing
     :param desc: what is being done
     """
+    disable = disable or sys.stderr is None  # closed
     if disable or sys.stderr.isatty() or "ipykernel" in sys.modules:
         scale = total >= 1_000
         bar = tqdm(

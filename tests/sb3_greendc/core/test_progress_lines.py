@@ -42,6 +42,30 @@ def test_lines_come_at_doubling_pauses_up_to_half_a_minute() -> None:
     assert file.getvalue().splitlines()[1] == "15 of 1,000 steps (2 %), 15 s, about 16 min left"
 
 
+def test_a_file_that_takes_no_more_does_not_end_the_work() -> None:
+    """As a pipe whose reader has gone: the work is worth more than its progress."""
+
+    class Broken(io.StringIO):
+        lines = 0
+
+        def flush(self) -> None:
+            self.lines += 1
+            raise BrokenPipeError
+
+    clock, file = Clock(), Broken()
+    with Lines(1_000, "step", 0, file, clock) as bar:
+        for second in range(1, 201):
+            clock.now = second
+            bar.update(1)
+    assert (bar.n, file.lines) == (200, 1)
+
+
+def test_there_is_no_progress_without_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``2>&-`` starts a command."""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert list(progress_over(range(3), 3)) == [0, 1, 2]
+
+
 def test_what_comes_before_the_first_count_is_not_extrapolated() -> None:
     """Compiling takes a minute; the work itself a second a step."""
     bar, clock, file = lines(total=100)
