@@ -42,11 +42,16 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     tell(lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True))
     try:
         code: int = command.main(argv)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as where it is closed
+            sys.stdout.flush()
     except BrokenPipeError:
         if not nobody_reads():  # but a process or a server has gone
             raise
         return BROKEN_PIPE
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich's consoles end the process by themselves
+            return BROKEN_PIPE
+        raise
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED

@@ -79,6 +79,28 @@ def test_a_command_says_that_it_compiles_also_into_a_file(
     assert compile_notice._say is None, "the next command says it under its own name"
 
 
+def test_a_command_without_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``>&-`` starts it."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(demo, "main", lambda argv: 0)
+    assert launch.run("demo") == 0
+
+
+def test_a_table_that_nobody_reads_ends_a_command_as_lines_do() -> None:
+    program = (
+        "import sys\n"
+        "from sb3_greendc.cli import demo, launch\n"
+        "from sb3_greendc.cli.common import print_table, tables_console\n"
+        "demo.main = lambda argv: print_table(tables_console(False), 'Title', ['a'], [['1']] * 9)\n"
+        "sys.exit(launch.run('demo'))\n"
+    )
+    reader, output = os.pipe()
+    os.close(reader)
+    with os.fdopen(output, "wb") as nobody:
+        done = subprocess.run([sys.executable, "-c", program], stdout=nobody, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (launch.BROKEN_PIPE, b"")
+
+
 def test_a_sign_that_the_output_lacks_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def main(argv: Any) -> int:
         print("Δ: less")
