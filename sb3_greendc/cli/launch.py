@@ -1,4 +1,4 @@
-"""How scripts start a command: Ctrl-C, and a disk that takes no more, end it in one line at any moment."""
+"""How scripts start a command: signals, and a disk that takes no more, end it in one line at any moment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sb3_greendc.cli.termination import TERMINATED, interrupted_by_term
+
 _FAILED = 1
 _INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -19,6 +21,8 @@ BROKEN_PIPE = 141
 
 def run(name: str, argv: Sequence[str] | None = None, module: str | None = None) -> int:
     """Run a command and return its exit code.
+
+    SIGTERM and SIGHUP end it as Ctrl-C does, and what it keeps then is kept, with the code of SIGTERM.
 
     :param name: of the command
     :param argv: its arguments; default: those of the process
@@ -37,9 +41,23 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
     command = importlib.import_module(module or f"sb3_greendc.cli.{name}")
     signal.signal(signal.SIGINT, before)
     from greendc.compile_notice import tell
-    from sb3_greendc.core.files import is_output_error
 
     tell(lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True))
+    try:
+        with interrupted_by_term() as came:
+            code = _run(name, command, argv, came)
+    finally:
+        tell(None)
+    return TERMINATED if came and code == _INTERRUPTED else code
+
+
+def _run(name: str, command: Any, argv: Sequence[str] | None, came: Sequence[int]) -> int:
+    """Run an imported command and return its exit code.
+
+    :param came: the signals that asked for its end
+    """
+    from sb3_greendc.core.files import is_output_error
+
     try:
         code: int = command.main(argv)
         if sys.stdout is not None:  # as where it is closed
@@ -53,7 +71,7 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
             return BROKEN_PIPE
         raise
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
+        print(f"{name}: {'terminated' if came else 'interrupted'}", file=sys.stderr)
         return _INTERRUPTED
     except OSError as error:
         if not is_output_error(error):
@@ -62,8 +80,6 @@ def run(name: str, argv: Sequence[str] | None = None, module: str | None = None)
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: error: {where}{' '.join(said.split())}", file=sys.stderr)
         return _FAILED
-    finally:
-        tell(None)
     return code
 
 

@@ -6,10 +6,8 @@ import argparse
 import contextlib
 import os
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from greendc.live.slurm import Queue, commands, read_queue
@@ -138,7 +136,7 @@ def _show_commands(lines: Sequence[Sequence[str]]) -> None:
 def _apply(lines: Sequence[Sequence[str]], run: Run) -> int:
     """Run the commands one by one; if that ends half-way, whatever the reason, say which took effect."""
     begun = done = 0
-    with _ended_by_signals() as signals:
+    with interrupted_by_term() as signals:
         try:
             for line in lines:
                 print(f"  {shlex.join(line)}", flush=True)
@@ -188,28 +186,6 @@ def _report(why: str, lines: Sequence[Sequence[str]], done: int, begun: int, eff
     shown = {name: "; ".join(map(shlex.join, part)) or "none" for name, part in parts.items()}
     sys.stderr.write(why + "".join(f"{name}: {text}\n" for name, text in shown.items()))
     sys.stderr.flush()
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[list[int]]:
-    """Let SIGTERM, and SIGHUP where nobody has said that it is to be ignored, end the work as Ctrl-C does.
-
-    :return: signals that came
-    """
-    hang_up = getattr(signal, "SIGHUP", None)
-    with interrupted_by_term() as came:
-        if (
-            hang_up is None
-            or threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(hang_up) != signal.SIG_DFL
-        ):
-            yield came
-            return
-        signal.signal(hang_up, lambda *_: signal.raise_signal(signal.SIGTERM))
-        try:
-            yield came
-        finally:
-            signal.signal(hang_up, signal.SIG_DFL)
 
 
 def _give_up_output() -> None:
