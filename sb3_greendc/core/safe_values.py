@@ -112,6 +112,8 @@ class Encoder:
             raise NotExpressibleError(f"{place}: a tensor of {value.dtype} that cannot be kept as JSON")
         key = (value.data_ptr(), value.dtype, value.device, value.shape, value.stride())
         if value.numel() == 0 or key not in self._names:
+            while place in self.tensors:  # of {"a/b": x, "a": {"b": y}}, or of {1: x, "1": y}
+                place += "_"
             self.tensors[place] = value.detach().cpu().contiguous().clone()
             self._names[key] = place
             self._kept.append(value)

@@ -53,6 +53,8 @@ def same(a: Any, b: Any) -> bool:
         np.array([], dtype=np.float32),
         np.array(3, dtype=np.int8),
         np.array([True, False]),
+        {"a/b": np.zeros(1), "a": {"b": np.ones(1)}},
+        {1: np.zeros(1), "1": np.ones(1)},
         (np.float32(0.1), np.int64(7), np.bool_(True), np.float64("inf")),
         (np.float32, np.uint8, np.bool_, np.dtype("float16"), nn.Tanh, th.optim.Adam),
     ],
