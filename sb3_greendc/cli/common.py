@@ -20,7 +20,7 @@ BAD_INPUT = 2
 """Exit code of a command that was asked for something it cannot do; argparse's own."""
 
 FAILED = 1
-"""Exit code of a command whose results could not be written where they belong."""
+"""Exit code of a command whose work failed, or whose results could not be written where they belong."""
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""

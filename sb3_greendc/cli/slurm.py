@@ -12,12 +12,10 @@ from pathlib import Path
 
 from greendc.live.slurm import Queue, commands, read_queue
 from greendc.live.slurm_answers import Run, SlurmError, run_command
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import FAILED, one_line_errors
 from sb3_greendc.cli.decide import add_scheduler_options, load_scheduler, scheduler_settings
 from sb3_greendc.cli.termination import TERMINATED, interrupted_by_term
 from sb3_greendc.core.commands import how_to_start
-
-_FAILED = 1
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -102,7 +100,7 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     except OSError as error:
         _give_up_output()
         print(f"slurm: error: output: {error}: no command was run", file=sys.stderr)
-        return _FAILED
+        return FAILED
     return _apply(lines, run) if options.apply else 0
 
 
@@ -152,7 +150,7 @@ def _apply(lines: Sequence[Sequence[str]], run: Run) -> int:
                 raise
             if begun == done:  # a command's line could not be printed
                 _give_up_output()
-            return _FAILED
+            return FAILED
     return 0
 
 

@@ -12,6 +12,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
 
 from sb3_greendc.cli.common import (
+    FAILED,
     INTERRUPTED,
     Parser,
     add_environment_options,
@@ -40,7 +41,6 @@ from sb3_greendc.tuning.study import Search, create_or_load
 from sb3_greendc.tuning.worker import Order, Outcome
 from sb3_greendc.tuning.zoo_block import write_block, write_file
 
-FAILED = 1
 _NOT_OURS = ("ConnectionError", "OSError", "StorageInternalError")
 """Errors of a trial that are the storage's: a full disk, a server that is gone."""
 DEFAULT_TRIALS = 30
