@@ -26,7 +26,7 @@ from greendc.resource_pool.palette import (
     WIND_COLOR,
 )
 from greendc.resource_pool.record import EpisodeRecord, last_step
-from greendc.resource_pool.rendering_energy import draw_outlook
+from greendc.resource_pool.rendering_energy import draw_outlook, soften
 from greendc.resource_pool.simulator import ResourcePoolSimulator
 from greendc.resource_pool.view import DARK, FREE, READY_JOB_COLUMNS, PoolView
 from greendc.window import show_picture
@@ -113,7 +113,7 @@ def _draw_image(axes: Axes, image: NDArray[np.float64], name: str, first: bool) 
         axes.vlines(range(1, units), 0, rows, colors="white", linewidth=0.5, alpha=0.5)
         axes.hlines(range(1, rows), 0, units, colors="white", linewidth=0.5, alpha=0.5)
     axes.hlines(1, 0, units, colors=INK, linewidth=1.2)  # above this line is now
-    _set_frame(axes)
+    soften(axes)
 
 
 def _draw_ready_pool(axes: Axes, view: PoolView) -> None:
@@ -168,7 +168,7 @@ def _draw_levels(axes: Axes, view: PoolView) -> None:
     axes.set_xlabel("steps from now")
     axes.set_yticks(np.unique([0, units // 2, units]))
     axes.set_ylabel("units\npowered")
-    _set_frame(axes)
+    soften(axes)
 
 
 def _draw_battery(axes: Axes, stored_kwh: float, capacity: float) -> None:
@@ -186,14 +186,7 @@ def _draw_battery(axes: Axes, stored_kwh: float, capacity: float) -> None:
     axes.set_ylim(0, 1)
     axes.set_yticks([])
     axes.set_xlabel("battery, kWh")
-    _set_frame(axes)
-
-
-def _set_frame(axes: Axes) -> None:
-    axes.tick_params(length=2, labelsize=8, colors=SOFT_INK)
-    axes.xaxis.label.set_color(SOFT_INK)
-    axes.yaxis.label.set_color(SOFT_INK)
-    axes.spines[:].set_visible(False)
+    soften(axes)
 
 
 def gantt(record: EpisodeRecord, title: str = "", first: int = 0, last: int | None = None) -> Figure:
@@ -228,7 +221,7 @@ def gantt(record: EpisodeRecord, title: str = "", first: int = 0, last: int | No
     if site:
         _draw_power(panels[-1], record, edges)
     for axes in panels:
-        _set_frame(axes)
+        soften(axes)
     panels[-1].set_xlim(first, last)
     panels[-1].set_xlabel("step")
     return figure

@@ -81,7 +81,7 @@ def power_figure(record: EnergyRecord, title: str = "", first: int = 0, last: in
     units.set_xlabel("step; a line a day" if _day(hours) else "step")
     units.set_xlim(first, last)
     for axes in (power, battery, units):
-        _frame(axes)
+        soften(axes)
         if _day(hours):
             axes.set_xticks(range(-(-first // _day(hours)) * _day(hours), last + 1, _day(hours)))
             axes.grid(axis="x", color=INK, linewidth=0.4, alpha=0.25)
@@ -114,14 +114,15 @@ def _emissions(axes: Axes, carbon: NDArray[np.float64], edges: NDArray[np.int64]
     twin.set_ylabel("kg CO2/kWh", color=CARBON_COLOR, fontsize=8)
     twin.spines[:].set_visible(False)
     twin.tick_params(length=2, labelsize=8, colors=CARBON_COLOR)
-    _frame(axes)
+    soften(axes)
 
 
 def _legend(axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.98), ncols=6, fontsize=7, frameon=False)
 
 
-def _frame(axes: Axes) -> None:
+def soften(axes: Axes) -> None:
+    """Let ticks and labels of axes be grey, and leave out the frame."""
     axes.tick_params(length=2, labelsize=8, colors=SOFT_INK)
     axes.xaxis.label.set_color(SOFT_INK)
     axes.yaxis.label.set_color(SOFT_INK)
