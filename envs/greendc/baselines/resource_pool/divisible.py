@@ -12,11 +12,10 @@ from greendc.baselines.resource_pool.futures import FutureBank
 from greendc.baselines.resource_pool.instance import Floats, Instance, Ints, recorded_instance
 from greendc.baselines.resource_pool.lp_bound import starts_programme
 from greendc.baselines.resource_pool.policy import require_pool
-from greendc.baselines.resource_pool.rolling import IMPATIENCE, TIME_LIMIT, with_future
+from greendc.baselines.resource_pool.rolling import BANK, IMPATIENCE, TIME_LIMIT, with_future
 from greendc.config import require
 from greendc.resource_pool import ResourcePoolSimulator, orders
 
-BANK = 256
 LEAST = 1e-9
 """A smaller share of a job is none."""
 TOLERANCE = 1e-6
