@@ -144,7 +144,7 @@ def test_compare_names_what_differs_and_fails(tmp_path, capsys):
         assert said in shown
 
 
-def test_a_compact_record_compares_with_a_full_one(tmp_path, capsys):
+def test_a_compact_record_compares_with_a_full_one(tmp_path):
     values = {"a": digest_of("x", detail="x"), "b": digest_of("y")}
     golden.write_record(tmp_path / "full.json", {"datasets": {"one": values}})
     golden.write_record(tmp_path / "compact.json", {"datasets": {"one": values}}, compact=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 import work_conserving
 from work_conserving import compare, markdown
 
 
-def test_a_policy_that_never_idles_by_itself_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_never_idles_by_itself_is_not_changed() -> None:
     plain, guarded = compare("sjf", "ResourcePool-10", 0.5, 2)
     assert plain["idle_steps"] == guarded["idle_steps"] == 0
     assert plain["value"] == guarded["value"] > 0 and guarded["value_d"] == 0.0

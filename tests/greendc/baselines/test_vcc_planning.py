@@ -197,7 +197,7 @@ def test_longest_best_prefix():
 # --- plans in the environment ----------------------------------------------------------------------
 
 
-def emissions_with(clean_hours, days=2, dirty=0.5):
+def emissions_with(clean_hours, dirty=0.5):
     """Emissions that are zero in these hours of the episode."""
     moer = np.full(1000, dirty)
     moer[48 + np.asarray(clean_hours)] = 0.0

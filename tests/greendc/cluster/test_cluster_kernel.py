@@ -53,7 +53,7 @@ def assert_same_state(simulator, i, reference):
     assert jobs["worked"].tolist() == [job.worked for job in reference.jobs]
 
 
-def assert_same_observation(simulator, i, out, reference):
+def assert_same_observation(i, out, reference):
     jobs, cluster, capacity, mask = reference.observation()
     np.testing.assert_allclose(out["jobs"][i], np.array(jobs, np.float32), rtol=2e-7, atol=0)
     np.testing.assert_allclose(out["cluster"][i], np.array(cluster, np.float32), rtol=2e-7, atol=1e-9)
@@ -75,7 +75,7 @@ def test_random_decisions_lead_where_the_reference_goes(batch):
         for _ in range(300):
             for i, reference in enumerate(references):
                 assert_same_state(simulator, i, reference)
-                assert_same_observation(simulator, i, out, reference)
+                assert_same_observation(i, out, reference)
             if any(reference.over for reference in references):
                 break
             good = rng.random() < 0.9

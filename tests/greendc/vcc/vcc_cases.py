@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from vcc_reference import Job, Reference
 
@@ -101,8 +99,3 @@ def reference_of(simulator: VCCSimulator, index: int) -> Reference:
         moer=simulator.world.moer[cluster["month"]].tolist(),
         forecast=simulator.world.forecast[cluster["forecast"], :, :24].tolist(),
     )
-
-
-def with_fields(config: VCCConfig, **fields) -> VCCConfig:
-    """The configuration with some fields replaced."""
-    return dataclasses.replace(config, **fields)

@@ -135,7 +135,7 @@ class TestBadInput:
         assert "needs --engine ray" in fails_in_one_line([*BASE, "--ray-address", "auto"], capsys)
 
 
-def test_parquet_carries_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parquet_carries_its_record(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "results.parquet"
     assert main([*BASE, "--out", str(out)]) == 0

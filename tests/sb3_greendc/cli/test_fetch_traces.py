@@ -313,7 +313,7 @@ def test_the_script_runs_without_torch(tmp_path: Path) -> None:
 
 
 def test_a_member_of_an_archive_that_is_too_large_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "package.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -177,7 +177,7 @@ def test_a_command_that_a_signal_ended_may_have_taken_effect(folder, capsys):
     assert error.endswith(report(FIRST, unknown=SECOND, not_run=THIRD))
 
 
-def started(folder, **options):
+def started(**options):
     """Start the command as from a shell."""
     code = "import sys; from sb3_greendc.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "slurm", *ARGUMENTS]
@@ -210,9 +210,7 @@ DEFAULT = {
 def test_signals_end_the_command_with_a_report(sent, code, said, folder):
     at_the_second_release(folder, "exec sleep 60")
     # Also where the tests themselves were started by ``nohup``.
-    process = started(
-        folder, stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(sent, DEFAULT[sent])
-    )
+    process = started(stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(sent, DEFAULT[sent]))
     wait_for(folder, 2)
     process.send_signal(sent)
     _, error = process.communicate(timeout=60)
@@ -225,7 +223,7 @@ def test_a_hang_up_that_is_to_be_ignored_is(folder):
     """As ``nohup`` starts it."""
     at_the_second_release(folder, "sleep 1")
     process = started(
-        folder, stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
     )
     wait_for(folder, 2)
     process.send_signal(signal.SIGHUP)
@@ -236,7 +234,7 @@ def test_a_hang_up_that_is_to_be_ignored_is(folder):
 def test_output_that_nobody_reads_ends_it_before_the_next_command(folder):
     """What runs has been shown, also in ``greendc slurm --apply | head``."""
     at_the_second_release(folder, "sleep 2")
-    process = started(folder, stdout=subprocess.PIPE)
+    process = started(stdout=subprocess.PIPE)
     assert process.stdout is not None
     wait_for(folder, 2)
     process.stdout.close()
@@ -251,7 +249,7 @@ def test_output_that_nobody_reads_ends_it_before_the_next_command(folder):
 
 def test_output_that_nobody_reads_at_all_is_one_line(folder):
     at_the_second_release(folder, "")
-    process = started(folder, stdout=subprocess.PIPE)
+    process = started(stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     error = process.stderr.read()

@@ -147,9 +147,7 @@ class TestBadInput:
         assert f"--device {device}: cannot be used on this machine: " in error
         assert not (tmp_path / "run").exists()
 
-    def test_gpu_where_there_is_none(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_gpu_where_there_is_none(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Stable-Baselines3 would train on the processor without a word."""
         if th.cuda.is_available():
             pytest.skip("there is a GPU: test_gpu.py trains on it")

@@ -140,9 +140,7 @@ def test_killed_after_the_last_checkpoint_it_logs_what_is_left_and_keeps_its_tim
     assert json.loads((cut / "run.json").read_text())["seconds"] >= 7200
 
 
-def test_data_of_an_environment_that_is_not_known_here(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_of_an_environment_that_is_not_known_here(data: Path) -> None:
     named = replace(OfflineDataset.load(data), metadata={"env_id": "TheirOwn-v3"})
     named.save(data.parent / "theirs.npz")
     assert main(arguments(data.parent / "theirs.npz")) == 0

@@ -77,7 +77,7 @@ def test_without_timeouts_an_episode_is_cut_where_the_next_row_begins_elsewhere(
         assert data.n_episodes == 3
 
 
-def test_without_timeouts_and_next_observations_there_is_a_warning(tmp_path: Path) -> None:
+def test_without_timeouts_and_next_observations_there_is_a_warning() -> None:
     with pytest.warns(UserWarning, match="no array 'timeouts': nothing tells where time was up"):
         data = OfflineDataset.from_dict(arrays(timeouts=None), *SPACES)
     assert data.n_episodes == 2

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from dataset_cases import ARRAYS, DICT_SPACE, assert_same, box_dataset, masked_arrays, masked_dataset
+from dataset_cases import DICT_SPACE, assert_same, box_dataset, masked_arrays, masked_dataset
 from gymnasium import spaces
 from stable_baselines3 import SAC
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
@@ -24,8 +24,6 @@ from sb3_greendc.datasets import (
     to_replay_buffer,
     to_trajectories,
 )
-
-WITHOUT_COSTS = tuple(name for name in ARRAYS if name not in ("costs", "episode_id", "source_id"))
 
 
 @pytest.fixture

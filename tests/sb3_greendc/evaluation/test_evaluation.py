@@ -408,7 +408,7 @@ class TestMasksAreNotLost:
         with pytest.raises(ValueError, match="'saved' needs action masks"):
             evaluate({"saved": str(tmp_path)}, "DiscreteToy", 1)
 
-    def test_masks_in_observations_are_enough(self, tmp_path: Path) -> None:
+    def test_masks_in_observations_are_enough(self) -> None:
         """The toy raises on an invalid action."""
         model = DiscreteSAC("MultiInputPolicy", make_vec_env("MaskedToy", 2, seed=0), seed=0)
         assert len(evaluate([model], "MaskedToy", 3, deterministic=False)) == 3

@@ -86,7 +86,7 @@ def head_of(repo: Path) -> dict[str, Any]:
     return values
 
 
-def test_package_and_load(folder_hub: FolderHub, tmp_path: Path) -> None:
+def test_package_and_load(folder_hub: FolderHub) -> None:
     options: dict[str, Any] = {"episode_steps": 20}
     env = make_vec_env("ResourcePool-10-v0", 2, seed=0, **options)
     model = DiscreteSAC("MultiInputPolicy", env, buffer_size=100, learning_starts=10, seed=0, device="cpu")
@@ -176,7 +176,7 @@ def test_a_damaged_run_is_not_pushed(folder_hub: FolderHub, tmp_path: Path) -> N
     assert not folder_hub.root.exists()
 
 
-def test_without_huggingface_hub(without_module: Callable[[str], None], tmp_path: Path) -> None:
+def test_without_huggingface_hub(without_module: Callable[[str], None]) -> None:
     without_module("huggingface_hub")
     with pytest.raises(ImportError, match=r"pip install 'sb3-greendc\[hub\]'"):
         load_from_hub(REPO)

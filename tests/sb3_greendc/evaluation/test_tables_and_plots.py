@@ -113,7 +113,7 @@ def test_intervals_are_as_long_as_they_are_precise() -> None:
 
 
 @pytest.mark.parametrize("env_ids", [["A-v0", "B-v0"], ["B-v0"]])
-def test_bars_and_intervals(tmp_path: Path, env_ids: list[str]) -> None:
+def test_bars_and_intervals(env_ids: list[str]) -> None:
     table = results(4)
     summary = summarize(table[table["env_id"].isin(env_ids)], [f"metric_{k}" for k in range(4)])
     for draw in (bars, intervals):

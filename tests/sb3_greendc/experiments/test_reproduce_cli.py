@@ -133,7 +133,7 @@ def test_a_device_that_no_learner_is_trained_on_is_refused(tmp_path, capsys, mon
     assert "--device cuda: has no effect" in capsys.readouterr().err
 
 
-def test_results_of_a_device_that_is_missing_can_be_shown(run, tmp_path, monkeypatch):
+def test_results_of_a_device_that_is_missing_can_be_shown(tmp_path):
     toy = toy_experiment(tmp_path, (1,))
     items = toy.items(Budget())
     object.__setattr__(items[0].task, "device", "cuda:77")

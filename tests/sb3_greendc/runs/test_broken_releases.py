@@ -165,7 +165,7 @@ def test_older_releases_are_compared_before_they_are_read(
     ],
 )
 def test_one_broken_folder_does_not_break_the_others(
-    folder: Path, values: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, values: dict[str, Any], message: str
 ) -> None:
     configure(folder, **values)
     load_pretrained("DiscreteVCC")

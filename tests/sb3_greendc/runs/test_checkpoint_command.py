@@ -220,7 +220,7 @@ class TestCommand:
             job.open_checkpoints(run)
 
     def test_environment_whose_episodes_cannot_be_kept(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def reset(self: Any, **kwargs: Any) -> Any:
             self.lock = threading.Lock()

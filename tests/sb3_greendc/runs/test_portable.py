@@ -73,7 +73,7 @@ def test_a_damaged_record_is_named(carried, text):
         read_environment(carried)
 
 
-def test_evaluations_take_the_environment_of_the_first_model_that_has_one(carried, tmp_path):
+def test_evaluations_take_the_environment_of_the_first_model_that_has_one(carried):
     policies = ["hvf", "fcfs:scope=queue", f"mine={carried}"]
     env_id, kwargs = recorded_environment(policies)
     assert (env_id, kwargs["units"]) == ("ResourcePool", 12)

@@ -89,7 +89,7 @@ def test_processes_share_a_study_and_its_total(url: str, tmp_path: Path) -> None
     assert value[str(first[0][0])] == first[0][1]  # the same parameters have the same value anywhere
 
 
-def test_hopeless_trials_are_pruned(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hopeless_trials_are_pruned(url: str) -> None:
     made = create_or_load(small_objective(), "small", url)
     for _ in range(5):
         trial = made.ask(100)
