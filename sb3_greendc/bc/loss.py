@@ -28,7 +28,6 @@ class MaskedLoss:
 
     :param ent_weight: weight of the entropy, which is subtracted
     :param l2_weight: weight of half the sum of the squared parameters
-
     """
 
     ent_weight: float = 0.0

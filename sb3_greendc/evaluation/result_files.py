@@ -82,6 +82,7 @@ def write_results(path: Path, table: pd.DataFrame, record: Mapping[str, Any]) ->
     """Write a table and its record, each whole or not at all; return the files written.
 
     Parquet carries the record in its metadata (key ``sb3_greendc``, JSON); beside a CSV it is a JSON file.
+
     :param path: ends in one of :data:`FORMATS`
     :param table: a row per episode
     :param record: command, versions, commit (:func:`~sb3_greendc.core.provenance.provenance`), ``policies``

@@ -41,7 +41,6 @@ def open_storage(url: str, lease_seconds: float = leases.SECONDS, to_write: bool
     :param lease_seconds: see :mod:`~sb3_greendc.tuning.leases`; in a database at least 3, since SQLite's
         clock has whole seconds
     :param to_write: else a file is only read: it may be where nothing can be written
-
     :raises ValueError: for a URL of no known kind, or a file that is no journal
     :raises ImportError: if the database's driver is missing
     :raises ConnectionError: if the storage cannot be reached, or is a SQLite file that cannot be written

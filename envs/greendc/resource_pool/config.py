@@ -56,9 +56,9 @@ MODES = 3
 OUTLOOK = 24
 """Rows of carbon, price and green share that are observed where power is commanded, horizon permitting."""
 MOST_LEVELS = 32
+"""How many levels of power can be told apart."""
 ENERGY_COST_UNIT = 100.0
 """kg, or kWh, of one unit of ``info["cost"]`` with ``cost="carbon"`` or ``"brown"``."""
-"""How many levels of power can be told apart."""
 
 
 @dataclass(frozen=True)
