@@ -111,6 +111,8 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
         """Start a new episode in every environment.
 
         :param seed: ``s`` seeds environment ``i`` with ``s + i``; a sequence gives one seed each
+        :param options: of the reset, the same for all
+        :raises TypeError: for a seed that is no whole number
         :raises ValueError: if a sequence of seeds has the wrong length
         """
         self.seed_generators(seed)
@@ -121,7 +123,11 @@ class SimulatorVectorEnv(gym.vector.VectorEnv):  # type: ignore[type-arg,unused-
         return observations, _stack_infos([self.simulator.reset_info(i) for i in range(self.num_envs)])
 
     def seed_generators(self, seed: int | Sequence[int | None] | None) -> None:
-        """Give each environment's random generator its seed, where one is given."""
+        """Give each environment's random generator its seed, where one is given.
+
+        :raises TypeError: for a seed that is no whole number
+        :raises ValueError: if a sequence of seeds has the wrong length
+        """
         if seed is None:
             return
         given: Any = seed

@@ -24,6 +24,7 @@ from greendc.vcc.splits import SPLITS
 class Family:
     """A family of environments: where its classes are, and its ids.
 
+    :param name: what the package calls it: ``"vcc"``
     :param module: module of the environment classes
     :param prefix: their common name: ``VCC`` for ``VCCEnv`` and ``VCCVectorEnv``
     :param presets: ids with a version, and their keyword arguments

@@ -113,7 +113,10 @@ class Distillation(Supervised):
         self.loss = loss
 
     def check_data(self, data: OfflineDataset) -> None:
-        """See :class:`~sb3_greendc.bc.supervised.Supervised`; every row must have advantages."""
+        """See :class:`~sb3_greendc.bc.supervised.Supervised`; every row must have advantages.
+
+        :raises ValueError: if advantages are missing, of another shape, no numbers, or all NaN in a row
+        """
         if LABEL not in data.labels:
             found = ", ".join(data.labels) or "none"
             raise ValueError(

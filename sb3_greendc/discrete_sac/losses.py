@@ -87,6 +87,7 @@ def critic_loss(q_taken: th.Tensor, target: th.Tensor, kind: str = "mse") -> th.
     :param target: ``(B,)``, without gradient
     :param kind: ``"mse"``, half the sum over critics of mean squared errors (SB3's convention), or
         ``"huber"``, the sum of mean Huber losses with δ = 1
+    :raises ValueError: for another kind
     """
     targets = target.expand_as(q_taken)
     if kind == "mse":

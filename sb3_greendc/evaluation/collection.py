@@ -98,7 +98,10 @@ class Collection:
             env.close()
 
     def actors(self) -> list[PolicySource]:
-        """Return the policies, each with its name."""
+        """Return the policies, each with its name.
+
+        :raises ValueError: if there are none, or several of one name
+        """
         if not self.policies:
             raise ValueError("policies: none given")
         found = policy_sources(self.policies, self.env_id, self.trust)

@@ -117,6 +117,7 @@ def improvements(
     :param metrics: columns of it
     :param reference: a policy
     :param lower_is_better: metrics of which less is better
+    :param confidence: coverage of the intervals
     :return: columns ``env_id``, ``policy``, ``metric``, ``estimate``, ``low``, ``high``
     :raises ValueError: for an unknown metric or reference
     """
@@ -152,6 +153,7 @@ def profiles(
     :param results: what :func:`~sb3_greendc.evaluation.paired.evaluate` returns
     :param metrics: columns of it
     :param lower_is_better: metrics of which less is better
+    :param confidence: coverage of the intervals
     :return: columns ``env_id``, ``policy``, ``metric``, ``threshold``, ``share``, ``low``, ``high``
     :raises ValueError: for an unknown metric
     """

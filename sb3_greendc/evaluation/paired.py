@@ -94,7 +94,7 @@ class EvaluationInterrupted(KeyboardInterrupt):  # no error: Ctrl-C
 class Evaluation:
     """What :func:`evaluate` is asked for, checked when built, so that nothing runs before all of it fits.
 
-    The parameters are those of :func:`evaluate`.
+    The parameters, and the errors, are those of :func:`evaluate`.
     """
 
     def __init__(

@@ -227,7 +227,10 @@ def heading(metric: str, lower_is_better: frozenset[str] = LOWER_IS_BETTER, unit
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure atomically, as PNG, PDF or SVG by the file's ending."""
+    """Write a figure atomically, as PNG, PDF or SVG by the file's ending.
+
+    :raises ValueError: for another ending
+    """
     kind = path.suffix[1:]
     if kind not in FORMATS:
         raise ValueError(f"{path}: must end in {', '.join('.' + known for known in FORMATS)}")

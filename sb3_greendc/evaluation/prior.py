@@ -30,6 +30,7 @@ class NetworkPrior:
     :param model: as :func:`~sb3_greendc.bc.distill` trains it
     :param logit_scale: how far apart its logits are, for actions that differ by a mean job value
     :param alone: what gives the model's logits for one observation faster, see :func:`in_numpy`
+    :raises ValueError: for a ``logit_scale`` that is not above 0
     """
 
     def __init__(

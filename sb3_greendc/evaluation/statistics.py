@@ -101,7 +101,10 @@ def paired_difference(
     :param a: values of one policy, episode by episode: ``(episodes,)`` or ``(runs, episodes)``, or a list
         of such, one per stratum
     :param b: values of another on the same episodes; the numbers of runs may differ
-    :raises ValueError: if the two are not of the same episodes
+    :param confidence: coverage of the interval
+    :param n_resamples: number of resamples
+    :param seed: the resamples are the same each time
+    :raises ValueError: if the two are not of the same episodes, or as :func:`bootstrap`
     """
     check_resampling(confidence, n_resamples)
     of_a, of_b = strata(a), strata(b)

@@ -148,6 +148,7 @@ class Budget:
         :param learner: its name
         :param quick: how many the quick budget has by itself
         :param full: and the full budget
+        :raises ValueError: for more seeds than do not meet those of the test episodes
         """
         number = self.seeds_by_learner.get(learner) or self.seeds or self.pick(quick, full)
         require(

@@ -49,6 +49,7 @@ class MaskedActorCriticPolicy(ActorCriticPolicy):
     :param lr_schedule: learning rate as a function of the remaining progress
     :param features_extractor_class: by default SB3's combined extractor, less the mask
     :param kwargs: further arguments of :class:`~stable_baselines3.common.policies.ActorCriticPolicy`
+    :raises ValueError: for another action space
     """
 
     def __init__(

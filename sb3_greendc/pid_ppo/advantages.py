@@ -69,6 +69,7 @@ def combine_advantages(
         meaning); ``"separate"``: standardize both first, with :data:`COST_STD_FLOOR` under the cost's
         (lambda loses its unit); ``"center"``: standardize the reward's, only center the cost's (omnisafe);
         ``"none"``: as they are, and PPO does not normalize either (rlpyt)
+    :raises ValueError: for another ``adv_norm``
     """
     require_one_of("adv_norm", adv_norm, ADV_NORMS)
     if adv_norm in ("separate", "center"):

@@ -115,7 +115,10 @@ def _require_own_actions(env: object, simulator: Simulator) -> None:
 
 
 def find_simulator(env: object) -> Simulator:
-    """Return the simulator of an environment or batch, looking through its wrappers."""
+    """Return the simulator of an environment or batch, looking through its wrappers.
+
+    :raises ValueError: for anything that has none of this package
+    """
     base = getattr(env, "unwrapped", env)
     simulator = getattr(base, "simulator", None)
     if not isinstance(simulator, Simulator):

@@ -18,7 +18,11 @@ from greendc.unmasked import warn_of_missing_masks
 
 
 def make_config(config: ResourcePoolConfig | None, options: dict[str, Any]) -> ResourcePoolConfig:
-    """Return ``config`` (default: all defaults) with ``options`` laid over it."""
+    """Return ``config`` (default: all defaults) with ``options`` laid over it.
+
+    :raises TypeError: for a ``config`` of another class, or an unknown option
+    :raises ValueError: if an option makes no sense
+    """
     if config is None:
         return from_mapping(ResourcePoolConfig, options, owner="resource-pool environment")
     if not isinstance(config, ResourcePoolConfig):

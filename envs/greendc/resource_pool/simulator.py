@@ -117,6 +117,7 @@ class ResourcePoolSimulator(PoolBatch):
         :param actions: ``(num_envs,)`` whole numbers of the action space
         :raises ValueError: if an action has the wrong shape or is not in the action space
         :raises RuntimeError: if an environment's episode is over
+        :raises TypeError: if ``actions`` is no array
         """
         if not isinstance(actions, np.ndarray):
             raise TypeError(f"actions: must be an array of {self.num_envs} whole numbers, not {actions!r}")
@@ -281,6 +282,7 @@ class ResourcePoolSimulator(PoolBatch):
 
         :param snapshot: of a simulator of the same configuration, or of a pool that it describes
         :raises SnapshotError: names the field that does not fit, or contradicts another; nothing is changed
+        :raises TypeError: for anything but a snapshot of a pool
         """
         index = self.in_range(index)
         if not isinstance(snapshot, PoolSnapshot):

@@ -58,6 +58,7 @@ def sample_events(rng: np.random.Generator, days: int) -> Events:
 
     :param rng: source of all randomness
     :param days: length; day 0 is a Wednesday
+    :raises ValueError: for less than a day
     """
     require(days >= 1, "days", days, "at least 1")
     parts = [_sample_stream(rng, stream, days) for stream in STREAMS.values()]

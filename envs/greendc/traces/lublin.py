@@ -33,6 +33,20 @@ class LublinModel:
       fast when many jobs arrive: the daily cycle is a third gamma distribution over half hours.
 
     :param nodes: size of the machine in nodes, at least 16; 128 in the paper
+    :param serial_share: share of jobs on one node
+    :param power_of_two_share: share of jobs whose ``s`` is rounded
+    :param s_low: the least ``s``
+    :param s_mid_below_top: how far ``s_mid`` lies below ``log2(nodes)``
+    :param s_low_share: probability that ``s`` lies below ``s_mid``
+    :param short_run: shape and scale of ``g``, short jobs
+    :param long_run: shape and scale of ``g``, long jobs
+    :param short_probability: of the short distribution: at 0 nodes, and its change with each node
+    :param gap: shape and scale of ``g`` between arrivals
+    :param day: shape and scale of the daily cycle, in half hours
+    :param day_start: half hour of the day in which the cycle begins
+    :param longest_run: a run time whose ``g`` is greater is drawn again
+    :param longest_gap: the same of gaps between arrivals
+    :raises ValueError: for fewer than 16 nodes
     """
 
     nodes: int = 128
@@ -125,6 +139,7 @@ def generate_log(seed: int, jobs: int, model: LublinModel | None = None) -> JobL
     :param jobs: number of jobs, at least 1
     :param model: the model (default: the published parameters)
     :return: a log with submit and run times in whole seconds and allocated processors; the rest is missing
+    :raises ValueError: for less than a job
     """
     require(jobs >= 1, "jobs", jobs, "at least 1")
     model = model or LublinModel()

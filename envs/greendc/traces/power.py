@@ -419,6 +419,7 @@ def resample(values: NDArray[np.float64], old: float, new: float, after: float =
     :param old: length of its steps in hours
     :param new: length of the steps that are wanted
     :param after: hours into the series at which the first of them begins
+    :raises ValueError: for a length that is not finite and above 0, or longer than the series
     """
     require(0.0 < new < np.inf, "step_hours", new, "finite and above 0")
     steps = int((len(values) * old - after) / new + 1e-9)

@@ -87,6 +87,7 @@ def read_columns(
         tenth of the rows is made up; counted in the result
     :raises TraceError: for values beyond the limits of their quantity, for times that cannot be read, do not
         rise, or are irregular, and for gaps unless they may be closed; names the line
+    :raises ValueError: for another ``gaps``
     """
     require_one_of("gaps", gaps, GAPS)
     column = time_column(table, time)

@@ -101,7 +101,10 @@ class Workload:
 
 
 def load_trace(config: VCCConfig) -> JobTrace:
-    """Return the job trace that a configuration names."""
+    """Return the job trace that a configuration names.
+
+    :raises ValueError: if there is no such file or folder
+    """
     if isinstance(config.workload, JobTrace):
         return config.workload
     if config.workload == "google_like":

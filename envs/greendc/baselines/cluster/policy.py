@@ -135,6 +135,7 @@ class RandomJob(BaselinePolicy[ClusterSimulator]):
     :param simulator: the simulator to act on
     :param seed: fixes the actions
     :raises TypeError: for the simulator of another family
+    :raises ValueError: for a negative seed
     """
 
     reads_state = True

@@ -236,6 +236,7 @@ class RandomCommands(BaselinePolicy[ResourcePoolSimulator]):
 
     :param simulator: the simulator to act on
     :param seed: fixes the actions
+    :raises ValueError: for a negative seed
     """
 
     reads_state = True

@@ -85,7 +85,10 @@ class SchedulerView(_Half):
         return self._seen(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take one decision of the scheduler."""
+        """Take one decision of the scheduler.
+
+        :raises ValueError: if the action is not in the action space
+        """
         require(0 <= int(action) <= self._no_op, "action", action, f"in {self.action_space}")
         if int(action) == self._no_op:
             action = self.rule.command(0, self._pool.action_masks()[0])
@@ -114,7 +117,10 @@ class PowerView(_Half):
         return self._seen(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Command the power of a step, and place jobs in the next one."""
+        """Command the power of a step, and place jobs in the next one.
+
+        :raises ValueError: if the action is not in the action space
+        """
         require(0 <= int(action) < self.action_space.n, "action", action, f"in {self.action_space}")  # type: ignore[attr-defined]
         observation, reward, terminated, truncated, info = super().step(self._first + int(action))
         if not truncated:

@@ -78,7 +78,7 @@ class Rollout(BaselinePolicy[ResourcePoolSimulator]):
         of their difference, after 16, 32, 64 ... futures (Maron and Moore, "Hoeffding Races", NIPS 1994).
         With 2, 128 futures take three fifths of the time and earn as much (docs/planners.md); default: never.
         ``advantages`` are of all futures
-    :raises ValueError: for a number below 1, another base, or a prior that does not fit
+    :raises ValueError: for a number out of range, another base or dispatch, or a prior that does not fit
     """
 
     reads_state = True

@@ -39,6 +39,7 @@ class RandomOrder(Heuristic):
     """``random``: a new random order at each decision.
 
     :param seed: fixes the orders
+    :raises ValueError: for a negative seed, or as of :class:`Heuristic`
     """
 
     order = orders.RANDOM

@@ -59,6 +59,7 @@ class BestKnown(VCCPolicy):
     :param simulator: the simulator to act on
     :param starts: curves to start from besides the search's own, ``(hours,)`` or ``(num_envs, hours)``
     :param budget: months to simulate for each episode
+    :raises ValueError: for a negative budget, or curves of another length
     """
 
     reads_state = True
@@ -86,7 +87,10 @@ class BestKnown(VCCPolicy):
         self.starts.append(curves if levels is None else curves / (levels - 1))
 
     def fractions(self, observations: NDArray[np.float32]) -> Floats:
-        """Search where an episode begins; follow the curve elsewhere."""
+        """Search where an episode begins; follow the curve elsewhere.
+
+        :raises ValueError: if it has not seen an episode's beginning
+        """
         chosen = np.empty(len(observations))
         for i in range(len(observations)):
             hour = self.simulator.running_hour(i)
@@ -110,6 +114,7 @@ class CurveSearch:
 
     :param simulator: whose environment to search for; it is left as it is
     :param index: the environment, at the beginning of an episode
+    :raises ValueError: if the environment is elsewhere in its episode
     """
 
     def __init__(self, simulator: VCCSimulator, index: int) -> None:
@@ -126,7 +131,10 @@ class CurveSearch:
         self._out = self._trials.empty_observations(), self._runner.empty_observations()
 
     def run(self, starts: Sequence[Floats], budget: int) -> Floats:
-        """Return the best curve ``(hours,)`` found within a budget of simulated months."""
+        """Return the best curve ``(hours,)`` found within a budget of simulated months.
+
+        :raises ValueError: for a curve of another length or outside [0, 1]
+        """
         for start in starts:
             require(
                 np.shape(start) == (self.hours,), "starts", np.shape(start), f"curves of {self.hours} hours"
@@ -151,7 +159,10 @@ class CurveSearch:
         return best
 
     def metrics(self, curve: Floats) -> dict[str, float]:
-        """Return the metrics of the episode under a curve ``(hours,)``."""
+        """Return the metrics of the episode under a curve ``(hours,)``.
+
+        :raises ValueError: for a curve of another length
+        """
         require(np.shape(curve) == (self.hours,), "curve", np.shape(curve), f"a curve of {self.hours} hours")
         self._runner.copy_env(self._midnights, 0, [0])
         for hour in range(self.hours):

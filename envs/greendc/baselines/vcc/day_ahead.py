@@ -26,6 +26,7 @@ class DayAhead(VCCPolicy):
     :param simulator: the simulator to act on
     :param reserve: share by which the curve lies above the planned load, for work that was not foreseen.
         None is best by carbon and overdue work in sum: what is left over waits for the next clean hours
+    :raises ValueError: for a reserve outside [0, 1]
     """
 
     reads_state = True

@@ -44,6 +44,7 @@ class Rolling(VCCPolicy):
 
     :param simulator: the simulator to act on
     :param margin: hours by which it stays clear of deadlines
+    :raises ValueError: for a margin outside [0, 24]
     """
 
     reads_state = True

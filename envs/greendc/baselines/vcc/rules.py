@@ -18,6 +18,7 @@ class Constant(VCCPolicy):
     :param simulator: the simulator to act on
     :param level: fraction of C; the default, 0.8, is above the mean load of the default
         ``target_load`` by a quarter, and so flattens the peaks without letting work pile up
+    :raises ValueError: for a level outside [0, 1]
     """
 
     def __init__(self, simulator: VCCSimulator, level: float = 0.8) -> None:
@@ -42,6 +43,7 @@ class RandomCapacity(VCCPolicy):
 
     :param simulator: the simulator to act on
     :param seed: fixes the draws
+    :raises ValueError: for a negative seed
     """
 
     def __init__(self, simulator: VCCSimulator, seed: int = 0) -> None:
@@ -76,6 +78,7 @@ class MoerThreshold(VCCPolicy):
     :param quantile: share of the hours that count as clean, roughly
     :param low: VCC of the other hours, fraction of C
     :param high: VCC of clean hours, fraction of C
+    :raises ValueError: for a number outside [0, 1], or ``high`` below ``low``
     """
 
     def __init__(

@@ -37,6 +37,7 @@ def tune_threshold(
     :return: a row a threshold, best first: ``quantile``, ``low``, ``high``; means over the episodes of
         ``total_cost``, ``carbon_kg`` and ``overdue_work``; ``carbon_change`` and ``total_change``, mean
         changes against the no-delay schedule's carbon (shares)
+    :raises ValueError: for an id of another family, or no seeds
     """
     require(len(seeds) > 0, "seeds", seeds, "at least one")
     episodes = list(itertools.product(SPLITS["train"], seeds))
