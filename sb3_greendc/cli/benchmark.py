@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 import greendc
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import Parser, one_line_errors
 from sb3_greendc.cli.timing import Case, measure, ratio
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
@@ -151,16 +151,16 @@ def ppo_share(env_id: str, rollouts: int = 4, plain: bool = False) -> float:
 
 def new_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
     """Return the command without options, and where its parts go."""
-    parser = argparse.ArgumentParser(
-        prog=how_to_start("benchmark"), description="Measure how fast things are."
-    )
+    parser = Parser(prog=how_to_start("benchmark"), description="Measure how fast things are.")
     return parser, parser.add_subparsers(dest="what", required=True)
 
 
 def add_envs(parts: Subparsers) -> None:
     """Add the part ``envs``."""
     envs = parts.add_parser("envs", help="steps per second of the environments, against CartPole-v1")
-    envs.add_argument("--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES))
+    envs.add_argument(
+        "--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES), help="what to time"
+    )
     envs.add_argument("--num-envs", type=whole_number, default=64, help="environments in a batch")
     envs.add_argument("--rounds", type=whole_number, default=7, help="repeats, of which medians are shown")
     envs.add_argument("--seconds", type=float, default=0.4, help="length of one measurement")

@@ -14,6 +14,7 @@ from rich.console import Console
 
 import greendc
 from sb3_greendc.cli.common import (
+    Parser,
     add_environment_options,
     add_trust_option,
     add_wide_option,
@@ -40,7 +41,7 @@ _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("calibrate"),
         description="Run policies that know no limit, show the distribution of an episode's cost, and "
         "propose values of --cost-limit (CoCoRL, section V-H).",
@@ -53,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="POLICY",
         help="the policy trained without a limit first, then others for comparison: baselines, models",
     )
-    parser.add_argument("--episodes", type=whole_number, default=100)
+    parser.add_argument("--episodes", type=whole_number, default=100, help="of each policy")
     parser.add_argument(
         "--seed",
         type=int,

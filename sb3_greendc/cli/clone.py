@@ -19,6 +19,7 @@ from sb3_greendc.bc.models import ALGORITHMS, POLICIES
 from sb3_greendc.cli.common import (
     FAILED,
     INTERRUPTED,
+    Parser,
     add_wide_option,
     one_line_errors,
     print_table,
@@ -43,26 +44,26 @@ _SHOWN = ("agreement", "agreement_free", "agreement_tie", "chance")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("clone"),
         description="Behavioral cloning: a policy that does what was done in a data set.",
     )
     parser.add_argument("--data", required=True, type=Path, help=f"a file of {how_to_start('collect')}")
     parser.add_argument("--out", required=True, type=Path, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
-    parser.add_argument("--policy", choices=POLICIES, default="auto")
+    parser.add_argument("--policy", choices=POLICIES, default="auto", help="what is to learn")
     parser.add_argument(
         "--algo", choices=ALGORITHMS, help="what is to go on training it; default: by the data's masks"
     )
     parser.add_argument("--epochs", type=whole_number, default=10, help="passes over the data")
-    parser.add_argument("--batch-size", type=whole_number, default=256)
+    parser.add_argument("--batch-size", type=whole_number, default=256, help="rows of an update")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="of the first update; falls to 0")
     parser.add_argument(
         "--policy-kwargs", nargs="+", default=[], metavar="KEY=VALUE", help="net_arch='[256, 256]' ..."
     )
     parser.add_argument("--validation", type=float, default=0.1, help="share of the episodes held out")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and held-out episodes")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
     parser.add_argument(
         "--mmap", action="store_true", help="leave the data on disk: for more than memory holds"
     )

@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 
 import greendc
-from sb3_greendc.cli.common import INTERRUPTED, add_environment_options, add_trust_option, one_line_errors
+from sb3_greendc.cli.common import (
+    INTERRUPTED,
+    Parser,
+    add_environment_options,
+    add_trust_option,
+    one_line_errors,
+)
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
@@ -26,7 +32,7 @@ FORMATS = ("npz", "minari")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("collect"), description="Record what policies do, as data for offline learning."
     )
     parser.add_argument("--env", required=True, help="environment id, with or without a version: VCC-2019")
@@ -41,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--transitions", type=whole_number, required=True, help="in all; every policy gets its share"
     )
     parser.add_argument("--out", required=True, help="the file, x.npz; with --format minari an id: mine/x-v0")
-    parser.add_argument("--format", choices=FORMATS, default="npz")
+    parser.add_argument("--format", choices=FORMATS, default="npz", help="of the data set")
     parser.add_argument("--overwrite", action="store_true", help="replace --out if it is there already")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the first environment; the next have the next"

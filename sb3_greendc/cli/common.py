@@ -26,8 +26,25 @@ INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, when what it had done is kept; the shells' own."""
 
 
+class HelpWithDefaults(argparse.HelpFormatter):
+    """Says after an option what it is without being given, where its text does not say so itself."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default, text = action.default, action.help
+        said = default is None or isinstance(default, bool) or default in ([], argparse.SUPPRESS)
+        if said or text is None or "default" in text or not action.option_strings:
+            return text
+        values = default if isinstance(default, list | tuple) else [default]
+        shown = " ".join(map(str, values)).replace("%", "%%")
+        return f"{text} (default: {shown})"
+
+
 class Parser(argparse.ArgumentParser):
-    """Shows no password of a storage's URL when it quotes arguments that it does not understand."""
+    """Help has the defaults, and no password of a storage's URL is shown with arguments not understood."""
+
+    def __init__(self, **options: Any) -> None:
+        """See :class:`argparse.ArgumentParser`."""
+        super().__init__(**{"formatter_class": HelpWithDefaults, **options})
 
     def error(self, message: str) -> NoReturn:
         """End the command; see :class:`argparse.ArgumentParser`."""

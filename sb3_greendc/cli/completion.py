@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Print a script that completes commands, options, ids, algorithms and baselines. "
         'In bash: eval "$(greendc completion bash)", in ~/.bashrc for every session.',
     )
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=SHELLS, help="whose script to print")
     return parser
 
 

@@ -13,7 +13,7 @@ from greendc.cluster.config import ADMISSIONS, BACKFILLS
 from greendc.live import Decision, PoolDecision, PoolSnapshot, Scheduler, Snapshot, read_snapshot
 from greendc.live.cluster_policies import POLICIES
 from greendc.live.pool_policies import RULES
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import Parser, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.commands import how_to_start
 
@@ -28,7 +28,7 @@ _OF_DECIDE = ("env", "work_conserving")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("decide"),
         description="Read a snapshot of a cluster or of a resource pool (JSON), and print which waiting "
         "jobs should start now, in which order, and why the others wait (JSON). Nothing is started: this is "
@@ -61,19 +61,28 @@ def add_scheduler_options(parser: argparse.ArgumentParser, others: str = "") -> 
     :param others: policies that it takes, too
     """
     default = "wspt, of a pool deadline_never" if others else "wspt"
+    trained = "or as in the training of a run"
     parser.add_argument(
         "--policy",
         metavar="NAME|PATH",
         help=f"{', '.join(POLICIES)}; {others}the folder of a trained run; or a JSON file with the "
         f"scheduler's settings (default: {default})",
     )
-    parser.add_argument("--backfill", choices=BACKFILLS, help="which jobs overtake one that cannot start")
-    parser.add_argument("--admission", choices=ADMISSIONS, help="whether jobs must fit under the forecast")
+    parser.add_argument(
+        "--backfill",
+        choices=BACKFILLS,
+        help=f"which jobs overtake one that cannot start (default: easy, {trained})",
+    )
+    parser.add_argument(
+        "--admission",
+        choices=ADMISSIONS,
+        help=f"whether jobs must fit under the forecast (default: now, {trained})",
+    )
     parser.add_argument(
         "--horizon-hours",
         type=int,
         metavar="H",
-        help="how far plans look (default: 24, or as in the training of a run)",
+        help=f"how far plans look (default: 24, {trained})",
     )
     parser.add_argument(
         "--oldest-first-hours", type=float, metavar="H", help="jobs that have waited longer come first"

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.console import Console
 
 from sb3_greendc.cli import demo_page, demo_pool, demo_vcc
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import Parser, one_line_errors
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import ENGINES, map_tasks
@@ -25,7 +25,7 @@ Part = demo_pool.PoolPart | demo_vcc.VccPart
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("demo"),
         description="Distil a policy from a planner, train PPO on real emissions, and judge both beside "
         "baselines, shipped policies and guided rollouts: two tables and a page.",

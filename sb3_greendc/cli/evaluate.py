@@ -14,6 +14,8 @@ import greendc
 from greendc.config import nearest
 from sb3_greendc.cli.common import (
     INTERRUPTED,
+    HelpWithDefaults,
+    Parser,
     add_environment_options,
     add_trust_option,
     add_wide_option,
@@ -49,13 +51,17 @@ _EPILOG = """examples of POLICY:
 """
 
 
+class _Help(HelpWithDefaults, argparse.RawDescriptionHelpFormatter):
+    """Leaves the lines of the examples as they are."""
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("evaluate"),
         description="Evaluate baselines and trained models on the same episodes.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument(
         "--env",

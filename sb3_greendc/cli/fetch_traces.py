@@ -20,7 +20,7 @@ from greendc.traces.moer import REGIONS, shipped_file
 from greendc.traces.moer_archive import format_hourly, hourly_moer, join_archive
 from greendc.traces.trace_files import TraceError, read_file, unpack
 from sb3_greendc.cli import fetch_carbon, fetch_jobs, fetch_power
-from sb3_greendc.cli.common import BAD_INPUT, BadInput, one_line_errors
+from sb3_greendc.cli.common import BAD_INPUT, BadInput, Parser, one_line_errors
 from sb3_greendc.cli.google_sql import CELLS, google_sql
 from sb3_greendc.cli.network import http_get
 from sb3_greendc.cli.sgip import SgipClient
@@ -39,7 +39,7 @@ _ARCHIVE_NAME = re.compile(r"(SGIP_CAISO_[A-Z]+)_\d{4}-\d{2}\.csv(\.gz)?")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(prog=how_to_start("fetch"), description="Make or fetch data files.")
+    parser = Parser(prog=how_to_start("fetch"), description="Make or fetch data files.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add_command in COMMANDS:
         add_command(subparsers)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from greendc.baselines.linear import NoBoundError
 from greendc.resource_pool.config import LARGEST_LOAD
-from sb3_greendc.cli.common import BAD_INPUT, add_trust_option, one_line_errors
+from sb3_greendc.cli.common import BAD_INPUT, Parser, add_trust_option, one_line_errors
 from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
@@ -47,7 +47,7 @@ _COLUMNS = {
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("planners"),
         description="How far policies are from the best possible, and what the gap is made of.",
     )
@@ -61,22 +61,26 @@ def build_parser() -> argparse.ArgumentParser:
     by_load = add("loads", "policies against load, with the share of the bound and the time taken", _loads)
     exact = add("optimum", "the clairvoyant optimum of short episodes, and the parts of the gap", _optimum)
     for study in (by_load, exact):
-        study.add_argument("--loads", type=float, nargs="+", default=list(loads.LOADS))
+        study.add_argument("--loads", type=float, nargs="+", default=list(loads.LOADS), help="offered loads")
         episodes = 64 if study is by_load else 20
         study.add_argument("--episodes", type=whole_number, default=episodes, help="of each load")
         study.add_argument("--model", help="distilled networks: a folder, or a pattern in quotes")
         add_trust_option(study)
-    by_load.add_argument("--policies", nargs="+", default=list(loads.POLICIES), metavar="POLICY")
+    by_load.add_argument(
+        "--policies", nargs="+", default=list(loads.POLICIES), metavar="POLICY", help="to judge"
+    )
     exact.add_argument("--steps", type=whole_number, default=100, help="of an episode")
     exact.add_argument("--time-limit", type=float, default=120.0, help="seconds for each optimum")
     exact.add_argument("--workers", type=whole_number, default=2, help="threads of the solver")
 
     large = add("large", "the linear programme of a pool of 300 units", _large)
-    large.add_argument("--episodes", type=whole_number, default=3)
+    large.add_argument("--episodes", type=whole_number, default=3, help="of the load")
     large.add_argument("--steps", type=whole_number, default=500, help="of an episode")
 
     divided = add("divisible", "what divisible jobs earn if the arrivals are unknown", _divisible)
-    divided.add_argument("--loads", type=float, nargs="+", default=list(divisible.LOADS))
+    divided.add_argument(
+        "--loads", type=float, nargs="+", default=list(divisible.LOADS), help="offered loads"
+    )
     divided.add_argument("--episodes", type=whole_number, default=8, help="of each load")
     divided.add_argument("--steps", type=whole_number, default=500, help="of an episode")
     divided.add_argument("--futures", type=whole_number, default=12, help="of each programme")
@@ -96,14 +100,23 @@ def build_parser() -> argparse.ArgumentParser:
 
     timed = add("effort", "value against the time of a decision, by number of futures", _effort)
     timed.add_argument("--load", type=float, default=1.0, help="offered load (default: %(default)s)")
-    timed.add_argument("--futures", type=whole_number, nargs="+", default=list(effort.FUTURES))
+    timed.add_argument(
+        "--futures", type=whole_number, nargs="+", default=list(effort.FUTURES), help="of a decision"
+    )
     timed.add_argument("--episodes", type=whole_number, default=256, help="held-out")
     timed.add_argument("--figure", type=Path, metavar="PNG", help="draw it, too")
 
     informed = add("foresight", "what knowing the arrivals of the next steps is worth", _foresight)
-    informed.add_argument("--loads", type=float, nargs="+", default=list(foresight.LOADS))
     informed.add_argument(
-        "--known-arrivals", type=int, nargs="+", default=list(foresight.KNOWN_ARRIVALS), metavar="STEPS"
+        "--loads", type=float, nargs="+", default=list(foresight.LOADS), help="offered loads"
+    )
+    informed.add_argument(
+        "--known-arrivals",
+        type=int,
+        nargs="+",
+        default=list(foresight.KNOWN_ARRIVALS),
+        metavar="STEPS",
+        help="how far arrivals are known",
     )
     informed.add_argument("--episodes", type=whole_number, default=256, help="of each load")
     informed.add_argument("--env", default=ENV_ID, metavar="ID", help="default: %(default)s")
@@ -120,7 +133,7 @@ def build_parser() -> argparse.ArgumentParser:
     curves = add("forecasts", "virtual capacity curves: what each forecast is worth", _forecasts)
     curves.add_argument("--episodes", type=whole_number, default=8, help="of each month and forecast")
     for study in (by_load, exact, large, divided, distilled, timed, informed, curves):
-        study.add_argument("--out", type=Path, required=True, metavar="CSV")
+        study.add_argument("--out", type=Path, required=True, metavar="CSV", help="the table")
 
     drawn = add("figure", "draw what `loads`, `optimum` and `divisible` wrote", _figure)
     drawn.add_argument("--values", type=Path, required=True, metavar="CSV", help="of `loads`")

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from greendc.config import nearest
-from sb3_greendc.cli.common import one_line_errors
+from sb3_greendc.cli.common import Parser, one_line_errors
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import require_room
 from sb3_greendc.core.provenance import provenance
@@ -42,7 +42,7 @@ class Drawn:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("plot"),
         description="Draw results of `evaluate`, and logs of `train`.",
     )
@@ -54,7 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--html", type=Path, metavar="FILE", help="write everything into one HTML report, too"
     )
     parser.add_argument("--title", help="of the report (default: Evaluation)")
-    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=["png", "pdf"])
+    parser.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=["png", "pdf"], help="of the figures"
+    )
     group = parser.add_argument_group("results")
     group.add_argument("--policies", nargs="+", metavar="POLICY", help="only these, in this order")
     group.add_argument("--metrics", nargs="+", metavar="METRIC", help="default: those of the family")

@@ -57,7 +57,7 @@ PUBLISHED = Path("docs/results")
 """Where a clone of the repository has the results that were published."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Leaves ``my-site``, whose options are others, to a parser of its own."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -152,7 +152,7 @@ def _add_common_options(parser: argparse.ArgumentParser, *workers: str) -> None:
         help="let rollouts compete wherever heuristics of pools do, also on job logs (minutes a point)",
     )
     add_wide_option(parser)
-    parser.add_argument("--engine", choices=ENGINES, default="process")
+    parser.add_argument("--engine", choices=ENGINES, default="process", help="where the tasks run")
     parser.add_argument(
         *workers, dest="workers", type=whole_number, help="tasks at once (default: all processors)"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from greendc.live.slurm import Queue, commands, read_queue
 from greendc.live.slurm_answers import Run, SlurmError, run_command
-from sb3_greendc.cli.common import FAILED, one_line_errors
+from sb3_greendc.cli.common import FAILED, Parser, one_line_errors
 from sb3_greendc.cli.decide import add_scheduler_options, load_scheduler, scheduler_settings
 from sb3_greendc.cli.termination import TERMINATED, interrupted_by_term
 from sb3_greendc.core.commands import how_to_start
@@ -20,7 +20,7 @@ from sb3_greendc.core.commands import how_to_start
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=how_to_start("slurm"),
         description="Read a partition by squeue and sinfo, decide which held jobs should start now, and show "
         "the commands that release them; on request also those that order them, hold others, and reserve "

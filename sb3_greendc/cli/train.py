@@ -54,7 +54,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, help=f"folder for the model and its record; of a study: {FOLDER}/NAME/{TRAINED}"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
-    parser.add_argument("--n-envs", type=whole_number, help="environments side by side")
+    parser.add_argument(
+        "--n-envs",
+        type=whole_number,
+        help="environments side by side; default: n_envs of the hyperparameters",
+    )
     add_environment_options(parser)
     parser.add_argument(
         "--hparams",
