@@ -17,6 +17,7 @@ from pool_cases import random_commanded, sensible_or_any
 
 import greendc
 from greendc.baselines import make_policy, names
+from greendc.baselines.resource_pool import power_plan
 from greendc.baselines.resource_pool.energy_programme import carbon_bound, least_cost, least_kg
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS, foresee
 from greendc.baselines.resource_pool.power_rules import POWER_RULES, GridQos, PowerRule, look
@@ -94,6 +95,28 @@ def test_the_plan_says_which_actions_are_its_own() -> None:
         several += int((own > 1).sum())
         observations, *_ = env.step(actions)
     assert several > 0
+
+
+@pytest.mark.parametrize("name", ["power_plan", "power_halves"])
+def test_batches_of_episodes_have_noise_of_their_own(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    env = greendc.make_vec(ENV_ID, 2, **SHORT)
+    observations, _ = env.reset(seed=3)
+    seen: list[tuple[Any, ...]] = []
+
+    def noted(*arguments: Any) -> Any:
+        seen.append(foresee(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(power_plan, "foresee", noted)
+    for first in (None, 0, 128):
+        policy = make_policy(name, env, forecast="noisy")
+        if first is not None:
+            policy.begin_at(first)
+        policy.predict(observations)
+    (whole, _), (_, _), (again, _), (_, _), (other, _), (_, _) = seen
+    assert (whole == again).all()
+    assert whole[0] == other[0]  # what is now is known
+    assert (whole[1:12] != other[1:12]).any()
 
 
 def test_plans_and_bounds_know_how_many_units_can_be_on() -> None:

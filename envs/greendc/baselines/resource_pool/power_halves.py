@@ -48,6 +48,11 @@ class PowerHalves(PowerRule):
         self.jobs, self.power = halves[jobs], halves[power]
         self._first = simulator.config.ready_pool_size + 1
 
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        for half in (self.jobs, self.power):
+            half.begin_at(episode)
+
     def choose(self, index: int, mask: NDArray[np.bool_]) -> int:
         """Return the action in environment ``index``."""
         action = self.jobs.choose(index, mask)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.baselines.policy import draws_of
 from greendc.baselines.resource_pool.energy_programme import energy_programme, no_jobs, running_shares
 from greendc.baselines.resource_pool.instance import Instance
 from greendc.baselines.resource_pool.outlooks import OUTLOOKS, foresee
@@ -81,8 +82,13 @@ class PowerPlan(PowerRule):
         require(haste >= 0.0, "haste", haste, "at least 0")
         require_one_of("forecast", forecast, OUTLOOKS)
         self.rows, self.haste, self.forecast = min(rows, simulator.config.horizon), haste, forecast
-        self._rng = np.random.default_rng(seed)
+        self.seed = seed
         self._plans: dict[int, _Plan] = {}
+        self.begin_at(0)
+
+    def begin_at(self, episode: int) -> None:
+        """See :class:`~greendc.baselines.policy.BaselinePolicy`."""
+        self._rng = draws_of(self.seed, episode)
 
     def choose(self, index: int, mask: NDArray[np.bool_]) -> int:
         """Return the action in environment ``index``."""
