@@ -31,7 +31,7 @@ from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.runs.hyperparameters import load_hyperparameters, read_hyperparameters
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+    Subparsers = argparse._SubParsersAction[Parser]
 
 FAMILIES = {
     "vcc": "VCC-2021",

@@ -29,7 +29,7 @@ from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import atomic_write
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+    Subparsers = argparse._SubParsersAction[Parser]
 
 USERNAME, PASSWORD = "SGIP_USERNAME", "SGIP_PASSWORD"
 

@@ -49,9 +49,10 @@ def interrupted_by_term() -> Iterator[list[int]]:
 
 
 def _signals() -> list[signal.Signals]:
-    hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
-    ignored = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
-    return [signal.SIGTERM] if ignored else [signal.SIGTERM, hang_up]
+    hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, hang_up]
 
 
 def _leave_dead_terminal() -> None:
