@@ -51,7 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", required=True, type=Path, help=f"a file of {how_to_start('collect')}")
     parser.add_argument("--out", required=True, type=Path, help="folder for the model and its record")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that --out has already")
-    parser.add_argument("--policy", choices=POLICIES, default="auto", help="what is to learn")
+    parser.add_argument(
+        "--policy", choices=POLICIES, default="auto", help="a perceptron, a scorer of jobs, or what fits"
+    )
     parser.add_argument(
         "--algo", choices=ALGORITHMS, help="what is to go on training it; default: by the data's masks"
     )

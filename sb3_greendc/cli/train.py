@@ -19,7 +19,6 @@ from sb3_greendc.cli.common import (
     one_line_errors,
 )
 from sb3_greendc.cli.from_study import TRAINED, add_study_options, describe, take_over
-from sb3_greendc.cli.termination import TERMINATED, interrupted_by_term
 from sb3_greendc.core import yaml
 from sb3_greendc.core.algorithms import ALGORITHMS, hyperparameters_of
 from sb3_greendc.core.arguments import whole_number
@@ -131,18 +130,11 @@ def _add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(argv)
-    with interrupted_by_term() as terms:
-        try:
-            code = _train_one(options) if options.seeds is None else _train_seeds(options)
-        except ENDS_A_RUN as error:
-            print(f"train: error: {error}", file=sys.stderr)
-            return FAILED
-        except KeyboardInterrupt:
-            if not terms:
-                raise
-            print("train: terminated", file=sys.stderr)
-            code = INTERRUPTED
-    return TERMINATED if terms and code == INTERRUPTED else code
+    try:
+        return _train_one(options) if options.seeds is None else _train_seeds(options)
+    except ENDS_A_RUN as error:
+        print(f"train: error: {error}", file=sys.stderr)
+        return FAILED
 
 
 def _train_one(options: argparse.Namespace) -> int:

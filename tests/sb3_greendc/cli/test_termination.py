@@ -19,7 +19,6 @@ from train_cases import SMALL
 
 from sb3_greendc.cli import launch
 from sb3_greendc.cli.termination import interrupted_by_term
-from sb3_greendc.cli.train import main
 from sb3_greendc.core.callbacks import EpisodeMetricsCallback
 from sb3_greendc.core.progress import Lines
 from sb3_greendc.datasets import OfflineDataset
@@ -126,7 +125,7 @@ def test_terminated_before_the_first_step_there_is_nothing_to_keep(
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(EpisodeMetricsCallback, "_on_training_start", terminated)
-    assert main([*ENDLESS, "--out", str(tmp_path / "run"), *SMALL]) == 143
+    assert launch.run("train", [*ENDLESS, "--out", str(tmp_path / "run"), *SMALL]) == 143
     assert capsys.readouterr().err.endswith("train: terminated\n")
     assert not (tmp_path / "run" / "model.zip").exists()
     assert signal.getsignal(signal.SIGTERM) is before
@@ -141,7 +140,7 @@ def test_of_several_seeds_the_one_that_is_terminated_is_the_last(
         return True
 
     monkeypatch.setattr(EpisodeMetricsCallback, "_on_step", terminated)
-    assert main([*ENDLESS, "--seeds", "1", "2", "--out", str(tmp_path / "run"), *SMALL]) == 143
+    assert launch.run("train", [*ENDLESS, "--seeds", "1", "2", "--out", str(tmp_path / "run"), *SMALL]) == 143
     assert [path.parent.name for path in tmp_path.glob("run/*/model.zip")] == ["seed_1"]
 
 
