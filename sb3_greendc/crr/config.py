@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from greendc.config import require, require_one_of
+from greendc.config import is_number, require, require_kinds, require_one_of
 from sb3_greendc.crr.weights import STATE_VALUES, WEIGHTS
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -46,6 +46,7 @@ class CRRConfig:
     n_action_samples: int
 
     def __post_init__(self) -> None:
+        require_kinds(self.__annotations__, vars(self))
         require_one_of("weight_mode", self.weight_mode, WEIGHTS)
         require_one_of("value_mode", self.value_mode, STATE_VALUES)
         require_one_of("combine", self.combine, ("min", "mean"))
@@ -59,7 +60,7 @@ class CRRConfig:
             value = getattr(self, name)
             require(_is_positive(value), name, value, "a finite number above 0")
         for name in ("n_value_samples", "n_action_samples", "batch_size", "target_update_interval"):
-            require_whole(name, getattr(self, name), 1)
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         require(0.0 < self.tau <= 1.0, "tau", self.tau, "above 0 and at most 1")
         require(0.0 <= self.gamma <= 1.0, "gamma", self.gamma, "at least 0 and at most 1")
         alpha = self.cql_alpha
@@ -135,11 +136,5 @@ def check_value_mode(value_mode: str, action_space: spaces.Space[Any]) -> None:
         )
 
 
-def require_whole(name: str, value: object, least: int) -> None:
-    """Raise a ``ValueError`` unless a value is a whole number of at least ``least``."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    require(whole, name, value, f"a whole number of at least {least}")
-
-
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < math.inf
+    return is_number(value) and 0.0 < value < math.inf

@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
-from greendc.config import require
+from greendc.config import require, require_kinds
 from sb3_greendc.crr.callbacks import GradientStepBar, with_bar
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
@@ -56,6 +56,7 @@ class OfflineAlgorithm(OffPolicyAlgorithm):
         :param progress_bar: show progress
         :raises ValueError: if there are no data, or for ``log_interval`` below 1
         """
+        require_kinds({"log_interval": "float | None"}, {"log_interval": log_interval})
         require(log_interval is None or log_interval >= 1, "log_interval", log_interval, ">= 1, or None")
         self._begin_offline()
         total_timesteps, callback = self._setup_offline_learn(

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import Schedule
 
-from greendc.config import require
+from greendc.config import require, require_kinds
 from sb3_greendc.crr.action_scale import scale_actions
 from sb3_greendc.crr.batches import Batch
-from sb3_greendc.crr.config import require_whole
 from sb3_greendc.crr.data import BatchStream
 
 
@@ -35,10 +34,13 @@ class FinetuneSettings:
     learning_rate: float | Schedule | None = None
 
     def __post_init__(self) -> None:
+        require_kinds(self.__annotations__, vars(self))
         fraction = self.offline_fraction
         require(0.0 <= fraction <= 1.0, "offline_fraction", fraction, "at least 0 and at most 1")
         for name, least in (("steps", 1), ("learning_starts", 0), ("gradient_steps", 1), ("train_freq", 1)):
-            require_whole(name, getattr(self, name), least)
+            require(getattr(self, name) >= least, name, getattr(self, name), f"at least {least}")
+        logs = self.log_interval
+        require(logs is None or logs >= 1, "log_interval", logs, "at least 1, or None")
         rate = self.learning_rate
         number = isinstance(rate, (int, float, np.floating))
         usable = rate is None or callable(rate) or (number and 0.0 < rate < float("inf"))

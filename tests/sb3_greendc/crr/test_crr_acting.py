@@ -117,7 +117,7 @@ def test_it_counts_from_the_next_call_of_learn_on_and_may_stand_in_policy_kwargs
 
 @pytest.mark.parametrize("k", [0, -1, 2.0, True, None])
 def test_another_number_is_refused(k):
-    with pytest.raises(ValueError, match=f"n_action_samples={k}.*whole number of at least 1"):
+    with pytest.raises(ValueError, match=f"n_action_samples={k}: must be (a whole number|at least 1)"):
         toy_model("box", "box", n_action_samples=k)
 
 

@@ -40,6 +40,12 @@ def model_without_data(**kwargs):
         ({"tau": 0.0}, "tau=0.0"),
         ({"gamma": 1.1}, "gamma=1.1"),
         ({"cql_alpha": -1.0}, "cql_alpha=-1.0"),
+        ({"tau": "0.1"}, "tau='0.1': must be a number"),
+        ({"gamma": None}, "gamma=None: must be a number"),
+        ({"cql_alpha": "x"}, "cql_alpha='x': must be a number"),
+        ({"normalize_adv": "no"}, "normalize_adv='no': must be true or false"),
+        ({"self_normalize": "no"}, "self_normalize='no': must be true or false"),
+        ({"actor_trains_encoder": 1}, "actor_trains_encoder=1: must be true or false"),
         ({"reward_scale": "big"}, "reward_scale='big'"),
         ({"reward_scale": 0}, "reward_scale=0"),
         ({"target_update_interval": 0}, "target_update_interval=0"),
@@ -62,6 +68,23 @@ def model_without_data(**kwargs):
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         model_without_data(**options)
+
+
+@pytest.mark.parametrize("log_interval", [0, "x"])
+def test_wrong_intervals_of_logs_are_named_before_training(log_interval):
+    model = toy_model("box")
+    for learn in (
+        model.learn,
+        lambda steps, **kwargs: model.finetune(toy_vec_env("box", "discrete"), steps, **kwargs),
+    ):
+        with pytest.raises(ValueError, match=f"log_interval={log_interval!r}: must be"):
+            learn(10, log_interval=log_interval)
+    assert model.num_timesteps == 0
+
+
+def test_a_fraction_that_is_no_number_is_named():
+    with pytest.raises(ValueError, match="offline_fraction='half': must be a number"):
+        toy_model("box").finetune(toy_vec_env("box", "discrete"), 10, offline_fraction="half")
 
 
 def test_data_of_other_spaces_are_refused(tmp_path):
