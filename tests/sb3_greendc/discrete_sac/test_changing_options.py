@@ -66,12 +66,14 @@ def test_learning_follows_a_rate_that_changes(form, tmp_path):
     assert rate(load(tmp_path / "model", learning_rate=5e-6).learn(40)) == {5e-6}
 
 
-@pytest.mark.parametrize("rate", [-1.0, float("nan"), "x", None])
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf"), "x", None])
 def test_a_rate_that_makes_no_sense_is_named(rate):
     model = make(OneState()).learn(30)
     model.learning_rate = rate
     with pytest.raises(ValueError, match=r"learning_rate=.*: must be"):
         model.learn(30)
+    with pytest.raises(ValueError, match=r"learning_rate=.*: must be"):
+        make(OneState(), learning_rate=rate)
 
 
 def test_how_often_it_learns_may_change():
