@@ -53,6 +53,9 @@ def check_options(
     tau: float,
     gamma: float,
     n_steps: int,
+    buffer_size: int,
+    learning_starts: float,
+    gradient_steps: int,
     batch_size: int,
     target_update_interval: int,
     reward_scale: float | str,
@@ -77,13 +80,16 @@ def check_options(
     require(0.0 < tau <= 1.0, "tau", tau, "above 0 and at most 1")
     require(0.0 <= gamma <= 1.0, "gamma", gamma, "at least 0 and at most 1")
     require(n_steps >= 1, "n_steps", n_steps, "at least 1")
+    require(buffer_size >= 1, "buffer_size", buffer_size, "at least 1")
+    require(learning_starts >= 0, "learning_starts", learning_starts, "at least 0")
+    require(gradient_steps >= -1, "gradient_steps", gradient_steps, "at least 0, or -1: one a transition")
     require(batch_size >= 1, "batch_size", batch_size, "at least 1")
     require(target_update_interval >= 1, "target_update_interval", target_update_interval, "at least 1")
     if reward_scale != "auto":
         number = isinstance(reward_scale, int | float) and 0.0 < reward_scale < math.inf
         require(number, "reward_scale", reward_scale, "'auto', or a finite number above 0")
     require(actor_starts >= 0, "actor_starts", actor_starts, "at least 0")
-    require(entropy_penalty >= 0.0, "entropy_penalty", entropy_penalty, "at least 0")
+    require(0.0 <= entropy_penalty < math.inf, "entropy_penalty", entropy_penalty, "finite and at least 0")
     if q_clip is not None:
         require(q_clip > 0.0, "q_clip", q_clip, "above 0, or None")
         squared = f"'mse' with q_clip={q_clip!r}, whose loss is a squared error"
