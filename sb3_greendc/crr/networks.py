@@ -13,7 +13,7 @@ from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
 from greendc.config import nearest
-from sb3_greendc.extractors.heads import Heads, MlpHeads, make_activation, multiply_layers
+from sb3_greendc.extractors.heads import Heads, MlpHeads, make_activation, multiply_layers, require_widths
 
 NetArch = list[int] | dict[str, list[int]]
 
@@ -37,9 +37,7 @@ def read_net_arch(net_arch: NetArch, list_means: str) -> dict[str, list[int]]:
         for key in ("shared",) if list_means == "shared" else ("pi", "qf"):
             parts[key] = list(net_arch)
     for key, widths in parts.items():
-        for width in widths:
-            if not isinstance(width, int) or width < 1:
-                raise ValueError(f"net_arch, {key}: a width of {width!r}: must be a positive integer")
+        require_widths(key, widths)
     return parts
 
 

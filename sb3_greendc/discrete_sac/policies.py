@@ -24,7 +24,7 @@ from torch import nn
 from sb3_greendc.core.masking import ACTION_MASK, action_mask_of, masked_log_softmax
 from sb3_greendc.core.target_networks import TargetNetworkPolicy
 from sb3_greendc.extractors.combined import MaskedCombinedExtractor
-from sb3_greendc.extractors.heads import Heads, make_heads
+from sb3_greendc.extractors.heads import Heads, make_heads, require_widths
 from sb3_greendc.extractors.policies import JobSetInputs
 
 
@@ -41,7 +41,7 @@ class DiscreteSACPolicy(JobSetInputs, TargetNetworkPolicy):
     :param features_extractor_kwargs: its keyword arguments
     :param kwargs: ``normalize_images``, ``optimizer_class``, ``optimizer_kwargs``, ``n_critics``: see
         :class:`~sb3_greendc.core.target_networks.TargetNetworkPolicy`
-    :raises ValueError: for other spaces
+    :raises ValueError: for other spaces, or a width that is no positive integer
     """
 
     action_space: spaces.Discrete
@@ -72,6 +72,8 @@ class DiscreteSACPolicy(JobSetInputs, TargetNetworkPolicy):
     def _build(self, lr_schedule: Schedule) -> None:
         """Create networks, targets and optimizers."""
         actor_arch, critic_arch = get_actor_critic_arch(self.net_arch)
+        require_widths("pi", actor_arch)
+        require_widths("qf", critic_arch)
         self.features_extractor = self.make_features_extractor()
         self.actor = self._make_heads(self.features_extractor, 1, actor_arch)
         self.critic = self._make_heads(self.features_extractor, self.n_critics, critic_arch)

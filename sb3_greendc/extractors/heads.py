@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch as th
@@ -90,6 +91,13 @@ def make_activation(activation_fn: type[nn.Module]) -> nn.Module:
     if activation_fn is nn.Tanh:
         return Tanh()
     return nn.ReLU(inplace=True) if activation_fn is nn.ReLU else activation_fn()
+
+
+def require_widths(part: str, widths: Iterable[object]) -> None:
+    """Raise a ``ValueError`` that names the first width of a part of ``net_arch`` that no layer can have."""
+    for width in widths:
+        if not isinstance(width, Integral) or width < 1:
+            raise ValueError(f"net_arch, {part}: a width of {width!r}: must be a positive integer")
 
 
 def stacked_mlp(

@@ -197,6 +197,8 @@ def test_normalized_masks():
         ({"learning_starts": "x"}, "learning_starts='x': must be a number"),
         ({"gradient_steps": 1.5}, "gradient_steps=1.5: must be a whole number"),
         ({"gradient_steps": -2}, "gradient_steps=-2"),
+        ({"policy_kwargs": {"net_arch": [0]}}, "net_arch, pi: a width of 0"),
+        ({"policy_kwargs": {"net_arch": {"pi": [8], "qf": [8.5]}}}, "net_arch, qf: a width of 8.5"),
         ({"n_steps": 0}, "n_steps=0"),
         ({"n_steps": 2.5}, "n_steps=2.5: must be a whole number"),
         ({"batch_size": 16.0}, "batch_size=16.0: must be a whole number"),
