@@ -108,7 +108,7 @@ class PIDController:
             require(0.0 <= gain < math.inf, name, gain, "finite and >= 0")
         for name, smoothing in (("p_ema", p_ema), ("d_ema", d_ema)):
             require(0.0 <= smoothing < 1.0, name, smoothing, "in [0, 1)")
-        require(delay == int(delay) and delay >= 1, "delay", delay, "a whole number of updates >= 1")
+        require(delay % 1 == 0 and delay >= 1, "delay", delay, "a whole number of updates >= 1")
         require(lambda_max > 0.0, "lambda_max", lambda_max, "> 0, or inf")
         require_one_of("ema_init", ema_init, ("first", "zero"))
         self.cost_limit = float(cost_limit)

@@ -22,7 +22,7 @@ from stable_baselines3.common.utils import FloatSchedule, explained_variance, ob
 from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional
 
-from greendc.config import require
+from greendc.config import is_number, require
 from sb3_greendc.core.costs import COST, EpisodeCosts, costs_of
 from sb3_greendc.core.masking import ACTION_MASK, check_normalization
 from sb3_greendc.pid_ppo.buffers import CostRolloutBuffer
@@ -112,14 +112,10 @@ class PIDLagrangian(Controlled):
         self._choose_rollout_buffer()
         super()._setup_model()
         if self.clip_range_cost_vf is not None:
-            if isinstance(self.clip_range_cost_vf, (float, int)):
-                require(
-                    self.clip_range_cost_vf > 0.0,
-                    "clip_range_cost_vf",
-                    self.clip_range_cost_vf,
-                    "> 0, or None for no clipping",
-                )
-            self.clip_range_cost_vf = FloatSchedule(self.clip_range_cost_vf)
+            clip = self.clip_range_cost_vf
+            usable = callable(clip) or (is_number(clip) and clip > 0.0)
+            require(usable, "clip_range_cost_vf", clip, "> 0, a schedule, or None for no clipping")
+            self.clip_range_cost_vf = FloatSchedule(clip)
 
     def _choose_rollout_buffer(self) -> None:
         """Set ``rollout_buffer_class``, where the parent has one."""

@@ -14,7 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv
 
-from greendc.config import is_number, require, require_one_of
+from greendc.config import is_number, require, require_kinds, require_one_of
 from sb3_greendc.core.costs import EpisodeCosts
 from sb3_greendc.core.saved_algorithm import SafelySaved
 from sb3_greendc.pid_ppo.advantages import ADV_NORMS
@@ -23,6 +23,15 @@ from sb3_greendc.pid_ppo.reachable import require_reachable
 
 CONTROLLER_SETTINGS = tuple(inspect.signature(PIDController).parameters)[1:]
 """Keywords that go to the controller: all of its own but ``cost_limit``."""
+
+KINDS = {
+    "gamma": "float",
+    "gae_lambda": "float",
+    "cost_gamma": "float | None",
+    "cost_gae_lambda": "float | None",
+    "cost_vf_coef": "float | None",
+}
+"""What factors and weights may be, see :func:`~greendc.config.require_kinds`."""
 
 SelfControlled = TypeVar("SelfControlled", bound="Controlled")
 
@@ -92,14 +101,20 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
         """Raise a ``ValueError`` if a setting that is not the controller's is out of range."""
         require_one_of("adv_norm", self.adv_norm, ADV_NORMS)
         self.normalize_advantage = self.adv_norm == "combined"
-        number = is_number(self.min_episodes) and math.isfinite(self.min_episodes)
-        whole = number and self.min_episodes == int(self.min_episodes)
-        require(whole and self.min_episodes >= 1, "min_episodes", self.min_episodes, "a whole number >= 1")
-        self.min_episodes = int(self.min_episodes)
-        for name, factor in (("cost_gamma", self.cost_gamma), ("cost_gae_lambda", self.cost_gae_lambda)):
-            require(factor is None or 0.0 <= factor <= 1.0, name, factor, "in [0, 1], or None")
+        for name in ("min_episodes", "n_epochs"):
+            count = getattr(self, name)
+            whole = is_number(count) and count % 1 == 0
+            require(whole and count >= 1, name, count, "a whole number >= 1")
+            setattr(self, name, int(count))
+        values = {name: getattr(self, name) for name in KINDS}
+        require_kinds(KINDS, values)
+        for name in ("gamma", "gae_lambda", "cost_gamma", "cost_gae_lambda"):
+            factor = values[name]
+            require(factor is None or 0.0 <= factor <= 1.0, name, factor, "in [0, 1]")
         weight = self.cost_vf_coef
-        require(weight is None or weight >= 0.0, "cost_vf_coef", weight, ">= 0, or None")
+        require(
+            weight is None or 0.0 <= weight < math.inf, "cost_vf_coef", weight, "finite and >= 0, or None"
+        )
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         self.check_settings()  # which may have been set since the model was built

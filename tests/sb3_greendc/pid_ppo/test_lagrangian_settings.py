@@ -30,7 +30,13 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"min_episodes": "a"}, ValueError, "min_episodes='a': must be a whole number"),
     ({"min_episodes": math.nan}, ValueError, "min_episodes=nan"),
     ({"cost_gamma": 1.5}, ValueError, "cost_gamma=1.5"),
+    ({"cost_gamma": "x"}, ValueError, "cost_gamma='x': must be a number"),
+    ({"gamma": math.nan}, ValueError, "gamma=nan"),
+    ({"gae_lambda": "x"}, ValueError, "gae_lambda='x': must be a number"),
+    ({"n_epochs": 0}, ValueError, "n_epochs=0"),
+    ({"delay": math.nan}, ValueError, "delay=nan: must be a whole number"),
     ({"cost_vf_coef": -1.0}, ValueError, "cost_vf_coef=-1.0"),
+    ({"cost_vf_coef": math.inf}, ValueError, "cost_vf_coef=inf"),
 ]
 """Settings that a constructor and ``load`` refuse, and what they say."""
 
@@ -143,6 +149,7 @@ def test_costs_are_discounted_as_rewards_unless_said_otherwise(
         ({"cost_limit": math.nan}, ValueError, "cost_limit=nan"),
         ({"cost_gae_lambda": -0.5}, ValueError, "cost_gae_lambda=-0.5"),
         ({"clip_range_cost_vf": 0.0}, ValueError, "clip_range_cost_vf=0.0"),
+        ({"clip_range_cost_vf": "x"}, ValueError, "clip_range_cost_vf='x'"),
         ({"k_p": 1.0}, TypeError, "k_p"),
     ],
 )
