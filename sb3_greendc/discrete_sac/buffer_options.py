@@ -7,14 +7,18 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium import spaces
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
+from greendc.config import require
 from sb3_greendc.discrete_sac.buffers import DictNStepReplayBuffer, FlatNStepReplayBuffer
 
 OURS = (DictNStepReplayBuffer, FlatNStepReplayBuffer)
 WITH_RETURNS = (*OURS, NStepReplayBuffer)
 """Buffers that know ``n_steps`` and ``gamma``."""
+FLAT = (ReplayBuffer, NStepReplayBuffer, FlatNStepReplayBuffer)
+"""Buffers of observations that are one array."""
 
 
 class BuffersByOptions(OffPolicyAlgorithm):
@@ -27,7 +31,12 @@ class BuffersByOptions(OffPolicyAlgorithm):
     """The replay buffer that was loaded last, and its file."""
 
     def _buffer_arguments(self, cls: type[ReplayBuffer]) -> dict[str, Any]:
-        """Return the keyword arguments of a replay buffer of this model."""
+        """Return the keyword arguments of a replay buffer of this model.
+
+        :raises ValueError: if the buffer cannot hold its observations, or do what the options ask for
+        """
+        held = cls not in FLAT or not isinstance(self.observation_space, spaces.Dict)
+        require(held, "replay_buffer_class", cls, "a DictReplayBuffer: observations are a Dict")
         return buffer_arguments(
             cls, self.replay_buffer_kwargs, self.n_steps, self.gamma, self.entropy_penalty
         )

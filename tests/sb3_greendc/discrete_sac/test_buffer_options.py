@@ -30,6 +30,14 @@ def test_options_reach_the_n_step_buffer_of_sb3(n_steps):
     assert discounts(model) == {0.5**k for k in range(1, n_steps + 1)}
 
 
+@pytest.mark.parametrize("cls", [ReplayBuffer, NStepReplayBuffer])
+def test_a_buffer_that_cannot_hold_the_observations_is_named(cls):
+    with pytest.raises(
+        ValueError, match=f"replay_buffer_class=.*{cls.__name__}.*: must be a DictReplayBuffer"
+    ):
+        make(replay_buffer_class=cls)
+
+
 def test_what_the_user_gave_for_the_buffer_comes_first_and_stays_as_given():
     given = {"n_steps": 2, "gamma": 0.25}
     for cls in (None, NStepReplayBuffer):
