@@ -106,7 +106,7 @@ class _Graph(nn.Module):
         known: Mapping[str, spaces.Space[Any]] = (
             space.spaces if isinstance(space, spaces.Dict) else {OBSERVATION: space}
         )
-        self.inputs = {key: _shape_and_dtype(part) for key, part in known.items()}
+        self.inputs = {key: _shape_and_dtype(key, part) for key, part in known.items()}
         self.discrete = isinstance(policy.action_space, spaces.Discrete)
         self.outputs = ("logits", "action") if self.discrete else ("action",)
         self.is_masked = self.discrete and isinstance(
@@ -193,9 +193,9 @@ def _require_known(policy: BasePolicy) -> None:
         raise ValueError(f"action space {space}: must be Box, or Discrete that starts at 0")
 
 
-def _shape_and_dtype(space: spaces.Space[Any]) -> tuple[tuple[int, ...], th.dtype]:
+def _shape_and_dtype(key: str, space: spaces.Space[Any]) -> tuple[tuple[int, ...], th.dtype]:
     if not isinstance(space, spaces.Box):
-        raise ValueError(f"observation space {space}: must be Box, or a Dict of such")
+        raise ValueError(f"observation space of {key!r}, {space}: must be Box")
     return space.shape, th.as_tensor(np.zeros(1, space.dtype)).dtype
 
 

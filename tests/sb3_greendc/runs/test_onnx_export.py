@@ -241,6 +241,10 @@ def test_what_cannot_be_exported_is_one_clear_error(tmp_path: Path) -> None:
         export_onnx(recurrent, tmp_path / "x.onnx")
     with pytest.raises(ValueError, match=r"path=.*must be one that ends in .onnx"):
         export_onnx(PPO("MlpPolicy", vcc(), **ON), tmp_path / "x.zip")
+    parts = spaces.Dict(x=spaces.Box(0, 1, (2,)), phase=spaces.Discrete(3))
+    model = CRR("MultiInputPolicy", observation_space=parts, action_space=spaces.Discrete(2), **SMALL)
+    with pytest.raises(ValueError, match=r"observation space of 'phase', Discrete\(3\): must be Box"):
+        export_onnx(model, tmp_path / "x.onnx")
 
 
 def test_without_onnx(without_module: Callable[[str], None], tmp_path: Path) -> None:
