@@ -23,7 +23,24 @@ HOUR = 3_600_000_000
 
 _OFFSET = re.compile(r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
 _DATE = 10  # characters of a date
+_TIME_OF_READING = ("now", "today")  # words that pandas reads
 _SHOWN = 40
+
+
+def parse_times(cells: pd.Series) -> pd.Series:
+    """Return times in UTC, NaT where a cell is no date and time in ISO 8601.
+
+    :param cells: texts, or the dates and times of a Parquet file; without an offset they are UTC
+    """
+    if _are_texts(cells):
+        cells = cells.mask(cells.isin(_TIME_OF_READING))
+    # UTC tells rows with different offsets (a clock that changes in summer) apart; it does not move others.
+    parsed: pd.Series = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
+    return parsed
+
+
+def _are_texts(cells: pd.Series) -> bool:
+    return cells.dtype == object or isinstance(cells.dtype, pd.StringDtype)
 
 
 def read_stamps(table: Table, column: str, cells: pd.Series) -> NDArray[np.int64]:
@@ -41,12 +58,11 @@ def read_stamps(table: Table, column: str, cells: pd.Series) -> NDArray[np.int64
             row = int(np.argmax(bad))
             raise table.error(row, f"{column}={str(cells.iloc[row])[:_SHOWN]!r}: must be {must}")
 
-    # UTC tells rows with different offsets (a clock that changes in summer) apart; it does not move others.
-    parsed = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
+    parsed = parse_times(cells)
     refuse(parsed.isna().to_numpy(), "a date and time (ISO 8601, as in 2019-05-01 00:00:00+00:00)")
     years = parsed.dt.year.to_numpy().astype(np.float64)
     refuse(LIMITS["year"].outside(years), f"of the years {LIMITS['year']}")
-    if cells.dtype == object or isinstance(cells.dtype, pd.StringDtype):
+    if _are_texts(cells):
         # A time has one sign or Z where it has an offset; counting them is ten times faster than looking.
         ends = "".join([str(cell)[_DATE:] for cell in cells])
         if ends.count("+") + ends.count("-") + ends.count("Z") not in (0, len(cells)):

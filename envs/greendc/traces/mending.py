@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from greendc.traces.clocks import parse_times
 from greendc.traces.defects import LONGEST_HOURS, Defect, Inspection, most_made_up
 from greendc.traces.separators import decimal_sign, read_signs, write_plainly
 from greendc.traces.table_reader import MISSING, NUMBER
@@ -204,7 +205,7 @@ class _Series:
                 Defect(self.numbers[dotted[0]], what, "year-month-day", len(dotted), "dotted_dates")
             )
         cells = pd.Series([row[clock] for row in self.rows], dtype=object)
-        parsed = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
+        parsed = parse_times(cells)
         bad = parsed.isna().to_numpy()
         stamps = parsed.to_numpy("datetime64[us]").astype(np.int64)
         known = np.sort(stamps[~bad])

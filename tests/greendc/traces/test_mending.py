@@ -67,6 +67,14 @@ def test_everything_is_listed_at_once_and_mended(tmp_path):
     assert "2 defect(s) in the input; --repair mends 1 of them" in str(DefectsError([hopeless]))
 
 
+def test_a_word_that_pandas_takes_for_the_time_of_reading_is_no_stamp(tmp_path):
+    lines = list(SOUND)
+    lines[5] = lines[5].replace("2024-01-01 04:00", "now")
+    inspection = inspect(lines)
+    assert inspection.counts == {"stamps_filled_in": 1}
+    assert mended(inspection, tmp_path).solar_kw.tolist() == list(range(HOURS))
+
+
 def test_a_number_too_large_for_a_computer_is_interpolated(tmp_path):
     lines = list(SOUND)
     lines[9] = lines[9].replace(",8,", ",1e999,")

@@ -225,6 +225,8 @@ def test_columns_can_be_chosen(tmp_path):
         ([*HOURS[:2], HOURS[1], HOURS[3]], (0, 1, 2, 3), "line 4: the time does not come after"),
         ([*HOURS[:3], "2021-03-01 03:30"], (0, 1, 2, 3), "line 5: irregular: 1.5 h .* are 1 h apart"),
         ([*HOURS[:3], "noon"], (0, 1, 2, 3), "line 5: time='noon': must be a date and time"),
+        ([*HOURS[:3], "now"], (0, 1, 2, 3), "line 5: time='now': must be a date and time"),
+        ([*HOURS[:3], "today"], (0, 1, 2, 3), "line 5: time='today': must be a date and time"),
         ([*HOURS[:3], ""], (0, 1, 2, 3), "line 5: time is missing"),
         ([0, 1, 2, 3], (0, 1, 2, 3), "line 2: time='0': must be a date and time"),
     ],
