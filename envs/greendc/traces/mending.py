@@ -48,7 +48,8 @@ def inspect_series(
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         return Inspection(name, (Defect(line, f"must be UTF-8 ({error.reason})"),), data)
-    series = _Series(text.replace("\r\n", "\n"), wanted, time, empty_allowed)
+    text = text.replace("\r\n", "\n")
+    series = _Series(text, wanted, time, empty_allowed)
     if not series.defects:
         return Inspection(name, (), data)
     defects = tuple(sorted(series.defects, key=lambda defect: defect.line))
@@ -255,13 +256,13 @@ class _Series:
     def _mend_values(self, column: int, stamps: NDArray[np.int64], empty_allowed: bool) -> None:
         """Interpolate what is no number, and lift what is negative to 0."""
         name, last = self.header[column], len(self.rows) - 1
-        numeric: list[int] = []
+        numeric = [k for k, row in enumerate(self.rows) if _is_number(row[column])]
+        turned = self._refuse_turned(column, numeric)
         bad: list[int] = []
         for k, row in enumerate(self.rows):
             cell = row[column]
             if _is_number(cell):
-                numeric.append(k)
-                if float(cell) < 0.0:
+                if float(cell) < 0.0 and not turned:
                     what = f"{name}={cell.strip()}: negative"
                     self.defects.append(Defect(self.numbers[k], what, "set to 0", kind="negative_values"))
                     row[column] = "0"
@@ -280,6 +281,23 @@ class _Series:
         for k, value in zip(bad, np.interp(stamps[bad], stamps[numeric], values), strict=True):
             self.rows[k][column] = f"{value:.6g}"
         self.made_up += len(bad)
+
+    def _refuse_turned(self, column: int, numeric: Sequence[int]) -> bool:
+        """Tell whether negative values outweigh the others, after noting the first of them.
+
+        :param column: its place
+        :param numeric: rows with a number
+        """
+        values = np.array([float(self.rows[k][column]) for k in numeric])
+        if not values.sum() < 0.0:
+            return False
+        first = numeric[int(np.argmax(values < 0.0))]
+        what = (
+            f"{self.header[column]}={self.rows[first][column].strip()}: negative; such values outweigh the "
+            "others of the column: is its sign turned, or do they mark what is missing?"
+        )
+        self.defects.append(Defect(self.numbers[first], what))
+        return True
 
     def _refuse_long(
         self, name: str, stamps: NDArray[np.int64], bad: NDArray[np.int64], numeric: NDArray[np.int64]

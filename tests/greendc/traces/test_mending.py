@@ -172,6 +172,15 @@ def test_what_is_mostly_made_up_is_not_mended():
         assert "more than a tenth of the file" in hopeless.what
 
 
+def test_a_column_of_the_other_sign_is_not_set_to_0():
+    turned = [line.replace(f",{k - 1},", f",-{k - 1}.5,") for k, line in enumerate(SOUND)]
+    (defect,) = inspect(turned).defects
+    assert (defect.line, defect.mend) == (2, "")
+    assert "solar_kw=-0.5: negative" in defect.what and "sign turned" in defect.what
+    night = [line.replace(f",{k - 1},", ",-0.02,") if k < 30 else line for k, line in enumerate(SOUND)]
+    assert inspect(night).counts == {"negative_values": 29}
+
+
 def without(lines, first, last, cell=""):
     """Return a series with no numbers of sun in these hours."""
     return [
