@@ -49,6 +49,8 @@ def inspect_series(
         line = data.count(b"\n", 0, error.start) + 1
         return Inspection(name, (Defect(line, f"must be UTF-8 ({error.reason})"),), data)
     text = text.replace("\r\n", "\n")
+    if "\n" not in text:  # without that line nothing is left; the reader says what is wrong
+        return Inspection(name, (), data)
     series = _Series(text, wanted, time, empty_allowed)
     if not series.defects:
         return Inspection(name, (), data)

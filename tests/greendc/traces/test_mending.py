@@ -157,6 +157,14 @@ def test_a_line_that_may_be_cut_and_a_second_row_of_a_time_are_left_out(tmp_path
     assert mended(inspection, tmp_path).solar_kw.tolist() == list(range(HOURS))
 
 
+@pytest.mark.parametrize(
+    "text", [SOUND[0], "\r".join(SOUND) + "\r"], ids=["header alone", "old Mac line ends"]
+)
+def test_a_text_without_line_ends_is_left_to_the_reader(text):
+    inspection = inspect_series(text.encode(), "p.csv", lambda name: name.endswith("_kw"))
+    assert (inspection.defects, inspection.mended) == ((), text.encode())
+
+
 def test_empty_cells_are_no_defect_where_the_reader_interpolates_but_at_the_ends():
     lines = list(SOUND)
     for row in (1, 7, HOURS):
