@@ -94,6 +94,18 @@ def _other_places() -> Iterator[Path]:
         yield Path(tempfile.gettempdir())
 
 
+def user_cache() -> Path:
+    """Return the user's folder for caches: ``XDG_CACHE_HOME``, else ``.cache`` in the home folder.
+
+    A user that the system does not know, as in containers, has the root folder for home.
+    """
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path(os.sep)
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+
+
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file in the folder of ``path``; it becomes ``path`` if the block ends well.

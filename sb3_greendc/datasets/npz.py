@@ -29,7 +29,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sb3_greendc.core.files import atomic_write, sweep, temporary_folder
+from sb3_greendc.core.files import atomic_write, require_room, sweep, temporary_folder, user_cache
 
 CACHE_VARIABLE = "GREENDC_CACHE"
 """Environment variable: the folder in which data sets are unpacked."""
@@ -184,11 +184,11 @@ def read_mapped(
     :param digest: its :func:`checksum`
     :param check_shapes: as ``check`` of :func:`read`
     :param check: given the arrays after they are unpacked; what it raises keeps them out of the cache
-    :raises OSError: if there is no room to unpack it
+    :raises OSError: if there is no room to unpack it, or the folder cannot be written
     """
     folder = cache_folder() / digest
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        require_room(folder.parent, CACHE_VARIABLE)
         sweep(folder.parent)
         with temporary_folder(folder.parent) as unpacked:
             _unpack(path, unpacked, check_shapes)
@@ -201,7 +201,7 @@ def cache_folder() -> Path:
     """Return where data sets are unpacked: ``GREENDC_CACHE``, else ``greendc`` in the user's cache folder."""
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "greendc" / "datasets"
+    return user_cache() / "greendc" / "datasets"
 
 
 def _hash(descriptor: int, size: int) -> str:

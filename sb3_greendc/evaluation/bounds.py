@@ -28,7 +28,7 @@ from greendc.config import require_one_of
 from greendc.resource_pool import ResourcePoolSimulator
 from greendc.simulator import Simulator
 from greendc.vcc import VCCSimulator
-from sb3_greendc.core.files import write_json
+from sb3_greendc.core.files import user_cache, write_json
 from sb3_greendc.core.progress import progress_over
 
 METHODS = ("lp", "cpsat", "none")
@@ -126,8 +126,7 @@ def cache_folder() -> Path:
     given = os.environ.get("GREENDC_CACHE")
     if given:
         return Path(given) / "bounds"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sb3-greendc" / "bounds"
+    return user_cache() / "sb3-greendc" / "bounds"
 
 
 def _bound(simulator: Simulator, method: str, time_limit: float, folder: Path) -> float:

@@ -21,6 +21,7 @@ from sb3_greendc.core.files import (
     sha256_of,
     sweep,
     temporary_folder,
+    user_cache,
     write_or_rescue,
 )
 
@@ -130,3 +131,14 @@ def test_where_no_disk_takes_anything_the_first_error_is_told(
         write_or_rescue(lambda path: path.write_bytes(bytes(5000)), tmp_path / "x", "the model")
     assert not isinstance(error.value, RescuedError)
     assert not list(tmp_path.glob("greendc-rescued-*"))
+
+
+def test_the_cache_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert user_cache() == Path(os.sep) / ".cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert user_cache() == tmp_path

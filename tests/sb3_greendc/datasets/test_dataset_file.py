@@ -50,6 +50,15 @@ def test_mapped_arrays_stay_on_disk_and_are_read_only(tmp_path: Path, cache: Pat
     assert len(list(cache.iterdir())) == 1
 
 
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked_dataset().save(tmp_path / "x.npz")
+    monkeypatch.setenv(npz.CACHE_VARIABLE, str(tmp_path / "x.npz" / "cache"))
+    with pytest.raises(OSError, match=r"GREENDC_CACHE .*cache: cannot be written: "):
+        OfflineDataset.load(tmp_path / "x.npz", mmap=True)
+
+
 AWKWARD = ["cpu:load", "a\\b", "", "..", "a/../b", "/a", "x\ny", "\udc80", "x.npy"]
 
 
