@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 import shlex
 import subprocess
@@ -24,6 +25,13 @@ _PACKAGES = (
     "numba",
     "pandas",
 )
+
+_KINDS: dict[str, tuple[type, str]] = {
+    "algorithm": (str, "text"),
+    "env_id": (str, "text"),
+    **dict.fromkeys(("env_kwargs", "hyperparameters", "policies", "versions"), (dict, "an object")),
+}
+"""What entries of a record are that others rely on."""
 
 _worked_for: tuple[str, ...] = ()
 
@@ -54,6 +62,26 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": package_versions(),
     }
+
+
+def parse_record(text: str | bytes, name: str) -> dict[str, Any]:
+    """Return a record of a run or an evaluation; entries that are null are left out where all need a value.
+
+    :param text: JSON; any value but an object is another file's, and an empty record
+    :param name: what errors call it
+    :raises ValueError: if it is not valid JSON, or an entry is not what it is in records; names the entry
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        return {}
+    record = {key: value for key, value in found.items() if value is not None or key not in _KINDS}
+    for key, (kind, said) in _KINDS.items():
+        if key in record and not isinstance(record[key], kind):
+            raise ValueError(f"{name}: {key}={record[key]!r}: must be {said}")
+    return record
 
 
 def package_versions() -> dict[str, str]:

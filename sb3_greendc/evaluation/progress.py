@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from greendc.config import nearest
 from greendc.traces.table_reader import MISSING, read_table
 from greendc.traces.trace_files import read_file
 from sb3_greendc.evaluation.statistics import draw_counts
-from sb3_greendc.runs.models import RUN_FILE
+from sb3_greendc.runs.models import RUN_FILE, read_run
 
 PROGRESS_FILE = "progress.csv"
 STEPS = "time/total_timesteps"
@@ -45,9 +44,16 @@ class TrainingRun:
 
     @property
     def cost_limit(self) -> float | None:
-        """The limit that the run was trained under; ``None`` if it had none."""
+        """The limit that the run was trained under; ``None`` if it had none.
+
+        :raises ValueError: if the record has something else than a number in its place
+        """
         limit = self.record.get("hyperparameters", {}).get("cost_limit")
-        return None if limit is None or math.isinf(float(limit)) else float(limit)
+        try:
+            return None if limit is None or math.isinf(float(limit)) else float(limit)
+        except (TypeError, ValueError) as error:
+            record = self.path.parent / RUN_FILE
+            raise ValueError(f"{record}: cost_limit={limit!r}: must be a number") from error
 
 
 @dataclass(frozen=True)
@@ -122,11 +128,4 @@ def _read(path: Path) -> TrainingRun:
     if STEPS not in cells.columns:
         raise ValueError(f"{path}: no column {STEPS!r}; it must be a log of SB3's, {PROGRESS_FILE}")
     table = cells.guess(missing=MISSING)
-    record_path = path.parent / RUN_FILE
-    if not record_path.is_file():
-        return TrainingRun(path, table, {})
-    try:
-        record = json.loads(record_path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{record_path}: not valid JSON: {error}") from error
-    return TrainingRun(path, table, record if isinstance(record, dict) else {})
+    return TrainingRun(path, table, read_run(path.parent))

@@ -14,6 +14,7 @@ from greendc.config import nearest
 from greendc.traces.table_reader import read_table
 from greendc.traces.trace_files import read_file
 from sb3_greendc.core.files import atomic_write, require_room, write_json
+from sb3_greendc.core.provenance import parse_record
 from sb3_greendc.evaluation.run_folders import FILES_OF_A_RUN, is_run
 
 FORMATS = (".csv", ".parquet")
@@ -137,13 +138,7 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 def _read_record(path: Path) -> dict[str, Any]:
     record = path.with_suffix(".json")
-    if not record.is_file():
-        return {}
-    try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{record}: not valid JSON: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return parse_record(record.read_bytes(), str(record)) if record.is_file() else {}
 
 
 def _require_column(path: Path, column: str, known: Iterable[object]) -> None:
@@ -165,11 +160,7 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     except Exception as error:  # whatever PyArrow and pandas find wrong with damaged pages
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path}: not a Parquet table: {reason}") from error
-    try:
-        found = json.loads((columns.schema.metadata or {}).get(_RECORD, b"{}"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: its record is not valid JSON: {error}") from error
-    return table, found if isinstance(found, dict) else {}
+    return table, parse_record((columns.schema.metadata or {}).get(_RECORD, b"{}"), f"{path}: its record")
 
 
 def _pyarrow() -> ModuleType:

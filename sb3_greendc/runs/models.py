@@ -8,7 +8,6 @@ unpickled. Files in SB3's own form, which hold pickled code, are read only on ``
 
 from __future__ import annotations
 
-import json
 import pickle
 import warnings
 import zipfile
@@ -24,6 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from sb3_greendc.core.algorithms import ALGORITHMS, algorithm_class
 from sb3_greendc.core.files import atomic_write, write_json
 from sb3_greendc.core.generators import generators_kept
+from sb3_greendc.core.provenance import parse_record
 from sb3_greendc.core.safe_model import SafeModel, express, read_safe_model
 from sb3_greendc.core.safe_values import NotExpressibleError
 from sb3_greendc.runs.folder import check_manifest, transaction
@@ -145,16 +145,10 @@ def model_folder(source: str | Path) -> Path:
 def read_run(folder: Path) -> dict[str, Any]:
     """Return the record of the run in a folder, empty where there is none.
 
-    :raises ValueError: if it is not JSON
+    :raises ValueError: if it is not JSON, or no record
     """
     path = folder / RUN_FILE
-    if not path.is_file():
-        return {}
-    try:
-        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not valid JSON: {error}") from error
-    return run
+    return parse_record(path.read_bytes(), str(path)) if path.is_file() else {}
 
 
 def attach(normalizer: VecNormalize, env: VecEnv) -> VecNormalize:

@@ -28,6 +28,29 @@ def test_damaged_logs(tmp_path: Path, old: str, new: str, message: str) -> None:
         read_runs(str(path))
 
 
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ("{", "not valid JSON"),
+        ('{"hyperparameters": 3}', "hyperparameters=3: must be an object"),
+        ('{"hyperparameters": {"cost_limit": "low"}}', "cost_limit='low': must be a number"),
+        ('{"hyperparameters": {"cost_limit": [1]}}', r"cost_limit=\[1\]: must be a number"),
+    ],
+)
+def test_damaged_records_are_named(tmp_path: Path, record: str, message: str) -> None:
+    (tmp_path / "progress.csv").write_text(LOG)
+    (tmp_path / "run.json").write_text(record)
+    with pytest.raises(ValueError, match=rf"run\.json: {message}"):
+        _ = read_runs(str(tmp_path))[0].cost_limit
+
+
+@pytest.mark.parametrize("record", ["[1]", "{}", '{"hyperparameters": null}'])
+def test_records_without_hyperparameters(tmp_path: Path, record: str) -> None:
+    (tmp_path / "progress.csv").write_text(LOG)
+    (tmp_path / "run.json").write_text(record)
+    assert read_runs(str(tmp_path))[0].cost_limit is None
+
+
 @pytest.mark.parametrize("end", ["4", "400,", "400,4.5", "400,4.5,a"])
 def test_a_line_without_an_end_is_still_being_written(tmp_path: Path, end: str) -> None:
     (tmp_path / "progress.csv").write_text(LOG + end)

@@ -96,3 +96,15 @@ def test_only_a_model_that_is_named_says_so(record: Make, tmp_path: Path) -> Non
     record("run", "VCC-2031", {})
     with pytest.raises(ValueError, match="unknown environment 'VCC-2031'"):
         recorded_environment(["run"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind"),
+    [("env_kwargs", 3, "an object"), ("env_id", 3, "text"), ("algorithm", 3, "text")],
+)
+def test_a_record_of_another_form_is_named(record: Make, key: str, value: object, kind: str) -> None:
+    record("run", "VCC-2021-v1", {})
+    path = Path("run") / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(ValueError, match=rf"run\.json: {key}=3: must be {kind}"):
+        recorded_environment(["run"])

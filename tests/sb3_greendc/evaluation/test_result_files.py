@@ -127,3 +127,10 @@ def test_records_nested_too_deep_are_one_error(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("[" * 100_000)
     with pytest.raises(ValueError, match=r"results\.json: not valid JSON"):
         read_results(tmp_path / "results.csv")
+
+
+@pytest.mark.parametrize(("key", "value"), [("versions", [1]), ("policies", 3)])
+def test_a_record_of_another_form_is_named(tmp_path: Path, key: str, value: object) -> None:
+    write_results(tmp_path / "results.csv", TABLE, {**RECORD, key: value})
+    with pytest.raises(ValueError, match=rf"results\.json: {key}=.*: must be an object"):
+        read_results(tmp_path / "results.csv")
