@@ -25,6 +25,7 @@ from sb3_greendc.core import yaml
 from sb3_greendc.core.arguments import whole_number
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.engine import DIED_AGAIN, ENGINES, TaskError, require_engine
+from sb3_greendc.core.files import require_room
 from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.evaluation.tables import summary_tables
@@ -122,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.write_zoo:
             zoo_file(objective.algorithm)
         search = create_or_load(objective, name, url, options.lease)
-        out.mkdir(parents=True, exist_ok=True)
+        require_room(out)
     _describe(search, shown, options.trials, engine, options.jobs)
     order = Order(url, name, options.trials, options.lease)
     try:

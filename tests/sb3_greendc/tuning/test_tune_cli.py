@@ -380,6 +380,17 @@ def test_a_sqlite_file_that_cannot_be_written_is_one_line_before_any_trial(
     assert f"storage {url}: cannot be written: attempt to write a readonly database" in err
 
 
+def test_an_out_that_cannot_be_written_is_one_line_before_any_trial(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "file").touch()
+    monkeypatch.setattr(tune, "run_search", lambda *_: pytest.fail("a trial was run"))
+    for out in ("file", "file/out"):
+        assert f"--out {out}: cannot be written" in one_line_error(
+            "tune", main, [*OPTIONS, "--out", out], capsys
+        )
+
+
 def test_full_disk_ends_the_command_and_spoils_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
