@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from greendc.config import nearest
+from greendc.config import nearest, require
 from sb3_greendc.cli.common import Parser, one_line_errors
 from sb3_greendc.core.commands import how_to_start
 from sb3_greendc.core.files import require_room
@@ -267,8 +268,9 @@ def draw_training(
     :param groups: the runs of each algorithm
     :param curves: columns of the logs
     :param cost_limit: in place of what the runs' records say
-    :raises ValueError: if a log lacks a column
+    :raises ValueError: if a log lacks a column, or for a limit that is no number
     """
+    require(cost_limit is None or math.isfinite(cost_limit), "--cost-limit", cost_limit, "a finite number")
     seeds = ", ".join(f"{name}: {len(runs)}" for name, runs in groups.items())
     drawn = [
         Drawn(

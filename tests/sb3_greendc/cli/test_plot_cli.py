@@ -347,6 +347,9 @@ class TestBadInput:
         error = self.error([*arguments, "--curves", "rollout/ep_rew_men"], capsys)
         assert "no column 'rollout/ep_rew_men'; did you mean 'rollout/ep_rew_mean'?" in error
         assert "no log has the column" in self.error([*arguments, "--cost-limit", "3"], capsys)
+        assert "--cost-limit=nan: must be a finite number" in self.error(
+            [*arguments, "--cost-limit", "nan"], capsys
+        )
 
 
 def test_a_folder_that_cannot_be_written_is_found_first(
