@@ -73,7 +73,7 @@ def make_model(
         with nullcontext() if seed is None else generators_kept():
             model._setup_model()
         model.seed = None  # that of the weights is not to seed what goes on training
-    except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"policy {policy!r} does not fit: {' '.join(str(error).split())}") from error
     result: PPO | MaskablePPO = model
     return result

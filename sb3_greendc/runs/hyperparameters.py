@@ -159,7 +159,14 @@ class Hyperparameters:
             for callback in self.make_callbacks():
                 callback.init_callback(model)  # what does not fit shows here, not when training begins
             return model
-        except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
             if isinstance(error, RuntimeError) and "memory" in str(error):
                 raise
             reason = " ".join(str(error).split())

@@ -374,6 +374,14 @@ def test_bad_requests(options: dict[str, Any], message: str) -> None:
         Cloning(first_action_data(), **{"policy": "mlp", "batch_size": 16, **options})
 
 
+def test_layers_without_units_do_not_fit() -> None:
+    pool = make_vec_env("ResourcePool-10", 1, 0, **POOL)
+    spaces_of = (pool.observation_space, pool.action_space)
+    pool.close()
+    with pytest.raises(ValueError, match="does not fit"):
+        make_model(*spaces_of, "job_set", "maskable_ppo", {"net_arch": [0, -1]})
+
+
 def test_options_that_the_algorithm_lacks_are_not_attached() -> None:
     clone = behavioral_clone(first_action_data(), "mlp", n_epochs=1, batch_size=16)
     with pytest.raises(TypeError, match="n_stepss: no option of MaskablePPO; did you mean 'n_steps'"):
