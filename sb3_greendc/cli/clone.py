@@ -33,6 +33,7 @@ from sb3_greendc.core.provenance import provenance
 from sb3_greendc.core.secrets import without_secrets
 from sb3_greendc.datasets import OfflineDataset
 from sb3_greendc.evaluation.agreement import agreement
+from sb3_greendc.evaluation.run_folders import AGREEMENT_FILE, HISTORY_FILE
 from sb3_greendc.runs.divergence import DivergedError
 from sb3_greendc.runs.folder import locked
 from sb3_greendc.runs.models import MODEL_FILE
@@ -114,7 +115,7 @@ def _clone(options: argparse.Namespace, stack: ExitStack) -> int:
 
     def save(folder: Path) -> None:
         clone.save(folder, data=without_secrets(str(options.data)), completed=completed, **provenance())
-        _write_csv(clone.history, folder / "history.csv")
+        _write_csv(clone.history, folder / HISTORY_FILE)
 
     write_or_rescue(save, options.out, "the model")
     print(f"saved {options.out / MODEL_FILE}")
@@ -152,7 +153,7 @@ def _show_agreement(
         env_kwargs=data.metadata.get("env_kwargs"),
         progress=not options.no_progress,
     )
-    _write_csv(table, options.out / "agreement.csv")
+    _write_csv(table, options.out / AGREEMENT_FILE)
     title = f"agreement on {options.episodes} fresh episodes of each heuristic"
     heads = ["heuristic drives", "policy", *_SHOWN]
     print_table(tables_console(options.wide), title, heads, agreement_rows(table), right=_SHOWN)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sb3_greendc.evaluation.result_files import read_results, write_results
+from sb3_greendc.evaluation.result_files import check_path, read_results, write_results
 
 TABLE = pd.DataFrame(
     {
@@ -134,3 +134,11 @@ def test_a_record_of_another_form_is_named(tmp_path: Path, key: str, value: obje
     write_results(tmp_path / "results.csv", TABLE, {**RECORD, key: value})
     with pytest.raises(ValueError, match=rf"results\.json: {key}=.*: must be an object"):
         read_results(tmp_path / "results.csv")
+
+
+@pytest.mark.parametrize("name", ["history.csv", "agreement.csv"])
+def test_tables_of_a_clone_are_not_replaced(tmp_path: Path, name: str) -> None:
+    check_path(tmp_path / name)
+    (tmp_path / "model.zip").touch()
+    with pytest.raises(ValueError, match=rf"would replace {name} of the run"):
+        check_path(tmp_path / name)
