@@ -23,8 +23,10 @@ HOUR = 3_600_000_000
 
 _OFFSET = re.compile(r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
 _DATE = 10  # characters of a date
-_TIME_OF_READING = ("now", "today")  # words that pandas reads
 _SHOWN = 40
+
+TIME_OF_READING = ("now", "today")
+"""Words that pandas takes for the time at which it reads them."""
 
 
 def parse_times(cells: pd.Series) -> pd.Series:
@@ -33,7 +35,7 @@ def parse_times(cells: pd.Series) -> pd.Series:
     :param cells: texts, or the dates and times of a Parquet file; without an offset they are UTC
     """
     if _are_texts(cells):
-        cells = cells.mask(cells.isin(_TIME_OF_READING))
+        cells = cells.mask(cells.isin(TIME_OF_READING))
     # UTC tells rows with different offsets (a clock that changes in summer) apart; it does not move others.
     parsed: pd.Series = pd.to_datetime(cells, utc=True, errors="coerce", format="ISO8601")
     return parsed

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from greendc.config import nearest
+from greendc.traces.clocks import TIME_OF_READING
 from greendc.traces.job_logs import InspectedLog
 from greendc.traces.limits import LIMITS
 from greendc.traces.log_clock import log_start
@@ -174,7 +175,7 @@ def _from_deadlines(
         where = f"{place}: job {k + 1} of the log: {cell[:40]!r}"
         if NUMBER.fullmatch(word) is None:
             stamp = pd.to_datetime(word, errors="coerce", format="ISO8601")
-            if not isinstance(stamp, pd.Timestamp):  # nor is NaT one
+            if word in TIME_OF_READING or not isinstance(stamp, pd.Timestamp):  # nor is NaT one
                 raise TraceError(f"{where}: must be a time or the log's seconds")
             seconds[k] = stamp.timestamp() - _second_0(log, kind, stamp.tzinfo is not None, where)
             continue

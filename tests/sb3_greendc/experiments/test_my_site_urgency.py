@@ -92,7 +92,7 @@ def test_deadlines_that_cannot_be_of_the_logs_clock_are_refused(inputs, tmp_path
         with_deadlines(exported, tmp_path, ["2024-03-01T12:00Z"])
 
 
-@pytest.mark.parametrize("cell", ["1_000_000", "0x1f", "nan0", "inf", "\u0663"])
+@pytest.mark.parametrize("cell", ["1_000_000", "0x1f", "nan0", "inf", "\u0663", "now"])
 def test_a_deadline_that_is_no_number_of_a_file_is_no_time_either(inputs, tmp_path, cell):
     with pytest.raises(TraceError, match=r"job 2 of the log: .*: must be a time or the log's seconds$"):
         with_deadlines(inputs, tmp_path, ["5000", cell])
