@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.config import require, require_one_of
+from greendc.config import is_number, require, require_kinds, require_one_of
 from greendc.resource_pool.jobs import JobArrays, arrival_rate
 from greendc.traces.log_clock import log_start
 from greendc.traces.lublin import DAY_SECONDS, LublinModel
@@ -60,6 +60,10 @@ class RecordedWorkload:
     counts: dict[str, int]
     source: str
     qos: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_kinds(type(self).__annotations__, vars(self))
+        require(self.resource_types >= 1, "resource_types", self.resource_types, "at least 1")
 
     def __len__(self) -> int:
         """Return the number of jobs in the recording."""
@@ -154,7 +158,7 @@ def log_workload(
     :raises ValueError: for a value out of range, or if no job of the log fits
     """
     machine = log.machine_processors if machine_processors is None else machine_processors
-    require(machine >= 1, "machine_processors", machine, "at least 1")
+    require(is_number(machine) and machine >= 1, "machine_processors", machine, "a number of at least 1")
     submit, run_time, processors = log.column("submit_time"), log.column("run_time"), log.processors
     left_out = {
         "no_submit_time": np.isnan(submit),
@@ -247,7 +251,7 @@ def lublin_workload(
 def _rate(offered_load: float, units: int, cpu: NDArray[np.int64], duration: NDArray[np.int64]) -> float:
     """Return the jobs per step of an offered load. No other type gets more work than CPU."""
     require(
-        0.0 < offered_load < np.inf,
+        is_number(offered_load) and 0.0 < offered_load < np.inf,
         "offered_load",
         offered_load,
         "greater than 0 (and finite) for a recording",
@@ -265,6 +269,8 @@ def _to_pool(
     too_large: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], dict[str, int]]:
     """Return CPU units and steps of each job, which jobs fit, and the counts of those that did not."""
+    given = {"units": units, "horizon": horizon, "step_hours": step_hours}
+    require_kinds(_to_pool.__annotations__, given)
     require(units >= 1, "units", units, "at least 1")
     require(horizon >= 1, "horizon", horizon, "at least 1 step")
     require(0.0 < step_hours < np.inf, "step_hours", step_hours, "greater than 0")

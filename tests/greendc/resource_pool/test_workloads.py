@@ -280,6 +280,25 @@ def test_a_log_of_which_no_job_fits_is_an_error():
         log_workload(make_log([(0, 0, 5)]), **POOL)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"units": "10"}, "units='10': must be a whole number"),
+        ({"units": 2.5}, "units=2.5: must be a whole number"),
+        ({"horizon": "x"}, "horizon='x': must be a whole number"),
+        ({"step_hours": "1"}, "step_hours='1': must be a number"),
+        ({"resource_types": "2"}, "resource_types='2': must be a whole number"),
+        ({"resource_types": 0}, "resource_types=0: must be at least 1"),
+        ({"offered_load": "x"}, "offered_load='x': must be greater than 0"),
+        ({"other_demand": "no"}, "other_demand='no': must be true or false"),
+        ({"machine_processors": "x"}, "machine_processors='x': must be a number of at least 1"),
+    ],
+)
+def test_wrong_settings_of_a_log_are_named(wrong, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        log_workload(make_log([(0, 3600, 1), (60, 3600, 2)]), **{**POOL, **wrong})
+
+
 def test_sizes_as_they_are_in_the_log():
     log = make_log([(n * 60, 60, n) for n in range(1, 13)])
     workload = log_workload(log, **POOL, machine_processors=10)
