@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -40,15 +41,23 @@ class HelpWithDefaults(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Help has the defaults, and no password of a storage's URL is shown with arguments not understood."""
+    """Help has the defaults, an empty path is none, and no password of a storage's URL is shown in errors."""
 
     def __init__(self, **options: Any) -> None:
         """See :class:`argparse.ArgumentParser`."""
         super().__init__(**{"formatter_class": HelpWithDefaults, **options})
+        self.register("type", Path, _path)
 
     def error(self, message: str) -> NoReturn:
         """End the command; see :class:`argparse.ArgumentParser`."""
         super().error(without_secrets(message))
+
+
+def _path(text: str) -> Path:
+    """Return a path; Python's own takes an empty one, as a shell's unset variable gives, for this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a path, not empty")
+    return Path(text)
 
 
 class BadInput(SystemExit):

@@ -1,8 +1,9 @@
-"""``--help`` of every command says what each option is, and what it is without being given."""
+"""Options of all commands: what ``--help`` says of each, and paths that are empty."""
 
 import argparse
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,17 @@ def test_help_of_a_command_says_what_its_options_are_and_their_defaults(command:
             if action.option_strings and chosen and action.help is not argparse.SUPPRESS:
                 shown = parser._get_formatter()._expand_help(action)
                 assert "default" in shown, (parser.prog, action.dest)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_path_is_not_the_working_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in ``--out "$OUT"`` of a shell that has no such variable."""
+    for parser in with_subcommands(importlib.import_module(module_of(command)).build_parser()):
+        for action in parser._actions:
+            if action.option_strings and action.type is Path:
+                with pytest.raises(SystemExit):
+                    parser.parse_args([action.option_strings[0], ""])
+                assert f"{action.option_strings[0]}: must be a path, not empty" in capsys.readouterr().err
 
 
 def test_a_default_is_shown_once_as_it_would_be_typed() -> None:
