@@ -213,7 +213,7 @@ def load_hyperparameters(
     known = hyperparameters_of(algorithm)
     path = path or zoo_file(algorithm)
     blocks = yaml.load(path)
-    if not isinstance(blocks, dict):
+    if not isinstance(blocks, dict) or not all(isinstance(heading, str) for heading in blocks):
         raise ValueError(f"{path}: must map environment ids to hyperparameters")
     block = block_for(env_id, blocks)
     if block is None:
@@ -230,7 +230,7 @@ def load_hyperparameters(
     def where(key: str) -> str:
         if key in overrides:
             return f"hyperparameter {key}={overrides[key]!r}"
-        return f"{path}, line {yaml.line_of(path, block, key)}: {key}"
+        return f"{path}, line {yaml.line_of(path, block, str(key))}: {key}"
 
     return _interpret(algorithm, known, {**written, **overrides}, where)
 
@@ -268,7 +268,7 @@ def _interpret(
     for key, value in settings.items():
         allowed = (*known, *_OWN_KEYS)
         if key not in allowed:
-            raise ValueError(f"{where(key)}: {algorithm} has no such hyperparameter{nearest(key, allowed)}")
+            raise ValueError(f"{where(key)}: {algorithm} has no such hyperparameter{nearest(str(key), allowed)}")
         try:
             values[key] = _value(key, value)
             if key not in _OWN_KEYS:
