@@ -268,7 +268,8 @@ def _interpret(
     for key, value in settings.items():
         allowed = (*known, *_OWN_KEYS)
         if key not in allowed:
-            raise ValueError(f"{where(key)}: {algorithm} has no such hyperparameter{nearest(str(key), allowed)}")
+            hint = nearest(str(key), allowed)
+            raise ValueError(f"{where(key)}: {algorithm} has no such hyperparameter{hint}")
         try:
             values[key] = _value(key, value)
             if key not in _OWN_KEYS:
