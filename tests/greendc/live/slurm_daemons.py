@@ -11,6 +11,7 @@ from pathlib import Path
 
 CONTROLLER = shutil.which("slurmctld")
 DAEMON = shutil.which("slurmd")
+_APART = 60  # ports between those of two processes
 
 CONFIGURATION = """
 ClusterName=tiny
@@ -102,8 +103,8 @@ class SlurmDaemons:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports in a row that are free now."""
-    for first in range(21_000 + os.getpid() % 9000, 60_000, count):
+    """Return ports in a row that are free now; other processes that look at the same time look elsewhere."""
+    for first in range(21_000 + os.getpid() % 600 * _APART, 60_000, count):
         try:
             for port in range(first, first + count):
                 with socket.socket() as probe:
