@@ -17,6 +17,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy, MultiInputActor
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
 from greendc.config import require_one_of
+from sb3_greendc.core.algorithms import MISFITS
 from sb3_greendc.core.generators import generators_kept
 from sb3_greendc.core.masking import ACTION_MASK
 from sb3_greendc.extractors import (
@@ -73,7 +74,7 @@ def make_model(
         with nullcontext() if seed is None else generators_kept():
             model._setup_model()
         model.seed = None  # that of the weights is not to seed what goes on training
-    except (ArithmeticError, AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+    except MISFITS as error:
         raise ValueError(f"policy {policy!r} does not fit: {' '.join(str(error).split())}") from error
     result: PPO | MaskablePPO = model
     return result

@@ -37,6 +37,9 @@ _ALSO_TAKES = {
 }
 """Classes whose parameters an algorithm takes as further keywords."""
 
+MISFITS = (ArithmeticError, AssertionError, AttributeError, RuntimeError, TypeError, ValueError)
+"""What constructors of models raise where options, spaces and networks do not fit each other."""
+
 
 def algorithm_class(name: str) -> type[BaseAlgorithm]:
     """Return the class of an algorithm.

@@ -110,7 +110,8 @@ class Controlled(SafelySaved, OnPolicyAlgorithm):
         require_kinds(KINDS, values)
         for name in ("gamma", "gae_lambda", "cost_gamma", "cost_gae_lambda"):
             factor = values[name]
-            require(factor is None or 0.0 <= factor <= 1.0, name, factor, "in [0, 1]")
+            allowed = "in [0, 1]" + ", or None" * ("None" in KINDS[name])
+            require(factor is None or 0.0 <= factor <= 1.0, name, factor, allowed)
         weight = self.cost_vf_coef
         require(
             weight is None or 0.0 <= weight < math.inf, "cost_vf_coef", weight, "finite and >= 0, or None"

@@ -36,7 +36,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from greendc.config import nearest
 from sb3_greendc.core import yaml
-from sb3_greendc.core.algorithms import algorithm_class, hyperparameters_of
+from sb3_greendc.core.algorithms import MISFITS, algorithm_class, hyperparameters_of
 from sb3_greendc.core.arguments import positive_integer
 from sb3_greendc.core.discounting import DiscountByTime
 from sb3_greendc.core.expressions import read_mapping
@@ -159,14 +159,7 @@ class Hyperparameters:
             for callback in self.make_callbacks():
                 callback.init_callback(model)  # what does not fit shows here, not when training begins
             return model
-        except (
-            ArithmeticError,
-            AssertionError,
-            AttributeError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except MISFITS as error:
             if isinstance(error, RuntimeError) and "memory" in str(error):
                 raise
             reason = " ".join(str(error).split())

@@ -145,7 +145,7 @@ def model_folder(source: str | Path) -> Path:
 def read_run(folder: Path) -> dict[str, Any]:
     """Return the record of the run in a folder, empty where there is none.
 
-    :raises ValueError: if it is not JSON, or no record
+    :raises ValueError: if it is not JSON, or an entry is not what it is in records
     """
     path = folder / RUN_FILE
     return parse_record(path.read_bytes(), str(path)) if path.is_file() else {}
