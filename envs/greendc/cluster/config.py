@@ -106,6 +106,8 @@ class ClusterConfig:
         self._require_ranges()
         if self.log_start is not None:
             read_start("log_start", self.log_start)
+        if not (isinstance(self.workload, str) and self.workload == "lublin"):
+            self._require_defaults(("workload_jobs", "overestimate"), "beside a log")
         known = isinstance(self.workload, str | Path | ClusterJobs)
         allowed = "'lublin', the path of a log (SWF or sacct), or ClusterJobs"
         require(known, "workload", self.workload, allowed)

@@ -208,6 +208,8 @@ def test_generated_jobs_need_some_processors():
             {"power_share": 0.1, "power": CapacitySeries(np.zeros(1, np.int64), np.ones(1, np.int64), 9)},
             "power_share=0.1: has no effect without power='green'",
         ),
+        ({"workload": "my.swf", "overestimate": 2.0}, "overestimate=2.0: has no effect beside a log"),
+        ({"workload": "my.swf", "workload_jobs": 9}, "workload_jobs=9: has no effect beside a log"),
         ({"carbon": True}, "carbon=True: must be 0 to 5 kg"),
         ({"carbon": np.float32(9)}, "carbon=.*9.*: must be 0 to 5 kg"),
     ],
