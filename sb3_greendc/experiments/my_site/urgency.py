@@ -33,6 +33,7 @@ SMALLEST = 0.001
 _HIGH_SHARE = 0.95
 _SEED = 0
 _YEARS = 10 * 366 * 86_400.0
+_EMPTY = frozenset((*MISSING, "Unknown"))
 _COMPACT = re.compile(r"(\d{8})(\.0*)?", re.ASCII)
 
 
@@ -78,16 +79,16 @@ def read_urgency(options: argparse.Namespace, found: InspectedLog) -> Urgency:
     column = getattr(options, kind)
     cells, place = _cells(options, found, column)
     if kind == "deadlines":
-        qos, counts = _from_deadlines(cells, found.log, found.kind, place)
+        qos, counts = _from_deadlines(cells, found, place)
         said = f"deadlines from {place}; a job's value is its processor-hours x run time / allowed time"
     elif kind == "priorities":
-        qos, counts = _from_priorities(_numbers(cells, place))
+        qos, counts = _from_priorities(_numbers(cells, found, place))
         said = (
             f"priorities from {place}: jobs in their order have QoS values from {LEAST} to {MOST}, from "
             "which deadline (run time / q after submission) and value (processor-hours x q) follow"
         )
     else:
-        qos, counts = _from_values(_numbers(cells, place), found.log)
+        qos, counts = _from_values(_numbers(cells, found, place), found, place)
         said = (
             f"values from {place}, per processor-hour in proportion to q; jobs of the upper 5 % count "
             "alike, and deadlines (run time / q after submission) follow"
@@ -138,21 +139,29 @@ def _job_text(job: str) -> str:
     return f"{float(word):.0f}" if NUMBER.fullmatch(word) and float(word).is_integer() else word
 
 
-def _numbers(cells: Sequence[str], place: str) -> NDArray[np.float64]:
+def _job(found: InspectedLog, row: int, place: str, cell: object) -> str:
+    """Return how an error names a cell of a job: by what the log calls the job."""
+    number = found.log.column("job")[row]
+    known = f"{number:.0f}" if np.isfinite(number) else str(row + 1)
+    job = found.columns["jobid"][row] if found.kind == "sacct" else known
+    return f"{place}: job {job} of the log: {str(cell)[:40]!r}"
+
+
+def _numbers(cells: Sequence[str], found: InspectedLog, place: str) -> NDArray[np.float64]:
     """Return numbers, NaN where a cell is empty."""
     empty = set(MISSING)
-    found = pd.to_numeric(
+    numbers = pd.to_numeric(
         pd.Series([None if cell.strip() in empty else cell.strip() for cell in cells], dtype=object),
         errors="coerce",
     ).to_numpy(np.float64)
     for k, cell in enumerate(cells):
-        if cell.strip() not in empty and not np.isfinite(found[k]):
-            raise TraceError(f"{place}: job {k + 1} of the log: {cell[:40]!r}: must be a number")
-    return found
+        if cell.strip() not in empty and not np.isfinite(numbers[k]):
+            raise TraceError(f"{_job(found, k, place, cell)}: must be a number")
+    return numbers
 
 
 def _from_deadlines(
-    cells: Sequence[str], log: JobLog, kind: str, place: str
+    cells: Sequence[str], found: InspectedLog, place: str
 ) -> tuple[NDArray[np.float64], dict[str, int]]:
     """Return run time over the time that a job has.
 
@@ -162,22 +171,22 @@ def _from_deadlines(
     :raises TraceError: for other cells, times where the log has no clock or offsets where its clock has none,
         seconds that are years after the log, and dates without dashes
     """
-    empty = {*MISSING, "Unknown"}
-    numbers = [cell for cell in cells if cell.strip() not in empty and NUMBER.fullmatch(cell.strip())]
+    log = found.log
+    numbers = [cell for cell in cells if cell.strip() not in _EMPTY and NUMBER.fullmatch(cell.strip())]
     dates = all(map(_is_date, numbers))
     ends = log.column("submit_time") + np.nan_to_num(log.column("run_time"))
     latest = float(np.nanmax(ends)) + _YEARS
     seconds = np.full(len(cells), np.nan)
     for k, cell in enumerate(cells):
         word = cell.strip()
-        if word in empty:
+        if word in _EMPTY:
             continue
-        where = f"{place}: job {k + 1} of the log: {cell[:40]!r}"
+        where = _job(found, k, place, cell)
         if NUMBER.fullmatch(word) is None:
             stamp = pd.to_datetime(word, errors="coerce", format="ISO8601")
             if word in TIME_OF_READING or not isinstance(stamp, pd.Timestamp):  # nor is NaT one
                 raise TraceError(f"{where}: must be a time or the log's seconds")
-            seconds[k] = stamp.timestamp() - _second_0(log, kind, stamp.tzinfo is not None, where)
+            seconds[k] = stamp.timestamp() - _second_0(log, found.kind, stamp.tzinfo is not None, where)
             continue
         if dates:
             raise TraceError(
@@ -243,15 +252,18 @@ def _from_priorities(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64],
     return qos, {}
 
 
-def _from_values(numbers: NDArray[np.float64], log: JobLog) -> tuple[NDArray[np.float64], dict[str, int]]:
+def _from_values(
+    numbers: NDArray[np.float64], found: InspectedLog, place: str
+) -> tuple[NDArray[np.float64], dict[str, int]]:
+    if (numbers < 0).any():
+        row = int(np.argmax(numbers < 0))
+        raise TraceError(f"{_job(found, row, place, f'{numbers[row]:g}')}: must be 0 or more")
     with np.errstate(divide="ignore", invalid="ignore"):
-        density = numbers / (log.column("run_time") * log.processors)
+        density = numbers / (found.log.column("run_time") * found.log.processors)
     known = np.isfinite(density)
-    if (density[known] < 0).any():
-        raise TraceError(f"{log.source}: a value below 0")
     high = float(np.quantile(density[known], _HIGH_SHARE)) if known.any() else 0.0
     if not high > 0:
-        raise TraceError(f"{log.source}: the column of values has no value above 0")
+        raise TraceError(f"{place}: must be above 0 for a twentieth of the jobs that ran, or more")
     qos = np.where(known, MOST * density / high, np.nan)
     clipped = {
         "values above what the most valuable twentieth begins with": int((qos > 1.0).sum()),

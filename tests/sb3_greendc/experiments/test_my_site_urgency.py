@@ -106,3 +106,26 @@ def test_dates_without_dashes_are_no_seconds(inputs, tmp_path):
     found = kept_qos(with_deadlines(inputs, tmp_path, ["20240402", "20240403", "20240432"]))
     allowed = 20_240_402 + np.array([0, 1, 30]) - log.column("submit_time")[:3]
     assert found[:3] == pytest.approx(np.maximum(log.column("run_time")[:3] / allowed, 0.001))
+
+
+def test_a_cell_that_is_refused_is_named_by_its_column_and_the_number_of_its_job(inputs, tmp_path):
+    jobs = [f"77_{k}" for k in range(20)]
+    (tmp_path / "jobs.txt").write_text(export(jobs))
+    exported = [f"--jobs={tmp_path / 'jobs.txt'}", *inputs[1:], f"--job-columns={tmp_path / 'mine.csv'}"]
+    for kind, cell, must in (
+        ("priorities", "high", "'high': must be a number"),
+        ("deadlines", "01.03.2024 12:00", "'01.03.2024 12:00': must be a time or the log's seconds"),
+        ("values", "-3", "'-3': must be 0 or more"),
+    ):
+        rows = "".join(f"{job},{cell if job == '77_3' else 5000}\n" for job in reversed(jobs))
+        (tmp_path / "mine.csv").write_text("job,mine\n" + rows)
+        with pytest.raises(TraceError, match=f"^column 'mine' of mine.csv: job 77_3 of the log: {must}$"):
+            prepared(exported, tmp_path / "kept", f"--{kind}=mine")
+
+
+def test_values_of_which_too_few_are_above_0_are_refused(inputs, tmp_path):
+    rows = "".join(f"{job},{int(job == 1)}\n" for job in range(1, 401))
+    (tmp_path / "mine.csv").write_text("job,mine\n" + rows)
+    mine = f"--job-columns={tmp_path / 'mine.csv'}"
+    with pytest.raises(TraceError, match=r"^column 'mine' of mine.csv: must be above 0 for a twentieth of"):
+        prepared(inputs, tmp_path / "kept", mine, "--values=mine")
