@@ -78,6 +78,8 @@ def read_urgency(options: argparse.Namespace, found: InspectedLog) -> Urgency:
         )
     column = getattr(options, kind)
     cells, place = _cells(options, found, column)
+    if all(cell.strip() in _EMPTY for cell in cells):
+        raise TraceError(f"{place}: is empty for every job of the log")
     if kind == "deadlines":
         qos, counts = _from_deadlines(cells, found, place)
         said = f"deadlines from {place}; a job's value is its processor-hours x run time / allowed time"

@@ -123,6 +123,14 @@ def test_a_cell_that_is_refused_is_named_by_its_column_and_the_number_of_its_job
             prepared(exported, tmp_path / "kept", f"--{kind}=mine")
 
 
+@pytest.mark.parametrize("kind", ["deadlines", "priorities", "values"])
+def test_a_column_that_says_nothing_of_any_job_is_refused(inputs, tmp_path, kind):
+    (tmp_path / "mine.csv").write_text("job,mine\n" + "".join(f"{job},\n" for job in range(1, 401)))
+    mine = f"--job-columns={tmp_path / 'mine.csv'}"
+    with pytest.raises(TraceError, match=r"^column 'mine' of mine.csv: is empty for every job of the log$"):
+        prepared(inputs, tmp_path / "kept", mine, f"--{kind}=mine")
+
+
 def test_values_of_which_too_few_are_above_0_are_refused(inputs, tmp_path):
     rows = "".join(f"{job},{int(job == 1)}\n" for job in range(1, 401))
     (tmp_path / "mine.csv").write_text("job,mine\n" + rows)
