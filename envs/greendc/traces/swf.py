@@ -104,11 +104,14 @@ class JobLog:
     @property
     def machine_processors(self) -> int:
         """Size of the logged machine: the header's ``MaxProcs``, else ``MaxNodes``, else the largest job."""
-        for key in ("MaxProcs", "MaxNodes"):
-            size = _header_int(self.header, key, f"{self.source}, header")
-            if size:
-                return size
-        return int(np.nanmax(self.processors, initial=1))
+        size = _header_int(self.header, self.size_entry, f"{self.source}, header")
+        return size or int(np.nanmax(self.processors, initial=1))
+
+    @property
+    def size_entry(self) -> str:
+        """Which of the header's entries tells the size of the machine; an empty text if none does."""
+        place, entries = f"{self.source}, header", ("MaxProcs", "MaxNodes")
+        return next((key for key in entries if _header_int(self.header, key, place)), "")
 
     @property
     def peak_processors(self) -> int:

@@ -152,13 +152,10 @@ def size_of_machine(found: InspectedLog, told: bool) -> Assumption:
 
 
 def _size_source(found: InspectedLog) -> str:
-    header = found.log.header
     if found.kind == "sacct":
         return "the most that were in use at one time; sacct does not export the machine's size"
-    for key in ("MaxProcs", "MaxNodes"):
-        if header.get(key):
-            return f"{key} in the log's header"
-    return "the largest job; the log's header does not say"
+    entry = found.log.size_entry
+    return f"{entry} in the log's header" if entry else "the largest job; the log's header does not say"
 
 
 def _about_site(config: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[Assumption]:

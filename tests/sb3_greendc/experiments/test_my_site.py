@@ -429,3 +429,12 @@ def test_the_verdict_names_what_a_margin_emits():
     fewer = rows.assign(carbon_kg=rows["carbon_kg"].where(rows["baseline"].notna(), 90.0 * np.tile(noise, 2)))
     (said,) = judging.verdicts(judging.with_emissions(compare(fewer, ["distilled policy"]), fewer))
     assert "earns more value and emits less CO2" in said
+
+
+def test_a_size_that_the_header_does_not_tell_is_not_said_to_be_from_it(inputs, tmp_path):
+    text = (tmp_path / "log.swf").read_text()
+    for entry in ("MaxProcs: -1", "MaxProcs: unknown", "MaxProcs: 0", "MaxProcs: -1\n; MaxNodes: 16"):
+        (tmp_path / "log.swf").write_text(text.replace("MaxProcs: 16", entry))
+        said = by_subject(prepared(inputs, tmp_path / "kept"))["size of the machine"].said
+        expected = "16 processors: MaxNodes in" if "MaxNodes" in entry else "7 processors: the largest job"
+        assert said.startswith(expected)
