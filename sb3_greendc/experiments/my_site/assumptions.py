@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from greendc.energy.site import SiteConfig
 from greendc.traces.job_logs import InspectedLog
+from greendc.traces.log_clock import log_start
+from greendc.traces.power import PowerTrace
+from greendc.traces.swf import JobLog
 from sb3_greendc.experiments.my_site.urgency import Urgency
 
 DEFAULTS: dict[str, Any] = {
@@ -200,6 +204,39 @@ def about_generators(own: Mapping[str, Any], settings: Mapping[str, Any]) -> Ite
         if name in taken and name not in given:
             said = f"{taken[name]:,.0f} kW are installed: the peak of the trace"
             yield Assumption(what, said, f"--set 'site={{{name}: ...}}'")
+
+
+def about_power_clock(
+    clock: float | None, log: JobLog, power: PowerTrace, in_utc: bool
+) -> Iterator[Assumption]:
+    """Return which hour of the power's day is taken for which of the log's.
+
+    :param clock: hours that were added to the power file's clock, if they were given
+    :param log: the jobs
+    :param power: as the file has it
+    :param in_utc: whether the file's times are in UTC where they have no offsets
+    """
+    begin = log_start(log)
+    of_power = timedelta(0) if in_utc and power.start.tzinfo is None else power.start.utcoffset()
+    of_log = None if begin is None else begin.utcoffset()
+    if clock is not None:
+        said = f"{clock:+g} h were added to it to get the job log's"
+    else:
+        said = "midnight by it is midnight by the job log; "
+        if of_power is None or of_log is None:
+            told = "none" if of_power is of_log else "one"
+            said += f"of the two {told} tells its offset from UTC: say --power-clock if they differ"
+        elif of_power == of_log:
+            said += "both have the same offset from UTC"
+        else:
+            log_hours, hours = (offset / timedelta(hours=1) for offset in (of_log, of_power))
+            said += (
+                f"the log has an offset from UTC of {log_hours:g} h, the power has {hours:g} h: "
+                f"say --power-clock {log_hours - hours:g} if both are of one place"
+            )
+    if begin is None:
+        said += "; the log's second 0 is taken for midnight, for its header has no UnixStartTime"
+    yield Assumption("clock of the power file", said, "--power-clock", clock is not None)
 
 
 def _percent(now: float, before: float) -> float:

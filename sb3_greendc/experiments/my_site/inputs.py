@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,13 @@ from greendc.traces.swf import format_swf, parse_swf
 from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.files import atomic_write
-from sb3_greendc.experiments.my_site.assumptions import DEFAULTS, Assumption, about_generators, assumptions
+from sb3_greendc.experiments.my_site.assumptions import (
+    DEFAULTS,
+    Assumption,
+    about_generators,
+    about_power_clock,
+    assumptions,
+)
 from sb3_greendc.experiments.my_site.carbon import about_carbon, lay_on, says_utc
 from sb3_greendc.experiments.my_site.urgency import Urgency, read_urgency
 from sb3_greendc.experiments.tasks import Scenario
@@ -72,14 +79,15 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     settings = _with_generators(own, power)
     urgency = read_urgency(options, found)
     laid = lay_on(carbon, power, options.carbon_clock, utc)
+    moved = _on_clock_of_log(power, options.power_clock, settings)
     jobs = _keep_jobs(options, found, urgency, folder)
     scenario = Scenario(
         "ResourcePool",
         {
             "workload": str(jobs),
             "power": "trace",
-            "trace": str(_keep(traces.format_power(power), folder, "power", ".csv")),
-            "carbon": str(_keep(_format_carbon(laid.kg_per_kwh, power), folder, "carbon", ".csv")),
+            "trace": str(_keep(traces.format_power(moved), folder, "power", ".csv")),
+            "carbon": str(_keep(_format_carbon(laid.kg_per_kwh, moved), folder, "carbon", ".csv")),
             "offered_load": None,
             **settings,
         },
@@ -92,6 +100,8 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
     counts = {key: value for key, value in counts.items() if key not in ("unsorted", "partial", "steps")}
     rows = assumptions(options, settings, found, urgency, counts, load)
     rows = [*rows, *about_carbon(options, carbon, laid), *about_generators(own, settings)]
+    if config["offered_load"] is None:
+        rows += about_power_clock(options.power_clock, found.log, power, "power" in utc)
     mended = [line for one in inspections for line in one.lines()]
     by_file = {one.name: one.counts for one in inspections}
     facts = {
@@ -281,6 +291,23 @@ def _sized(options: argparse.Namespace, found: InspectedLog) -> InspectedLog:
         return found
     header = {**found.log.header, "MaxProcs": str(options.processors)}
     return dataclasses.replace(found, log=dataclasses.replace(found.log, header=header))
+
+
+def _on_clock_of_log(
+    power: traces.PowerTrace, hours: float | None, settings: Mapping[str, Any]
+) -> traces.PowerTrace:
+    """Return the power with its start on the log's clock.
+
+    :param power: as the file has it
+    :param hours: to add to its clock, if they were given
+    :param settings: keyword arguments of the environment
+    :raises ValueError: for hours beside a load that the log is stretched to: its days are then no days
+    """
+    if hours is None:
+        return power
+    if settings.get("offered_load") is not None:
+        raise ValueError(f"--power-clock {hours:g}: has no effect with --set offered_load=...")
+    return dataclasses.replace(power, start=power.start.replace(tzinfo=None) + timedelta(hours=hours))
 
 
 def _keep_jobs(options: argparse.Namespace, found: InspectedLog, urgency: Urgency, folder: Path) -> Path:

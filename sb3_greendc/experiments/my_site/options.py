@@ -57,6 +57,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--power-unit", metavar="UNIT", help="W, kW, MW or GW, if the columns do not tell")
     files.add_argument("--carbon-unit", metavar="UNIT", help="such as g/kWh, if the column does not tell")
     files.add_argument(
+        "--power-clock",
+        type=_clock_hours,
+        metavar="HOURS",
+        help="hours to add to the power file's clock to get the job log's (1: from UTC to Berlin in winter); "
+        "default: 0",
+    )
+    files.add_argument(
         "--carbon-clock",
         type=_clock_hours,
         metavar="HOURS",

@@ -12,7 +12,7 @@ import pytest
 from my_site_cases import by_subject, export, kept_qos, prepared
 
 from greendc.traces.defects import DefectsError
-from greendc.traces.power import read_power
+from greendc.traces.power import read_carbon, read_power
 from sb3_greendc.cli import evaluate as evaluate_cli
 from sb3_greendc.cli import reproduce
 from sb3_greendc.core.vec_env import make_vec_env
@@ -438,3 +438,38 @@ def test_a_size_that_the_header_does_not_tell_is_not_said_to_be_from_it(inputs, 
         said = by_subject(prepared(inputs, tmp_path / "kept"))["size of the machine"].said
         expected = "16 processors: MaxNodes in" if "MaxNodes" in entry else "7 processors: the largest job"
         assert said.startswith(expected)
+
+
+def test_the_clocks_of_power_and_log_are_said_and_can_be_brought_to_one(inputs, tmp_path):
+    power = pd.read_csv(tmp_path / "power.csv")
+    text = (tmp_path / "log.swf").read_text()
+    for zone, offset, said in (
+        ("", "", "of the two one tells its offset from UTC: say --power-clock if they differ"),
+        ("; TimeZone: 0\n", "", "of the two none tells its offset from UTC: say --power-clock if"),
+        ("; TimeZone: 7200\n", "+02:00", "both have the same offset from UTC"),
+        ("; TimeZone: 7200\n", "Z", "offset from UTC of 2 h, the power has 0 h: say --power-clock 2 if"),
+        ("; TimeZone: -5400\n", "+01:00", "of -1.5 h, the power has 1 h: say --power-clock -2.5 if both"),
+    ):
+        (tmp_path / "log.swf").write_text(zone + text)
+        power.assign(time=power["time"] + offset).to_csv(tmp_path / "power.csv", index=False)
+        row = by_subject(prepared(inputs, tmp_path / "kept"))["clock of the power file"]
+        assert row.said.startswith("midnight by it is midnight by the job log; ")
+        assert said in row.said
+        assert not row.told
+    power.to_csv(tmp_path / "power.csv", index=False)
+    (tmp_path / "log.swf").write_text(text.replace("; UnixStartTime: 1600000000\n", ""))
+    row = by_subject(prepared(inputs, tmp_path / "kept"))["clock of the power file"]
+    assert "the log's second 0 is taken for midnight, for its header has no UnixStartTime" in row.said
+    site = prepared(inputs, tmp_path / "kept", "--power-clock=-6")
+    row = by_subject(site)["clock of the power file"]
+    assert row.said.startswith("-6 h were added to it")
+    assert row.told
+    moved = read_power(site.scenario.env_kwargs["trace"])
+    assert moved.start == pd.Timestamp("2020-02-29 18:00")
+    np.testing.assert_allclose(moved.wind_kw, power["wind_kw"])
+    assert read_carbon(site.scenario.env_kwargs["carbon"]).start == moved.start
+    with pytest.raises(ValueError, match=r"^--power-clock -6: has no effect with --set offered_load"):
+        prepared(inputs, tmp_path / "kept", "--power-clock=-6", "--set", "offered_load=1.0")
+    assert "clock of the power file" not in by_subject(
+        prepared(inputs, tmp_path / "kept", "--set", "offered_load=1.0")
+    )
