@@ -6,6 +6,8 @@ import math
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from greendc.config import require
 from greendc.traces.limits import LIMITS
 from greendc.traces.swf import JobLog
@@ -21,7 +23,8 @@ def log_start(log: JobLog) -> datetime | None:
     that is ``TimeZone`` seconds ahead of UTC, else UTC. A ``TimeZone`` of 0, as exports of ``sacct`` have it,
     is taken for a clock whose offset from UTC is not known. An offset is that of the log's start all year.
 
-    :raises ValueError: for a header that cannot be read; names it
+    :raises ValueError: for a header that cannot be read, or submissions that are counted from 1970 on beside
+        it; names it
     """
     seconds = _header_seconds(log, "UnixStartTime")
     if seconds is None or seconds <= 0:
@@ -29,6 +32,10 @@ def log_start(log: JobLog) -> datetime | None:
     latest = datetime(int(LIMITS["year"].high), 1, 1, tzinfo=timezone.utc).timestamp()
     place = f"{log.source}: header UnixStartTime"
     require(seconds < latest, place, seconds, f"before the year {LIMITS['year'].high:g}")
+    first = float(np.fmin.reduce(log.column("submit_time"), initial=math.inf))
+    place = f"{log.source}: submit_time={first:.10g} of the first job"
+    if seconds <= first < math.inf:
+        raise ValueError(f"{place}: must be seconds since the header's UnixStartTime, not since 1970")
     instant = datetime.fromtimestamp(seconds, timezone.utc)
     name = log.header.get("TimeZoneString", "").strip()
     if name:

@@ -166,6 +166,14 @@ def test_a_header_that_cannot_be_read_is_named(header, words):
         log_start(log)
 
 
+def test_submissions_since_1970_are_not_added_to_the_start_of_the_log():
+    jobs = "".join(f"{JOB.format(k + 1, 1709253136 + HOUR * k)}\n" for k in range(3))
+    log = parse_swf(f"; UnixStartTime: 1709253136\n{jobs}".encode(), "a.swf")
+    words = r"^a.swf: submit_time=1709253136 of the first job: must be seconds since the header's Unix"
+    with pytest.raises(ValueError, match=words):
+        log_start(log)
+
+
 def test_the_benchmark_does_not_look_at_clocks(tmp_path):
     path = tmp_path / "log.swf"
     path.write_text(swf("; UnixStartTime: 1709253136"))
