@@ -136,7 +136,7 @@ class ClusterJobs:
             order = np.arange(len(table))
         kept = ran & ~parts & ~too_large
         rows = order[kept[order]][:most]
-        require(len(rows) > 0, "log", log.source, "one with at least one job that ran")
+        require(len(rows) > 0, "log", log.source, f"one with a job that ran, on at most {machine} processors")
         request = np.where(columns["requested_time"] > 0, columns["requested_time"], run)
         wait = np.where(columns["wait_time"] >= 0, columns["wait_time"], 0.0)
         missing = ~(columns["requested_time"][rows] > 0)

@@ -227,3 +227,8 @@ def test_an_episode_that_nothing_cuts_has_processor_seconds_that_can_be_counted(
     with pytest.raises(ValueError, match=r"workload='up to 2.2e.12 s on 1000000000 processors'"):
         ClusterSimulator(ClusterConfig(profile="rlscheduler", **options))
     ClusterSimulator(ClusterConfig(**options))  # the profile easy is cut after limit_days
+
+
+def test_a_log_of_which_no_job_fits_says_on_how_many_processors():
+    with pytest.raises(ValueError, match=r"log='test.swf': must be one with a job that ran, on at most 2"):
+        ClusterJobs.from_log(LOG, processors=2)
