@@ -32,7 +32,6 @@ from sb3_greendc.core.engine import ENGINES, TaskError
 from sb3_greendc.core.files import require_room
 from sb3_greendc.core.progress import duration
 from sb3_greendc.core.secrets import arguments_without_secrets
-from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments import my_site
 from sb3_greendc.experiments.distilled import Evaluation
 from sb3_greendc.experiments.experiment import Analysis, Budget, Experiment
@@ -322,7 +321,7 @@ def _my_site(options: argparse.Namespace) -> int:
             site = my_site.prepare_site(options, folder / "inputs")
             experiment = my_site.site_experiment(site)
             items = experiment.items(budget)
-            make_vec_env(site.scenario.env_id, 1, **site.scenario.env_kwargs).close()
+            my_site.check_environment(site.scenario)
     except DefectsError as error:
         print(f"{my_site.NAME}: error: defects in the input\n{error}", file=sys.stderr)
         raise BadInput from error

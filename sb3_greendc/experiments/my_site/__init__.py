@@ -3,6 +3,7 @@
 from sb3_greendc.experiments.my_site.assumptions import assumptions_summary as assumptions_summary
 from sb3_greendc.experiments.my_site.carbon import lay_on as lay_on
 from sb3_greendc.experiments.my_site.inputs import Site as Site
+from sb3_greendc.experiments.my_site.inputs import check_environment as check_environment
 from sb3_greendc.experiments.my_site.inputs import prepare_site as prepare_site
 from sb3_greendc.experiments.my_site.inputs import read_jobs as read_jobs
 from sb3_greendc.experiments.my_site.judging import short_table as short_table

@@ -25,6 +25,7 @@ from greendc.traces.swf import format_swf, parse_swf
 from greendc.traces.trace_files import TraceError, UnclearTraceError, read_file
 from sb3_greendc.core import yaml
 from sb3_greendc.core.files import atomic_write
+from sb3_greendc.core.vec_env import make_vec_env
 from sb3_greendc.experiments.my_site.assumptions import (
     DEFAULTS,
     Assumption,
@@ -114,6 +115,20 @@ def prepare_site(options: argparse.Namespace, folder: Path) -> Site:
         + _counts({**carbon.counts, **by_file.get(str(options.carbon), {})}),
     }
     return Site(scenario, facts, sorted(rows, key=lambda row: row.told), mended)
+
+
+def check_environment(scenario: Scenario) -> None:
+    """Make the environment once, so that what does not fit is said before anything is run.
+
+    :raises ValueError: naming the option where a file does not fit
+    """
+    try:
+        make_vec_env(scenario.env_id, 1, **scenario.env_kwargs).close()
+    except ValueError as error:
+        name, _, rest = str(error).partition("=")
+        if name in _OF_FILES:
+            raise ValueError(f"{_OF_FILES[name]} {rest}") from error
+        raise
 
 
 def read_jobs(options: argparse.Namespace) -> InspectedLog:

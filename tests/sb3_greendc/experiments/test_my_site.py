@@ -174,6 +174,14 @@ def test_unclear_files_are_one_line_that_names_the_option(inputs, tmp_path, caps
     assert message in capsys.readouterr().err
 
 
+def test_power_that_is_too_short_is_named_by_its_option(inputs, tmp_path, capsys):
+    power = pd.read_csv(tmp_path / "power.csv")
+    power[:240].to_csv(tmp_path / "power.csv", index=False)
+    with pytest.raises(SystemExit):
+        reproduce.main(["my-site", *inputs, f"--out={tmp_path / 'out'}"])
+    assert "my-site: error: --power '240 steps': must be at least episode_steps" in capsys.readouterr().err
+
+
 def test_options_tell_what_files_do_not(inputs, tmp_path):
     for file, header in (("power", "hour,sun"), ("carbon", "hour,dirt")):
         rows = pd.read_csv(tmp_path / f"{file}.csv").to_numpy()[:, [0, 1]]
