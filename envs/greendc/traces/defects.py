@@ -68,12 +68,16 @@ class Inspection:
         """The defects that cannot be mended."""
         return tuple(defect for defect in self.defects if not defect.mend)
 
-    def lines(self) -> list[str]:
-        """Return a line for each defect, ``file:line: what (mending: …)``, at most :data:`MOST_SHOWN`."""
+    def lines(self, repair: bool = True) -> list[str]:
+        """Return a line for each defect, ``file:line: what (mending: …)``, at most :data:`MOST_SHOWN`.
+
+        :param repair: whether the user has the option that mends
+        """
+        option = "; --repair: {}" if repair else ""
         shown = [
             f"{self.name}:{defect.line}: {defect.what}"
             + (f" ({defect.count:,} times)" if defect.count > 1 else "")
-            + (f"; --repair: {defect.mend}" if defect.mend else "; cannot be mended")
+            + (option.format(defect.mend) if defect.mend else "; cannot be mended")
             for defect in self.defects[:MOST_SHOWN]
         ]
         more = len(self.defects) - len(shown)
@@ -85,15 +89,18 @@ class DefectsError(TraceError):
 
     :param inspections: of the files that have some
     :param others: further errors, each a line
+    :param repair: whether the user has the option that mends
     """
 
-    def __init__(self, inspections: Iterable[Inspection], others: Sequence[str] = ()) -> None:
+    def __init__(
+        self, inspections: Iterable[Inspection], others: Sequence[str] = (), repair: bool = True
+    ) -> None:
         found = self.inspections = [one for one in inspections if one.defects]
         self.others = list(others)
-        self.lines = [line for one in found for line in one.lines()] + self.others
+        self.lines = [line for one in found for line in one.lines(repair)] + self.others
         total = sum(len(one.defects) for one in found) + len(self.others)
         mendable = sum(len(one.defects) - len(one.hopeless) for one in found)
-        self.advice = (
-            f"{total} defect(s) in the input; --repair mends {mendable} of them and counts what it did"
-        )
+        self.advice = f"{total} defect(s) in the input"
+        if repair:
+            self.advice += f"; --repair mends {mendable} of them and counts what it did"
         super().__init__("\n".join([*self.lines, self.advice]))

@@ -115,9 +115,12 @@ def read_sacct(path: str | Path) -> JobLog:
     :raises TraceError: for a file that cannot be read, lacks a column, holds jobs of several clusters, or no
         job that ran
     """
-    export, inspection = parse_sacct(read_file(path), str(path))
+    try:
+        export, inspection = parse_sacct(read_file(path), str(path))
+    except DefectsError as error:
+        raise DefectsError(error.inspections, error.others, repair=False) from None
     if inspection.defects:
-        raise DefectsError([inspection])
+        raise DefectsError([inspection], repair=False)
     return export.log
 
 

@@ -196,6 +196,16 @@ def test_a_column_that_is_missing_is_named(tmp_path, header, message):
         read_sacct(write(tmp_path, "1|2|3|4", header=header))
 
 
+def test_a_reader_that_mends_nothing_names_no_option_for_it(tmp_path):
+    for bad in ([*LINES, "104|short"], ["104|short"]):
+        path = write(tmp_path, *bad)
+        for read in (read_sacct, read_log):
+            with pytest.raises(DefectsError, match=r"field\(s\) instead of 11") as raised:
+                read(path)
+            assert "--repair" not in str(raised.value)
+            assert str(raised.value).endswith("1 defect(s) in the input")
+
+
 def test_without_a_sound_line_the_defects_are_named(tmp_path):
     wrong = [LINES[k].replace(f"{DAY}10:05:00", "03/01/2024-10:05:00") for k in (0, 0)]
     path = write(tmp_path, *wrong, LINES[3])
