@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ NO_TIMES = np.zeros(1, np.int64)
 
 
 def load_jobs(config: ClusterConfig) -> ClusterJobs:
-    """Return the jobs that a configuration names.
+    """Return the jobs that a configuration names; warn of those of a log that are wider than the cluster.
 
     :raises ValueError: for a path where there is no file, or jobs that do not fit the configuration
     """
@@ -36,6 +37,9 @@ def load_jobs(config: ClusterConfig) -> ClusterJobs:
         require(Path(workload).is_file(), "workload", str(workload), "'lublin', ClusterJobs, or a file")
         reading = "rlscheduler" if config.profile == "rlscheduler" else "strict"
         jobs = read_jobs(workload, reading, config.processors)
+        if wide := jobs.counts["above_machine"]:
+            said = f"{wide:,} of the {jobs.counts['read']:,} jobs of {workload} are left out"
+            warnings.warn(f"{said}: they need more than {jobs.machine:,} processors", stacklevel=2)
     if config.log_start is not None:
         jobs = dataclasses.replace(jobs, start=read_start("log_start", config.log_start))
     if config.min_qos is not None:

@@ -157,6 +157,8 @@ def test_an_export_of_sacct_is_a_workload(tmp_path):
         [8, 4, 2],
     ]
     assert (jobs.counts["steps"], jobs.counts["not_started"], jobs.counts["no_request"]) == (1, 1, 1)
+    with pytest.warns(UserWarning, match=r"1 of the 3 jobs of .*jobs.txt are left out: .* more than 4 proc"):
+        ClusterSimulator(ClusterConfig(workload=path, episode_jobs=2, processors=4))
     simulator = ClusterSimulator(ClusterConfig(workload=path, episode_jobs=3, processors=12))
     simulator.reset_env(0, np.random.default_rng(0))
     simulator.play(0, "fcfs")
