@@ -104,3 +104,16 @@ class DefectsError(TraceError):
         if repair:
             self.advice += f"; --repair mends {mendable} of them and counts what it did"
         super().__init__("\n".join([*self.lines, self.advice]))
+
+
+def without_cut_line(data: bytes) -> tuple[bytes, list[Defect]]:
+    """Return a text without a last line that has no end, and the defect that such a line is.
+
+    :param data: the content of a file
+    """
+    if not data.strip() or data.endswith(b"\n"):
+        return data, []
+    data, _, rest = data.rpartition(b"\n")
+    data += b"\n"
+    what = f"the last line has no end, and may be cut: {rest[:40].decode('utf-8', 'replace')!r}"
+    return data, [Defect(data.count(b"\n") + 1, what, "left out", kind="lines_left_out")]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from greendc.traces.defects import Defect, Inspection
+from greendc.traces.defects import Defect, Inspection, without_cut_line
 from greendc.traces.limits import LIMITS
 from greendc.traces.sacct import is_sacct, nearly_sacct, parse_sacct, read_sacct
 from greendc.traces.swf import SWF_FIELDS, JobLog, parse_swf, read_swf
@@ -81,13 +81,7 @@ def inspect_swf(data: bytes, name: str) -> Inspection:
         first_error = error
     else:
         return Inspection(name, (), data)
-    defects: list[Defect] = []
-    if data.strip() and not data.endswith(b"\n"):
-        data, _, rest = data.rpartition(b"\n")
-        data += b"\n"
-        last = data.count(b"\n") + 1
-        what = f"the last line has no end, and may be cut: {rest[:40].decode('utf-8', 'replace')!r}"
-        defects.append(Defect(last, what, "left out", kind="lines_left_out"))
+    data, defects = without_cut_line(data)
     if not data.strip():
         raise first_error
     lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]

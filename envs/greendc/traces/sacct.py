@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greendc.traces.defects import Defect, DefectsError, Inspection
+from greendc.traces.defects import Defect, DefectsError, Inspection, without_cut_line
 from greendc.traces.limits import LIMITS
 from greendc.traces.swf import SWF_FIELDS, JobLog
 from greendc.traces.table_reader import clean_text
@@ -132,14 +132,16 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
     :raises DefectsError: for defects of single lines, if no job of the other lines ran
     :raises TraceError: otherwise as :func:`read_sacct`
     """
-    lines = clean_text(data, name, any_encoding=True).decode().split("\n")[:-1]
+    whole, defects = without_cut_line(data)
+    if not whole.strip():
+        whole, defects = data, []  # a header alone, which is refused as it is
+    lines = clean_text(whole, name, any_encoding=True).decode().split("\n")[:-1]
     top = next(k for k, line in enumerate(lines) if line.strip())  # clean_text() refuses blank texts
     header = [column.strip().lower() for column in lines[top].split("|")]
     place = _find_columns(header, name, top + 1)
     _refuse_clusters(lines[top + 1 :], header, name)
     jobs: dict[str, _Job] = {}
     counts = dict.fromkeys((*_LEFT_OUT, _BACKWARDS), 0)
-    defects = []
     for number, line in enumerate(lines[top + 1 :], start=top + 2):
         cells = line.split("|")
         problem, job = None, None
@@ -162,6 +164,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[SacctExport, Inspection]:
             continue
         counts["requeued"] += job.number in jobs
         jobs[job.number] = job
+    defects.sort(key=lambda one: one.line)
     if not jobs:
         seen = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
         if defects:

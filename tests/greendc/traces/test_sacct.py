@@ -50,6 +50,17 @@ def test_blank_lines_before_the_header_are_passed_over(tmp_path):
     assert [defect.line for defect in found.inspection.defects] == [11]
 
 
+def test_a_last_line_without_an_end_can_be_left_out(tmp_path):
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join([HEADER, *LINES, LINES[0]])[:-20])
+    (defect,) = inspect_log(path).inspection.defects
+    assert defect.line == len(LINES) + 2 and "no end" in defect.what and defect.mend == "left out"
+    with pytest.raises(DefectsError, match=f"jobs.txt:{len(LINES) + 2}: the last line has no end"):
+        read_sacct(path)
+    path.write_text("\n".join([HEADER, *LINES]) + "\n")
+    assert inspect_log(path).inspection.defects == ()
+
+
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
