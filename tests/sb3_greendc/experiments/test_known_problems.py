@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_a_lander_with_a_cost_has_a_quick_form_when_it_is_asked_for(problem: Pro
     items = limits.EXPERIMENT.items(Budget(quick=True, problems=(problem.name,)))
     trained = [item.task for item in items if isinstance(item.task, KnownTraining)]
     assert {task.decisions for task in trained} == {problem.quick_steps}
-    assert len(trained) == len(limits.GAINS) + len(limits.PENALTIES) + 1
+    assert len(trained) == len(limits.GAINS) + len(limits.PENALTIES) + 2  # with an LSTM one of each
     assert not {problem.name} & {
         item.labels["series"] for item in limits.EXPERIMENT.items(Budget(quick=True))
     }
@@ -320,6 +321,19 @@ def test_the_controller_and_the_penalty_have_as_many_trials_and_the_same_setting
         ours = dict(load_hyperparameters("pid_ppo", env_id).settings)
         assert ours.pop("cost_limit") == LIMITS[name]
         assert ours == theirs
+
+
+def test_with_an_lstm_the_penalty_has_as_many_trials_as_the_controller_and_the_same_settings() -> None:
+    problem = named(CARTPOLE_COST.name)
+    found = [
+        task.learner for task in limits.tasks(problem, Budget(seeds=1)) if isinstance(task, KnownTraining)
+    ]
+    ours, theirs = (one for one in found if one.name.startswith("Recurrent"))
+    assert ours.hyperparameters == {"cost_limit": LIMITS[problem.name]}
+    assert theirs.hyperparameters == {"cost_limit": math.inf}
+    named_alike = {"name": ours.name, "hyperparameters": ours.hyperparameters, "choice": {}}
+    assert replace(theirs, **named_alike) == ours
+    assert theirs.choice == {"penalty": limits.RECURRENT_PENALTY}
 
 
 # ------------------------------------------------------------------ tables
