@@ -111,9 +111,8 @@ def without_cut_line(data: bytes) -> tuple[bytes, list[Defect]]:
 
     :param data: the content of a file
     """
-    if not data.strip() or data.endswith(b"\n"):
+    head, _, rest = data.rpartition(b"\n")
+    if not rest.strip():
         return data, []
-    data, _, rest = data.rpartition(b"\n")
-    data += b"\n"
     what = f"the last line has no end, and may be cut: {rest[:40].decode('utf-8', 'replace')!r}"
-    return data, [Defect(data.count(b"\n") + 1, what, "left out", kind="lines_left_out")]
+    return head + b"\n", [Defect(head.count(b"\n") + 2, what, "left out", kind="lines_left_out")]

@@ -57,8 +57,9 @@ def test_a_last_line_without_an_end_can_be_left_out(tmp_path):
     assert defect.line == len(LINES) + 2 and "no end" in defect.what and defect.mend == "left out"
     with pytest.raises(DefectsError, match=f"jobs.txt:{len(LINES) + 2}: the last line has no end"):
         read_sacct(path)
-    path.write_text("\n".join([HEADER, *LINES]) + "\n")
-    assert inspect_log(path).inspection.defects == ()
+    for end in ("\n", "\n "):
+        path.write_text("\n".join([HEADER, *LINES]) + end)
+        assert inspect_log(path).inspection.defects == ()
 
 
 @pytest.mark.parametrize(
