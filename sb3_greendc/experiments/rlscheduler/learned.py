@@ -57,7 +57,13 @@ SETTINGS: Mapping[str, Any] = {
     "policy_kwargs": {"features_extractor_kwargs": {"relative": True}, "net_arch": [64]},
 }
 """Of the distillation; chosen on generated jobs and on rows of HPC2N's log that are not tested on."""
-TEACHER: Mapping[str, Any] = {**SEARCH, "base": "f2", "horizon": 32}
+TEACHER: Mapping[str, Any] = {
+    **SEARCH,
+    "base": "f2",
+    "futures": 6,
+    "horizon": 32,
+    "daytime": 12.0,
+}
 """Options of the rollouts that say what jobs are worth; chosen on the same jobs.
 
 F2 alone is better there than WSPT, and a network learns more of a rule than of single gains. With 8 jobs

@@ -47,9 +47,11 @@ RANDOM = "random"
 ROLLOUT = "guarded rollouts"
 SEARCH: Mapping[str, Any] = {
     "base": "wspt",
-    "futures": 6,
-    "horizon": 8,
+    "futures": 24,
+    "horizon": 24,
     "history": 1024,
+    "daytime": 2.0,
+    "first_round": 6,
     "guard": 1.0,
     "predicted": True,
     "fitting": False,

@@ -36,6 +36,9 @@ from greendc.records import Floats, Ints, Ints32
 
 WAIT = -1
 """The candidate that starts nothing."""
+DAY = 86_400
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+"""Steps of it modulo 1 fill [0, 1) evenly, however many there are."""
 
 
 class Options(NamedTuple):
@@ -48,6 +51,10 @@ class Options(NamedTuple):
     """Jobs of a future."""
     history: int
     """Jobs before the episode that futures are drawn from, too."""
+    daytime: int
+    """Seconds by which the time of day of what a future repeats may differ from now."""
+    first_round: int
+    """Futures that all candidates play; the better half plays as many again, and so on."""
     guard: float
     """Standard errors by which a candidate must be better than the base."""
     lightest: int
@@ -65,27 +72,31 @@ class Scratch(NamedTuple):
     """``(C + lightest + 2,)``"""
     costs: Floats
     """``(C + lightest + 2, futures)``"""
+    totals: Floats
+    """``(C + lightest + 2,)``: what each candidate has cost so far."""
+    going_on: Ints
+    """``(C + lightest + 2,)``: the candidates that have not dropped out, the base's first."""
     light: Ints32
     """``(J,)``: the waiting jobs of the plan by weight."""
 
 
 @compiled
 def decide(
-    i: int, world: World, state: State, plan_world: World, plan_state: State, options: Options, draws: Floats,
+    i: int, world: World, state: State, plan_world: World, plan_state: State, options: Options, draw: float,
     scratch: Scratch,
 ) -> int:  # fmt: skip
     """Return the job that environment ``i`` should take, or ``WAIT``; some job must wait.
 
     :param plan_world: what the plan runs on
     :param plan_state: one environment
-    :param draws: ``(futures,)`` uniform on [0, 1): which part of the past each future repeats
+    :param draw: uniform on [0, 1): which parts of the past the futures repeat
     """
     site, plan = site_of(i, world, state), site_of(0, plan_world, plan_state)
     count = nominate(site, options, scratch)
     if count == 1:
         return scratch.candidates[0]
     waiting = site.cluster.waiting
-    expect(site, plan, world.done_before, options, draws)
+    expect(site, plan, world.done_before, options, draw)
     for k in range(waiting):
         plan.jobs[k].worked = site.jobs[site.queue[k]].worked
     plan.cluster.first = plan.cluster.waiting = 0
@@ -93,15 +104,59 @@ def decide(
         enqueue(plan, k)
     for k in range(waiting):
         scratch.light[k] = plan.light[k]
-    futures = options.futures if options.horizon > 0 else 1
+    left = play_rounds(site, plan, options, count, scratch)
+    return scratch.candidates[best_of(scratch, left, futures_of(options), options.guard)]
+
+
+@inlined
+def futures_of(options: Options) -> int:
+    """Return how many futures differ from each other: without jobs to come there is one."""
+    return options.futures if options.horizon > 0 else 1
+
+
+@inlined
+def play_rounds(site: Site, plan: Site, options: Options, count: int, scratch: Scratch) -> int:
+    """Write what candidates cost in the futures; return how many have played all of them.
+
+    Sequential halving (Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML
+    2013): after each round the base and the cheaper half of the others go on, and the futures played double.
+    """
+    going_on, totals, futures = scratch.going_on, scratch.totals, futures_of(options)
     for c in range(count):
-        for f in range(futures):
-            begin_plan(site, plan, f, options.horizon, scratch.light)
-            take(site, plan, scratch.candidates[c])
-            while plan.cluster.over == 0:
-                choose(plan, best_waiting(plan, options.base))
-            scratch.costs[c, f] = cost_of(plan)
-    return scratch.candidates[best_of(scratch.costs, count, futures, options.guard)]
+        going_on[c], totals[c] = c, 0.0
+    left, played, until = count, 0, min(options.first_round, futures)
+    while True:
+        for k in range(left):
+            c = going_on[k]
+            for f in range(played, until):
+                scratch.costs[c, f] = play(site, plan, scratch.candidates[c], f, options, scratch.light)
+                totals[c] += scratch.costs[c, f]
+        if until == futures:
+            return left
+        sort_behind_first(going_on, totals, left)
+        left = 1 + left // 2
+        played, until = until, min(2 * until, futures)
+
+
+@inlined
+def play(site: Site, plan: Site, candidate: int, f: int, options: Options, light: Ints32) -> float:
+    """Return what a candidate costs in future ``f``, in which the base decides all that follows."""
+    begin_plan(site, plan, f, options.horizon, light)
+    take(site, plan, candidate)
+    while plan.cluster.over == 0:
+        choose(plan, best_waiting(plan, options.base))
+    return cost_of(plan)
+
+
+@inlined
+def sort_behind_first(going_on: Ints, totals: Floats, left: int) -> None:
+    """Put the candidates behind the first one in the order of their costs."""
+    for k in range(2, left):
+        c, at = going_on[k], k
+        while at > 1 and totals[going_on[at - 1]] > totals[c]:
+            going_on[at] = going_on[at - 1]
+            at -= 1
+        going_on[at] = c
 
 
 @inlined
@@ -146,20 +201,23 @@ def add(job: int, count: int, scratch: Scratch) -> int:
 
 
 @inlined
-def expect(site: Site, plan: Site, done_before: Ints, options: Options, draws: Floats) -> None:
+def expect(site: Site, plan: Site, done_before: Ints, options: Options, draw: float) -> None:
     """Write the jobs of the plan, once for each future: those that wait, the future, those that run."""
     cluster, waiting, horizon = site.cluster, site.cluster.waiting, options.horizon
     size = waiting + horizon + cluster.running
-    futures = options.futures if horizon > 0 else 1
-    for f in range(futures):
+    oldest = max(cluster.first - options.history, 0)
+    # So few jobs have arrived that there is no whole block: one of those that come round again.
+    room = max(cluster.first + cluster.arrived - oldest - horizon, 1)
+    alike = count_alike(site, oldest, room, options.daytime)
+    for f in range(futures_of(options)):
         first = f * size
         for k in range(waiting):
             copy_job(site, plan, cluster.first + site.queue[k], first + k, options.predicted, False)
         if horizon > 0:
-            oldest = max(cluster.first - options.history, 0)
-            room = cluster.first + cluster.arrived - oldest - horizon
-            # So few jobs have arrived that there is no whole block: one of those that come round again.
-            block = oldest + int(draws[f] * max(room, 1))
+            share = (draw + f * GOLDEN) % 1.0
+            block = oldest + int(share * room)
+            if alike >= options.futures:
+                block = alike_at(site, oldest, int(share * alike), options.daytime)
             last = cluster.first + cluster.arrived - 1
             shift = cluster.now - site.log[block].submit
             for k in range(horizon):
@@ -175,6 +233,34 @@ def expect(site: Site, plan: Site, done_before: Ints, options: Options, draws: F
                     entry.deadline += shift
         for k in range(cluster.running):
             copy_job(site, plan, cluster.first + site.running[k].job, first + waiting + horizon + k, 0, False)
+
+
+@inlined
+def count_alike(site: Site, oldest: int, room: int, daytime: int) -> int:
+    """Return how many of the jobs from ``oldest`` on arrived at about the time of day that it is now."""
+    count = 0
+    for row in range(oldest, oldest + room):
+        count += is_alike(site, row, daytime)
+    return count
+
+
+@inlined
+def alike_at(site: Site, oldest: int, place: int, daytime: int) -> int:
+    """Return the row of one of them."""
+    row = oldest
+    while True:
+        if is_alike(site, row, daytime):
+            if place == 0:
+                return row
+            place -= 1
+        row += 1
+
+
+@inlined
+def is_alike(site: Site, row: int, daytime: int) -> bool:
+    """Tell whether a job arrived at about the time of day that it is now."""
+    apart = (site.cluster.now - site.log[row].submit) % DAY
+    return min(apart, DAY - apart) <= daytime
 
 
 @inlined
@@ -284,11 +370,11 @@ def cost_of(plan: Site) -> float:
 
 
 @inlined
-def best_of(costs: Floats, count: int, futures: int, guard: float) -> int:
+def best_of(scratch: Scratch, left: int, futures: int, guard: float) -> int:
     """Return the candidate that is cheapest on average by more than its error, else the base (0)."""
-    best, least = 0, 0.0
-    for c in range(1, count):
-        total, squares = 0.0, 0.0
+    best, least, costs = 0, 0.0, scratch.costs
+    for k in range(1, left):
+        c, total, squares = scratch.going_on[k], 0.0, 0.0
         for f in range(futures):
             gap = costs[c, f] - costs[0, f]
             total += gap

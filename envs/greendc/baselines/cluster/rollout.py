@@ -37,6 +37,8 @@ _LIMITS = {
     "futures": (1, 1000, "from 1 to 1000"),
     "horizon": (0, 10_000, "from 0 to 10,000 jobs"),
     "history": (0, 10**9, "0 or more jobs"),
+    "daytime": (0, 12, "from 0 to 12 hours"),
+    "first_round": (1, 1000, "from 1 to 1000"),
     "lightest": (0, 10_000, "from 0 to 10,000 jobs"),
     "guard": (0, 1e9, "0 or more standard errors"),
     "seed": (0, 2**63, "0 or more"),
@@ -48,19 +50,25 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     """Tries what several rules would take, and the lightest jobs; follows a base rule unless one is better.
 
     Each candidate is tried on the same futures: the waiting jobs, then a block of jobs that repeats a part of
-    the past, all by the base rule after the first decision. In the profile ``"easy"`` starting nothing is a
+    the past from about the same time of day, all by the base rule after the first decision. All play the
+    first futures, the better half of them as many again, and so on. In the profile ``"easy"`` starting nothing is a
     candidate, too, but not where nothing runs and slowdown or waiting is paid. A candidate is taken if the
     mean difference in the environment's reward, plus ``guard`` standard errors, is in its favor. Plans know
     requested or expected run times, the forecast of power, jobs that have arrived, and run times of jobs that
     are done.
 
-    Bertsekas, Tsitsiklis and Wu, "Rollout Algorithms for Combinatorial Optimization", J. Heuristics 1997.
+    Bertsekas, Tsitsiklis and Wu, "Rollout Algorithms for Combinatorial Optimization", J. Heuristics 1997;
+    Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013.
 
     :param simulator: the simulator to act on
     :param base: the rule that is followed, one of :data:`greendc.cluster.rules.RULES`
     :param futures: how many, 1 or more
     :param horizon: jobs of a future; 0 for the waiting jobs alone
     :param history: jobs before the episode that futures may repeat
+    :param daytime: hours by which the time of day of what a future repeats may differ from now; 12 for any.
+        Any is taken, too, where fewer jobs than ``futures`` arrived at that time
+    :param first_round: futures that all candidates play before the worse half drops out; from ``futures`` on
+        none does
     :param guard: standard errors
     :param predicted: jobs are expected to run as their users' jobs did so far, not as requested
     :param fitting: whether the base takes jobs that can start now first
@@ -75,9 +83,11 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         self,
         simulator: ClusterSimulator,
         base: str = "wspt",
-        futures: int = 6,
-        horizon: int = 8,
+        futures: int = 24,
+        horizon: int = 24,
         history: int = 1024,
+        daytime: float = 2.0,
+        first_round: int = 6,
         guard: float = 1.0,
         predicted: bool = True,
         fitting: bool = False,
@@ -90,6 +100,8 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             futures=futures,
             horizon=horizon,
             history=history,
+            daytime=daytime,
+            first_round=first_round,
             guard=guard,
             predicted=predicted,
             fitting=fitting,
@@ -97,7 +109,10 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             lightest=lightest,
         )
         rule = simulator.rule(base, fitting)
-        self.options = Options(rule, futures, horizon, history, float(guard), lightest, int(predicted))
+        seconds = round(3600 * daytime)
+        self.options = Options(
+            rule, futures, horizon, history, seconds, first_round, float(guard), lightest, int(predicted)
+        )
         self._rng = np.random.default_rng(seed)
         self._build_plan()
         self._decide, self._action_of = EntryPoint(decide), EntryPoint(action_of)
@@ -136,6 +151,8 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             rules=np.array(rules, np.int64),
             candidates=np.zeros(room, np.int64),
             costs=np.zeros((room, options.futures)),
+            totals=np.zeros(room),
+            going_on=np.zeros(room, np.int64),
             light=np.zeros(size, np.int32),
         )
 
@@ -148,14 +165,12 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         simulator = self.simulator
         if simulator.state.cluster[simulator.in_episode(index)]["over"]:
             raise RuntimeError(f"environment {index}: the episode is over, call reset()")
-        return self._job(index)
+        return self._job(index, self.options)
 
-    def _job(self, index: int) -> int | None:
+    def _job(self, index: int, options: Options) -> int | None:
+        plan = self._plan_world, self._plan_state
         world, state = self.simulator.world, self.simulator.state
-        draws = self._rng.random(self.options.futures)
-        job = self._decide(
-            index, world, state, self._plan_world, self._plan_state, self.options, draws, self._scratch
-        )
+        job = self._decide(index, world, state, *plan, options, self._rng.random(), self._scratch)
         return None if job == WAIT else int(job)
 
     def advantages(self, observations: Observation) -> NDArray[np.float32]:
@@ -191,7 +206,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         """Return the candidates, the base's first, and what each saves, less the guard's standard errors."""
         scratch, untried = self._scratch, WAIT - 1
         scratch.candidates[:] = untried
-        self._job(index)
+        self._job(index, self.options._replace(first_round=self.options.futures))
         jobs = scratch.candidates[scratch.candidates != untried]
         if len(jobs) == 1:  # the only candidate: nothing was tried
             return jobs, np.zeros(1)
@@ -213,7 +228,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             cluster = simulator.state.cluster[simulator.in_episode(i)]
             if cluster["over"]:
                 continue
-            job = self._job(i)
+            job = self._job(i, self.options)
             is_wait = job is None
             actions[i] = simulator.config.visible_jobs if is_wait else self._action_of(i, job, *arrays)
         return actions
@@ -226,7 +241,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
         self.simulator.in_episode(index)
         cluster = self.simulator.state.cluster[index]
         while not cluster["over"]:
-            job = self._job(index)
+            job = self._job(index, self.options)
             self.simulator.take(index, job)
 
 
