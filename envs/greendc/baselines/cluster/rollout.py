@@ -51,11 +51,11 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
 
     Each candidate is tried on the same futures: the waiting jobs, then a block of jobs that repeats a part of
     the past from about the same time of day, all by the base rule after the first decision. All play the
-    first futures, the better half of them as many again, and so on. In the profile ``"easy"`` starting nothing is a
-    candidate, too, but not where nothing runs and slowdown or waiting is paid. A candidate is taken if the
-    mean difference in the environment's reward, plus ``guard`` standard errors, is in its favor. Plans know
-    requested or expected run times, the forecast of power, jobs that have arrived, and run times of jobs that
-    are done.
+    first futures, the better half of them as many again, and so on. In the profile ``"easy"`` starting
+    nothing is a candidate, too, but not where nothing runs and slowdown or waiting is paid. A candidate is
+    taken if the mean difference in the environment's reward, plus ``guard`` standard errors, is in its favor.
+    Plans know requested or expected run times, the forecast of power, jobs that have arrived, and run times
+    of jobs that are done.
 
     Bertsekas, Tsitsiklis and Wu, "Rollout Algorithms for Combinatorial Optimization", J. Heuristics 1997;
     Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013.
