@@ -104,6 +104,20 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-futures-without-the-past", "mine.run, mine.inverse = entry.run, entry.inverse", "pass"),
     ),
     *mutations(
+        "envs/greendc/baselines/cluster/kernel_rollout.py",
+        ("tests/greendc/cluster/test_cluster_futures.py",),
+        ("cluster-futures-of-any-time", "if alike >= options.futures:", "if alike > room:"),
+        ("cluster-futures-of-few-parts", "if alike >= options.futures:", "if alike > 0:"),
+        ("cluster-days-that-do-not-go-round", "min(apart, DAY - apart) <= daytime", "apart <= daytime"),
+        ("cluster-futures-unevenly", "(draw + f * GOLDEN) % 1.0", "(draw + f * f * GOLDEN) % 1.0"),
+        ("cluster-no-candidate-drops-out", "left = 1 + left // 2", "left = left"),
+        (
+            "cluster-the-worse-half-goes-on",
+            "totals[going_on[at - 1]] > totals[c]",
+            "totals[going_on[at - 1]] < totals[c]",
+        ),
+    ),
+    *mutations(
         "envs/greendc/cluster/kernel_rules.py",
         _RULES,
         ("cluster-rule-area-is-size", "return run * n\n", "return n\n"),
