@@ -62,7 +62,7 @@ tasks are not used again after the class's have changed."""
 DRAWS = 5
 """Seeds of the futures that :data:`ROLLOUT` plays each sequence with: one draw tells little."""
 
-_SEARCH_SECONDS = {"rlscheduler": 7.0, "easy": 30.0, "green": 120.0}
+_SEARCH_SECONDS = {"rlscheduler": 20.0, "easy": 75.0, "green": 300.0}
 
 METRICS = (
     "mean_bounded_slowdown",

@@ -15,6 +15,7 @@ from greendc.cluster.kernel_queue import enqueue
 from greendc.cluster.kernel_rules import best_waiting, expected_inverse, expected_run
 from greendc.cluster.kernel_time import next_event, read_power
 from greendc.cluster.layout import (
+    DAY,
     DONE,
     EASY,
     NEVER,
@@ -36,7 +37,6 @@ from greendc.records import Floats, Ints, Ints32
 
 WAIT = -1
 """The candidate that starts nothing."""
-DAY = 86_400
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 """Steps of it modulo 1 fill [0, 1) evenly, however many there are."""
 
@@ -246,7 +246,7 @@ def count_alike(site: Site, oldest: int, room: int, daytime: int) -> int:
 
 @inlined
 def alike_at(site: Site, oldest: int, place: int, daytime: int) -> int:
-    """Return the row of one of them."""
+    """Return the row of one of them, numbered from 0."""
     row = oldest
     while True:
         if is_alike(site, row, daytime):
