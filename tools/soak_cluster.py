@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from soak_pool import close, require
 
 from greendc.cluster import layout as at
+from greendc.cluster.kernel_groups import OLDER
 from greendc.cluster.simulator import ClusterSimulator
 from greendc.records import Floats, Records
 
@@ -39,7 +40,7 @@ class ClusterWatch:
         self._before = {name: np.zeros(n) for name in ACCOUNTS}
         self._now, self._begin = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self._rewards, self._costs = np.zeros(n), np.zeros(n)
-        self._history = np.zeros_like(simulator.state.users["jobs"])
+        self._history = np.zeros((n, max(0, int(self.world.log["user"].max()) + 1)), np.int64)
         self._lengths = np.diff(np.r_[simulator.world.power_times, self.settings["power_period"]])
 
     # --- what a step has done, in every environment ------------------------------------------------
@@ -220,8 +221,9 @@ class ClusterWatch:
         require(close(cluster["value"], worth), "value is that of the jobs on time", cluster["value"], worth)
         known = log["user"][done & (log["user"] >= 0)]
         counts = self._history[index] + np.bincount(known, minlength=self._history.shape[1])
-        users = self.simulator.state.users[index]
-        require((users["jobs"] == counts).all(), "users are known by their jobs that are done", counts)
+        count_for = (1.0 - OLDER**counts) / (1.0 - OLDER)
+        users = self.simulator.state.groups["jobs"][index, : len(counts)]
+        require(np.allclose(users, count_for), "users are known by their jobs that are done", counts)
         if cluster["over"]:
             ended = cluster["finished"] == self.settings["jobs"] or cluster["now"] == cluster["limit"]
             require(ended, "an episode ends with its jobs, or is cut", cluster)

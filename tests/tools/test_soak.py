@@ -180,7 +180,7 @@ def cluster_out_of_order(cluster: Any) -> None:
 
 
 def cluster_user_unknown(cluster: Any) -> None:
-    cluster.state.users["jobs"] += 1
+    cluster.state.groups["jobs"] += 1
 
 
 def told(name: str, amount: float) -> Callable[[Any], None]:

@@ -8,6 +8,7 @@ are integers, so that a plain reference gives bit-identical trajectories.
 from __future__ import annotations
 
 from greendc.cluster.kernel_backfill import backfill, fill_before, shadow_start
+from greendc.cluster.kernel_groups import remember
 from greendc.cluster.kernel_observe import observe, see
 from greendc.cluster.kernel_plan import admitted, any_can_start, free_now, plan_for_admission
 from greendc.cluster.kernel_queue import charge, needed, start
@@ -24,12 +25,10 @@ from greendc.cluster.kernel_time import (
 from greendc.cluster.layout import (
     NEVER,
     NO_BACKFILL,
-    NOBODY,
     REWARD_CARBON,
     REWARD_SLOWDOWN,
     REWARD_WAIT,
     RLSCHEDULER,
-    SHORT_RUN,
     TO_COME,
     Report,
     Rule,
@@ -59,6 +58,7 @@ def site_of(i: int, world: World, state: State) -> Site:
         world.points,
         world.minima,
         world.rank,
+        world.wider,
         state.cluster[i],
         state.jobs[i],
         state.queue[i],
@@ -66,9 +66,17 @@ def site_of(i: int, world: World, state: State) -> Site:
         state.running[i],
         state.endings[i],
         state.visible[i],
-        state.users[i],
+        state.groups[i],
         state.pieces[i],
     )
+
+
+@compiled
+def remember_jobs(i: int, rows: Ints, world: World, state: State) -> None:
+    """Count jobs of the log as done, in this order, to tell how long others will run."""
+    site = site_of(i, world, state)
+    for row in rows:
+        remember(site, site.log[row])
 
 
 @compiled
@@ -92,16 +100,15 @@ def begin(i: int, first: int, shift: int, carbon_shift: int, world: World, state
         state_of.phase, state_of.start, state_of.first_start, state_of.finish = TO_COME, NEVER, NEVER, NEVER
         state_of.worked = state_of.restore = state_of.order = state_of.piece = state_of.delay = 0
         state_of.charged = 0.0
-    for k in range(site.users.shape[0]):
-        user = site.users[k]
-        user.jobs, user.runs, user.inverses = 0, 0.0, 0.0
-    for row in range(first):
-        entry = site.log[row]
-        if entry.user != NOBODY and world.done_before[row] <= cluster.now:
-            user = site.users[entry.user]
-            user.jobs += 1
-            user.runs += entry.run
-            user.inverses += 1.0 / max(entry.run, SHORT_RUN)
+    for k in range(site.groups.shape[0]):
+        group = site.groups[k]
+        group.jobs = group.runs = group.inverses = 0.0
+    if site.groups.shape[0] > 0:
+        for row in world.by_done:
+            if world.done_before[row] > cluster.now:
+                break
+            if row < first:
+                remember(site, site.log[row])
     read_power(site)
     arrive(site)
     if settings.profile != RLSCHEDULER:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster import columns
+from greendc.cluster.kernel_groups import expected_inverse, expected_run
 from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan, time_until
 from greendc.cluster.kernel_queue import requested
-from greendc.cluster.kernel_rules import expected_inverse, expected_run
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import (
     DAY,

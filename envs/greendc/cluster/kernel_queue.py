@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
+from greendc.cluster.kernel_groups import remember
 from greendc.cluster.layout import (
     CHECKPOINT,
     DONE,
     KILL_REQUEUE,
     NEVER,
-    NOBODY,
     RUNNING,
-    SHORT_RUN,
     WAITING,
     Site,
 )
@@ -177,11 +176,7 @@ def release(site: Site) -> None:
     if cluster.now <= entry.deadline:
         cluster.value += entry.value
     cluster.wasted += entry.processors * state.restore
-    if entry.user != NOBODY:
-        user = site.users[entry.user]
-        user.jobs += 1
-        user.runs += entry.run
-        user.inverses += 1.0 / max(entry.run, SHORT_RUN)
+    remember(site, entry)
 
 
 @inlined

@@ -7,30 +7,10 @@ import math
 
 from greendc.cluster import rules
 from greendc.cluster.kernel_evolved import Queue, evolved_score, look_at_queue
+from greendc.cluster.kernel_groups import expected_inverse, expected_run
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
-from greendc.cluster.layout import NOBODY, SHORT_RUN, Rule, Site
+from greendc.cluster.layout import Rule, Site
 from greendc.compiled import compiled, inlined, internal
-
-
-@inlined
-def expected_run(site: Site, job: int) -> float:
-    """Return the run time to expect of a job: the mean of its request and of its user's jobs so far."""
-    entry = site.log[site.cluster.first + job]
-    if entry.user == NOBODY:
-        return float(entry.request)
-    user = site.users[entry.user]
-    return min((user.runs + entry.request) / (user.jobs + 1), float(entry.request))
-
-
-@inlined
-def expected_inverse(site: Site, job: int) -> float:
-    """Return what to expect of one over the run time (at least ten seconds), as :func:`expected_run`."""
-    entry = site.log[site.cluster.first + job]
-    mine = 1.0 / max(entry.request, SHORT_RUN)
-    if entry.user == NOBODY:
-        return mine
-    user = site.users[entry.user]
-    return (user.inverses + mine) / (user.jobs + 1)
 
 
 @inlined

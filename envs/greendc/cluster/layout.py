@@ -53,6 +53,8 @@ class LogJob:
     processors: Int64
     user: Int64
     """0, 1, ... by user, or ``NOBODY``."""
+    group: Int64
+    """The narrowest :class:`Group` that it belongs to, or ``NOBODY``."""
     deadline: Int64
     """When it must be done to be on time, or ``NEVER``."""
     value: Real
@@ -113,10 +115,14 @@ class Piece:
     """Or ``NEVER`` while it runs."""
 
 
-class User:
-    """What is known of a user's jobs that are done."""
+class Group:
+    """What is known of a user's jobs that are done, or of those with the same request and processors.
 
-    jobs: Int64
+    Whenever one more is done, what those before it count is multiplied by ``kernel_groups.OLDER``.
+    """
+
+    jobs: Real
+    """How much they count."""
     runs: Real
     """Sum of their run times."""
     inverses: Real
@@ -217,7 +223,7 @@ class Settings:
 
 
 LOG_JOB, JOB_STATE, RUNNING_JOB, ENDING = map(dtype_of, (LogJob, JobState, Running, Ending))
-PIECE, USER, CLUSTER, SETTINGS = map(dtype_of, (Piece, User, Cluster, Settings))
+PIECE, GROUP, CLUSTER, SETTINGS = map(dtype_of, (Piece, Group, Cluster, Settings))
 
 
 class Point:
@@ -239,6 +245,10 @@ class World(NamedTuple):
     """``(N,)`` :class:`LogJob`, in the order of the log."""
     done_before: Ints
     """``(N,)``: when each job of the log was done in the log; history of an episode that begins later."""
+    by_done: Ints
+    """``(N,)``: the jobs of the log, the first that was done in the log first."""
+    wider: Ints
+    """``(G,)``: the wider group of each group, or ``NOBODY``."""
     power_times: Ints
     """``(S,)``: when the capacity changes, from 0 to below the period."""
     power: Ints
@@ -278,8 +288,8 @@ class State(NamedTuple):
     """``(n, R)`` :class:`Ending`, by end, then start."""
     visible: Ints32
     """``(n, K)``: the job behind each action."""
-    users: Records
-    """``(n, U)`` :class:`User`."""
+    groups: Records
+    """``(n, G)`` :class:`Group`."""
     pieces: Records
     """``(n, P)`` :class:`Piece`: the last ones, in a ring."""
 
@@ -325,6 +335,7 @@ class Site(NamedTuple):
     points: Table[Point]
     minima: Table[Point]
     rank: Ints32
+    wider: Ints
     cluster: Cluster
     jobs: Table[JobState]
     queue: Ints32
@@ -332,7 +343,7 @@ class Site(NamedTuple):
     running: Table[Running]
     endings: Table[Ending]
     visible: Ints32
-    users: Table[User]
+    groups: Table[Group]
     pieces: Table[Piece]
 
 

@@ -56,9 +56,9 @@ class ClusterSimulator(Simulator):
         self.num_envs = num_envs
         self._threads = Threads(threads, num_envs)
         self.jobs = load_jobs(config)
-        self.world, users, self.clocks = build_world(config, self.jobs)
+        self.world, self.clocks = build_world(config, self.jobs)
         self._build_spaces()
-        self._build_state(users)
+        self._build_state()
         self._bind()
 
     # --- building ----------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class ClusterSimulator(Simulator):
         )
         self._shapes = {key: (self.num_envs, *(self.observation_space[key].shape or ())) for key in PARTS}
 
-    def _build_state(self, users: int) -> None:
+    def _build_state(self) -> None:
         n, config = self.num_envs, self.config
         jobs = config.episode_jobs
         # A running job has a processor of its own; one more is room to move them.
@@ -91,7 +91,7 @@ class ClusterSimulator(Simulator):
             running=np.zeros((n, running), layout.RUNNING_JOB),
             endings=np.zeros((n, running), layout.ENDING),
             visible=np.zeros((n, config.visible_jobs), np.int32),
-            users=np.zeros((n, users), layout.USER),
+            groups=np.zeros((n, len(self.world.wider)), layout.GROUP),
             pieces=np.zeros((n, config.record_pieces), layout.PIECE),
         )
         self.state.cluster["over"] = True  # until the first reset

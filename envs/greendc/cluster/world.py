@@ -119,14 +119,16 @@ def _require_together(forecast: CapacitySeries, power: CapacitySeries) -> None:
     require(seconds_on("forecast", forecast.start, power.start, "power") == begin, "forecast", found, allowed)
 
 
-def log_table(config: ClusterConfig, jobs: ClusterJobs, processors: int, users: Ints) -> Records:
+def log_table(
+    config: ClusterConfig, jobs: ClusterJobs, processors: int, users: Ints, narrowest: Ints
+) -> Records:
     """Return the jobs as :class:`~greendc.cluster.layout.LogJob` records."""
     table = np.zeros(len(jobs), layout.LOG_JOB)
     enforce = config.profile != "rlscheduler"
     table["submit"], table["request"], table["processors"] = jobs.submit, jobs.request, jobs.processors
     table["run"] = np.minimum(jobs.run, jobs.request) if enforce else jobs.run
     table["inverse"] = 1.0 / np.maximum(table["run"], layout.SHORT_RUN)
-    table["user"] = users
+    table["user"], table["group"] = users, narrowest
     table["deadline"] = layout.NEVER if jobs.deadline is None else jobs.deadline
     table["value"] = 0.0 if jobs.value is None else jobs.value
     request = jobs.request.astype(np.float64)
@@ -138,19 +140,30 @@ def log_table(config: ClusterConfig, jobs: ClusterJobs, processors: int, users: 
     return table
 
 
-def user_codes(jobs: ClusterJobs) -> tuple[Ints, int]:
-    """Return each job's user as a number from 0 up (``NOBODY`` stays), and the number of users."""
+def groups_of(jobs: ClusterJobs) -> tuple[Ints, Ints, Ints]:
+    """Return each job's user as a number from 0 up (``NOBODY`` stays) and its group, and all wider groups.
+
+    Users are the first groups; then come those of one user and one request, then those of one number of
+    processors, too.
+    """
+    users, narrowest = np.full((2, len(jobs)), layout.NOBODY)
     if jobs.user is None:
-        return np.full(len(jobs), layout.NOBODY), 0
-    known = jobs.user >= 0
-    names, codes = np.unique(jobs.user[known], return_inverse=True)
-    users = np.full(len(jobs), layout.NOBODY)
-    users[known] = codes
-    return users, len(names)
+        return users, narrowest, np.zeros(0, np.int64)
+    known = np.flatnonzero(jobs.user >= 0)
+    names, within = np.unique(jobs.user[known], return_inverse=True)
+    users[known], wider = within, [np.full(len(names), layout.NOBODY)]
+    count = len(names)
+    for trait in (jobs.request, jobs.processors):
+        groups, codes = np.unique(np.stack([within, trait[known]], 1), axis=0, return_inverse=True)
+        wider.append(groups[:, 0])
+        within = count + codes.reshape(-1)
+        count += len(groups)
+    narrowest[known] = within
+    return users, narrowest, np.concatenate(wider)
 
 
-def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World, int, Clocks]:
-    """Return what a batch runs on, the number of users, and where episodes begin in the series."""
+def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World, Clocks]:
+    """Return what a batch runs on, and where episodes begin in the series."""
     processors = jobs.machine if config.processors is None else config.processors
     power, forecast = capacities(config, jobs, processors)
     carbon = CarbonSeries.of(config.carbon)
@@ -166,7 +179,8 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         (carbon.start, period),
         config.power_start == "random",
     )
-    users, n_users = user_codes(jobs)
+    users, narrowest, wider = groups_of(jobs)
+    done = jobs.submit + jobs.run if jobs.done is None else jobs.done
     settings = np.zeros(1, layout.SETTINGS)
     names = {"profile": PROFILES, "backfill": BACKFILLS, "on_drop": ON_DROP, "admission": ADMISSIONS}
     for field, known in {**names, "reward": REWARDS}.items():
@@ -190,8 +204,10 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         in_horizon = len(forecast.times) * (reach // forecast.period + 2)
     world = layout.World(
         settings=settings,
-        log=log_table(config, jobs, processors, users),
-        done_before=jobs.submit + jobs.run if jobs.done is None else jobs.done.copy(),
+        log=log_table(config, jobs, processors, users, narrowest),
+        done_before=done.copy(),
+        by_done=np.argsort(done, kind="stable"),
+        wider=wider,
         power_times=NO_TIMES if power is None else power.times.copy(),
         power=NO_TIMES if power is None else power.processors.copy(),
         forecast_times=NO_TIMES if forecast is None else forecast.times.copy(),
@@ -203,4 +219,4 @@ def build_world(config: ClusterConfig, jobs: ClusterJobs) -> tuple[layout.World,
         minima=np.zeros(in_horizon + 2, layout.POINT),
         rank=np.zeros(config.episode_jobs, np.int32),
     )
-    return world, n_users, clocks
+    return world, clocks

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from greendc.cluster import CapacitySeries, ClusterConfig, ClusterJobs, ClusterSimulator, layout
+from greendc.cluster.kernel import remember_jobs
 from greendc.live.snapshot import CapacityChange, FinishedJob, RunningJob, Snapshot, WaitingJob
 from greendc.records import Ints
 
@@ -160,7 +161,7 @@ def _write(simulator: ClusterSimulator, snapshot: Snapshot, rows: Sequence[Any],
     state.running["job"][0, : len(by_end)] = by_end
     state.endings["end"][0, : len(by_end)] = np.maximum(estimate, now + 1)
     state.endings["job"][0, : len(by_end)] = by_end
-    _write_users(simulator, np.flatnonzero(done))
+    _remember(simulator, np.flatnonzero(done))
 
     cluster["now"], cluster["over"] = now, 0
     cluster["limit"] = layout.NEVER // 2
@@ -176,14 +177,10 @@ def _write(simulator: ClusterSimulator, snapshot: Snapshot, rows: Sequence[Any],
     cluster["starts"] = len(by_end)
 
 
-def _write_users(simulator: ClusterSimulator, done: Ints) -> None:
-    """Count the finished jobs of each user."""
-    log, users = simulator.world.log, simulator.state.users[0]
-    known = done[log["user"][done] != layout.NOBODY]
-    owner, runs = log["user"][known], log["run"][known].astype(np.float64)
-    users["jobs"] = np.bincount(owner, minlength=len(users))
-    users["runs"] = np.bincount(owner, runs, len(users))
-    users["inverses"] = np.bincount(owner, 1.0 / np.maximum(runs, layout.SHORT_RUN), len(users))
+def _remember(simulator: ClusterSimulator, done: Ints) -> None:
+    """Count the finished jobs in their groups, in the order in which they ended; of several as they began."""
+    finish, run = simulator.state.jobs["finish"][0, done], simulator.world.log["run"][done]
+    remember_jobs(0, done[np.lexsort((finish - run, finish))], simulator.world, simulator.state)
 
 
 def snapshot_of(simulator: ClusterSimulator, index: int = 0, horizon_hours: int = 24) -> Snapshot:

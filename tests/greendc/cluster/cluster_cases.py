@@ -167,8 +167,8 @@ def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
         run, request = table.run[row].item(), table.request[row].item()
         return min(run, request) if enforce else run
 
-    jobs = [
-        Job(
+    def job_of(row):
+        return Job(
             id=row - first,
             submit=table.submit[row].item(),
             run=run_of(row),
@@ -178,14 +178,11 @@ def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
             deadline=field("deadline", row, 2**62),
             value=field("value", row, 0.0),
         )
-        for row in rows
-    ]
-    users: dict[int, list[int]] = {user: [] for user in range(-1, 10)}
-    for row in range(first):
-        user = field("user", row, -1)
-        done = field("done", row, table.submit[row].item() + table.run[row].item())
-        if user >= 0 and done <= jobs[0].submit:
-            users[user].append(run_of(row))
+
+    def done_of(row):
+        return field("done", row, table.submit[row].item() + table.run[row].item())
+
+    jobs = [job_of(row) for row in rows]
 
     def series(name):
         period = int(world.settings[f"{name}_period"][0])
@@ -207,8 +204,11 @@ def reference_of(simulator: ClusterSimulator, index: int) -> Reference:
         shift=shift,
         carbon_shift=carbon_shift,
         midnight=midnight,
-        users=users,
+        groups={},
         mean_value=table.value.mean().item(),
     )
+    for row in sorted(range(first), key=done_of):
+        if done_of(row) <= jobs[0].submit:
+            reference.remember(job_of(row))
     reference.begin()
     return reference

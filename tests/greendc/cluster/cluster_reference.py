@@ -36,6 +36,13 @@ class Job:
     slowdown: float = 0.0
 
 
+def groups_of(job):
+    """Whose past tells how long a job will run, the jobs most like it first."""
+    if job.user < 0:
+        return []
+    return [(job.user, job.request, job.processors), (job.user, job.request), (job.user,)]
+
+
 @dataclass
 class Reference:
     config: ClusterConfig
@@ -48,8 +55,8 @@ class Reference:
     shift: int
     carbon_shift: int
     midnight: int
-    users: dict[int, list[int]]
-    """Run times of each user's jobs that are done."""
+    groups: dict[tuple[int, ...], list[int]]
+    """Run times of the jobs that are done, the latest last: each user's, those with one request, too, ..."""
     mean_value: float
     now: int = 0
     capacity: int = 0
@@ -136,8 +143,11 @@ class Reference:
         self.wasted += job.processors * job.restore
         if self.now <= job.deadline:
             self.value += job.value
-        if job.user >= 0:
-            self.users[job.user].append(job.run)
+        self.remember(job)
+
+    def remember(self, job):
+        for group in groups_of(job):
+            self.groups.setdefault(group, []).append(job.run)
 
     def arrive(self):
         job = self.jobs[self.arrived]
@@ -382,19 +392,22 @@ class Reference:
         return float(job.request) * job.processors * max(float(job.request), 10)
 
     def expected_run(self, job):
-        if job.user < 0:
-            return float(job.request)
-        runs = self.users[job.user]
-        return min((float(sum(runs)) + job.request) / (len(runs) + 1), float(job.request))
+        return min(self.expected(job, lambda run: float(run)), float(job.request))
 
     def expected_inverse(self, job):
-        mine = 1.0 / max(job.request, 10)
-        if job.user < 0:
-            return mine
-        total = 0.0
-        for run in self.users[job.user]:
-            total += 1.0 / max(run, 10)
-        return (total + mine) / (len(self.users[job.user]) + 1)
+        expected = self.expected(job, lambda run: 1.0 / max(run, 10))
+        return 0.98 * expected + 0.02 / 10 if job.user >= 0 else expected
+
+    def expected(self, job, value_of):
+        """A mean: of each group, the narrowest first, less what the wider ones and the request are due."""
+        mean, share = 0.0, 1.0
+        for group in groups_of(job):
+            total = count = 0.0
+            for run in self.groups.get(group, []):
+                total, count = 0.6 * total + value_of(run), 0.6 * count + 1.0
+            mean += share * total / (count + 1.0)
+            share *= 1.0 / (count + 1.0)
+        return mean + share * value_of(job.request)
 
     def best(self, rule, fitting, predicted):
         def key(job):

@@ -337,4 +337,4 @@ def test_a_log_on_disk_is_a_workload(tmp_path):
     env = gym.make("Cluster-v0", workload=str(path), episode_jobs=20).unwrapped
     env.reset(seed=0)
     assert isinstance(env.simulator.jobs, ClusterJobs) and env.simulator.jobs.machine == 4
-    assert env.simulator.state.users.shape == (1, 3)
+    assert env.simulator.state.groups.shape == (1, 9)  # of three users, each with one request, one width

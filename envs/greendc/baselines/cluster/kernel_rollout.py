@@ -11,8 +11,9 @@ import math
 from typing import NamedTuple
 
 from greendc.cluster.kernel import choose, site_of, to_next_decision
+from greendc.cluster.kernel_groups import expected_inverse, expected_run, run_at
 from greendc.cluster.kernel_queue import enqueue
-from greendc.cluster.kernel_rules import best_waiting, expected_inverse, expected_run
+from greendc.cluster.kernel_rules import best_waiting
 from greendc.cluster.kernel_time import next_event, read_power
 from greendc.cluster.layout import (
     DAY,
@@ -212,7 +213,10 @@ def expect(site: Site, plan: Site, done_before: Ints, options: Options, draw: fl
     for f in range(futures_of(options)):
         first = f * size
         for k in range(waiting):
-            copy_job(site, plan, cluster.first + site.queue[k], first + k, options.predicted, False)
+            row = cluster.first + site.queue[k]
+            copy_job(site, plan, row, first + k, options.predicted, False)
+            if options.predicted and futures_of(options) > 1:
+                draw_run(site, plan, row, first + k, share_of(row, f, draw))
         if horizon > 0:
             share = (draw + f * GOLDEN) % 1.0
             block = oldest + int(share * room)
@@ -276,7 +280,7 @@ def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: b
     """Write a job of the log into the plan, with its expected run time unless that is known."""
     entry, mine = site.log[row], plan.log[to]
     mine.submit, mine.request, mine.processors = entry.submit, entry.request, entry.processors
-    mine.deadline, mine.value, mine.user = entry.deadline, entry.value, NOBODY
+    mine.deadline, mine.value, mine.group = entry.deadline, entry.value, NOBODY
     mine.weight = entry.weight
     mine.run, mine.inverse = entry.request, 1.0 / max(entry.request, SHORT_RUN)
     if known:
@@ -288,6 +292,28 @@ def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: b
         mine.weight = expected / mine.inverse * entry.processors
     if row >= site.cluster.first:
         mine.run = max(mine.run, site.jobs[row - site.cluster.first].worked + 1)
+
+
+@inlined
+def draw_run(site: Site, plan: Site, row: int, to: int, share: float) -> None:
+    """Let a waiting job run in this future as long as a share of jobs like it at most do.
+
+    Rules go by what is expected all the same.
+    """
+    if site.log[row].group != NOBODY:
+        job = row - site.cluster.first
+        run = run_at(site, job, share)
+        plan.log[to].run = max(run, site.jobs[job].worked + 1)
+        plan.log[to].inverse = 1.0 / max(run, SHORT_RUN)
+
+
+@inlined
+def share_of(row: int, f: int, draw: float) -> float:
+    """Return a number in (0, 1) that looks as if drawn for this row and this future."""
+    bits = (row * 0x2C9277B5 + f * 0x3C6EF35F + int(draw * 2**32)) & 0xFFFFFFFF
+    for _ in range(2):
+        bits = ((bits >> 16 ^ bits) * 0x45D9F3B) & 0xFFFFFFFF
+    return ((bits >> 16 ^ bits) + 0.5) / 2**32
 
 
 @inlined

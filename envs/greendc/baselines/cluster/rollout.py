@@ -119,7 +119,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
 
     def _build_plan(self) -> None:
         simulator, options = self.simulator, self.options
-        real, users = simulator.world, simulator.state.users.shape[1]
+        real = simulator.world
         jobs, running = simulator.config.episode_jobs, simulator.state.running.shape[1]
         size = jobs + options.horizon + running
         running = min(size, int(real.settings["processors"][0])) + 1
@@ -142,7 +142,7 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
             running=np.zeros((1, running), layout.RUNNING_JOB),
             endings=np.zeros((1, running), layout.ENDING),
             visible=np.zeros((1, simulator.config.visible_jobs), np.int32),
-            users=np.zeros((1, users), layout.USER),
+            groups=np.zeros((1, 0), layout.GROUP),
             pieces=np.zeros((1, 0), layout.PIECE),
         )
         rules = [(RULES.index(name), fitting, options.predicted) for name, fitting in CANDIDATES]
