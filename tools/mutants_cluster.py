@@ -20,6 +20,36 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-conservative-without-promises", "if at == 0:", "if at <= 1:"),
     ),
     *mutations(
+        "envs/greendc/cluster/kernel_groups.py",
+        ("tests/greendc/cluster/test_cluster_groups.py",),
+        ("cluster-users-never-forget", "OLDER = 0.6", "OLDER = 1.0"),
+        (
+            "cluster-only-jobs-just-alike",
+            "        group = site.wider[group]\n\n\n@inlined\ndef expected_run",
+            "        group = NOBODY\n\n\n@inlined\ndef expected_run",
+        ),
+        (
+            "cluster-nothing-fails",
+            "return (1.0 - FAILING) * expected + FAILING / SHORT_RUN",
+            "return expected",
+        ),
+        ("cluster-runs-of-the-middle", "share / (1.0 - share))", "0.5 / (1.0 - 0.5))"),
+    ),
+    *mutations(
+        "envs/greendc/cluster/kernel.py",
+        ("tests/greendc/cluster/test_cluster_groups.py",),
+        ("cluster-history-of-the-future", "if world.done_before[row] > cluster.now:", "if row < 0:"),
+    ),
+    *mutations(
+        "envs/greendc/cluster/world.py",
+        ("tests/greendc/cluster/test_cluster_groups.py",),
+        (
+            "cluster-history-by-arrival",
+            'by_done=np.argsort(done, kind="stable")',
+            "by_done=np.arange(len(done))",
+        ),
+    ),
+    *mutations(
         "envs/greendc/cluster/kernel_backfill.py",
         ("tests/greendc/cluster/test_cluster_env.py",),
         (

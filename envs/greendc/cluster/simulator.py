@@ -311,7 +311,8 @@ class ClusterSimulator(Simulator):
 
         :param name: one of :data:`greendc.cluster.rules.RULES`
         :param fitting: whether jobs that can start now come first
-        :param predicted: whether run times are expected from the user's jobs so far, not requested ones
+        :param predicted: whether run times are expected from the user's jobs so far
+            (:mod:`greendc.cluster.kernel_groups`), not requested ones
         :param weights: of ``"evolved"`` (:mod:`greendc.cluster.evolved`); ``None``: those that ship for this
             kind of backfilling
         :raises ValueError: for an unknown rule, for weights that do not fit or that it does not have, and for

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from greendc.baselines.cluster import GuardedRollout
 from greendc.cluster import ClusterConfig, ClusterJobs, ClusterSimulator, layout
 from greendc.cluster.columns import EXPECTED_INVERSE
 from greendc.cluster.kernel_groups import FAILING, OLDER, PRIOR
@@ -72,3 +73,48 @@ def test_the_latest_is_the_one_that_ended_last():
 def test_nothing_is_expected_of_a_job_whose_user_is_not_known_but_its_request():
     past = [(20, 1000, 1, 0), (20, 1000, 1, layout.NOBODY)]
     assert expected_of_last(past, user=layout.NOBODY) == pytest.approx(10 / 1000)
+
+
+@pytest.fixture(scope="module")
+def plans():
+    """Run times, weights and inverse run times of two waiting jobs in a thousand futures.
+
+    The first is of a user whose jobs before took 100 s and 400 s; of the second the user is not known.
+    """
+    jobs = ClusterJobs(
+        submit=np.array([0, 1000, 10**6, 10**6, 10**6]),
+        run=np.array([100, 400, 50, 50, 50]),
+        request=np.array([1000, 1000, 1000, 1000, 300]),
+        processors=np.array([1, 1, 4, 2, 2]),
+        machine=4,
+        user=np.array([0, 0, layout.NOBODY, 0, layout.NOBODY]),
+    )
+    simulator = ClusterSimulator(ClusterConfig(workload=jobs, episode_jobs=3))
+    simulator.reset_env(0, np.random.default_rng(0), {"start": 2})
+    policy = GuardedRollout(simulator, futures=1000, horizon=1, lightest=3)
+    simulator.take(0, 0)
+    policy.decide(0)
+    waiting, horizon = 2, 1
+    log = policy._plan_world.log[: 1000 * (waiting + horizon)].reshape(1000, -1)
+    return {name: log[name][:, :waiting] for name in ("run", "weight", "inverse")}
+
+
+def test_futures_draw_how_long_a_known_users_jobs_run(plans):
+    runs = plans["run"][:, 0]
+    assert len(np.unique(runs)) > 100
+    assert runs.min() >= 1 and runs.max() <= 1000
+    assert (plans["inverse"][:, 0] == 1 / np.maximum(runs, 10)).all()
+    assert (plans["run"][:, 1] == 300).all() and (plans["inverse"][:, 1] == 1 / 300).all()
+
+
+def test_drawn_run_times_lie_about_the_expected_one(plans):
+    run = mixed([100, 400], mixed([100, 400], 1000))  # of its user, and of those with its request
+    inverse = with_failures(mixed([1 / 100, 1 / 400], mixed([1 / 100, 1 / 400], 1 / 1000)))
+    low, middle, high = np.quantile(np.log(plans["run"][:, 0]), [0.25, 0.5, 0.75])
+    assert middle == pytest.approx(0.5 * np.log(run / inverse), abs=0.1)
+    scale = np.sqrt(np.log(run * inverse)) * np.sqrt(3) / np.pi
+    assert high - low == pytest.approx(2 * np.log(3) * scale, rel=0.15)
+
+
+def test_rules_go_by_what_is_expected_in_every_future(plans):
+    assert len(np.unique(plans["weight"][:, 0])) == 1

@@ -34,6 +34,7 @@ class Heuristic(BaselinePolicy[ClusterSimulator]):
     :param simulator: the simulator to act on
     :param fitting: jobs that can start now come first
     :param predicted: run times are expected from the user's jobs so far, not requested ones
+        (:mod:`greendc.cluster.kernel_groups`)
     :raises TypeError: for the simulator of another family
     """
 

@@ -70,7 +70,8 @@ class GuardedRollout(BaselinePolicy[ClusterSimulator]):
     :param first_round: futures that all candidates play before the worse half drops out; from ``futures`` on
         none does
     :param guard: standard errors
-    :param predicted: jobs are expected to run as their users' jobs did so far, not as requested
+    :param predicted: jobs are expected to run as their users' jobs did so far, not as requested; how long
+        those that wait do is drawn for each future (:mod:`greendc.cluster.kernel_groups`)
     :param fitting: whether the base takes jobs that can start now first
     :param seed: of the futures
     :param lightest: how many of the waiting jobs of the least weight (WSPT by request) are candidates, too
