@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from programs import run_python
 
-from greendc.cluster import rules
+from greendc.cluster import kernel_groups, rules
 from sb3_greendc.cli.main import COMMANDS
 from sb3_greendc.core import commands as started
 from sb3_greendc.core.commands import how_to_start, module_of
@@ -202,5 +202,7 @@ def test_the_page_on_clusters_says_what_rules_and_figures_are():
     meaning = Path(rules.__file__).read_text().split('"""')[3]
     for rule in set(rules.RULES) - {"f2", "f3"}:  # "f1 to f4"
         assert f"``{rule}``" in meaning
-    for words in ("the mean of its own request", 'of two days or more with `power_start="random"`'):
-        assert words in page
+    assert 'of two days or more with `power_start="random"`' in page
+    assert f"A job counts {kernel_groups.OLDER} of the one of its user that ended after it" in page
+    assert kernel_groups.PRIOR == 1 and "the job's own request counts as one more" in page
+    assert 1 / kernel_groups.FAILING == 50 and "one job in fifty is taken to end in seconds" in page
