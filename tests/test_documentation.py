@@ -203,6 +203,6 @@ def test_the_page_on_clusters_says_what_rules_and_figures_are():
     for rule in set(rules.RULES) - {"f2", "f3"}:  # "f1 to f4"
         assert f"``{rule}``" in meaning
     assert 'of two days or more with `power_start="random"`' in page
-    assert f"A job counts {kernel_groups.OLDER} of the one of its user that ended after it" in page
-    assert kernel_groups.PRIOR == 1 and "the job's own request counts as one more" in page
+    assert f"each of which counts {kernel_groups.OLDER} of the next one to end" in page
+    assert kernel_groups.PRIOR == 1 and "and the job's own request, which counts as one" in page
     assert 1 / kernel_groups.FAILING == 50 and "one job in fifty is taken to end in seconds" in page
