@@ -154,9 +154,10 @@ def groups_of(jobs: ClusterJobs) -> tuple[Ints, Ints, Ints]:
     users[known], wider = within, [np.full(len(names), layout.NOBODY)]
     count = len(names)
     for trait in (jobs.request, jobs.processors):
-        groups, codes = np.unique(np.stack([within, trait[known]], 1), axis=0, return_inverse=True)
-        wider.append(groups[:, 0])
-        within = count + codes.reshape(-1)
+        values, codes = np.unique(trait[known], return_inverse=True)
+        groups, within = np.unique(within * len(values) + codes, return_inverse=True)
+        wider.append(groups // len(values))
+        within += count
         count += len(groups)
     narrowest[known] = within
     return users, narrowest, np.concatenate(wider)
