@@ -25,13 +25,13 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-users-never-forget", "OLDER = 0.6", "OLDER = 1.0"),
         (
             "cluster-only-jobs-just-alike",
-            "        group = site.wider[group]\n\n\n@inlined\ndef expected_run",
-            "        group = NOBODY\n\n\n@inlined\ndef expected_run",
+            "        group = site.wider[group]\n\n\n@inlined\ndef expected",
+            "        group = NOBODY\n\n\n@inlined\ndef expected",
         ),
         (
             "cluster-nothing-fails",
-            "return (1.0 - FAILING) * expected + FAILING / SHORT_RUN",
-            "return expected",
+            "(1.0 - FAILING) * inverse + FAILING / SHORT_RUN",
+            "inverse",
         ),
         ("cluster-runs-of-the-middle", "share / (1.0 - share))", "0.5 / (1.0 - 0.5))"),
     ),

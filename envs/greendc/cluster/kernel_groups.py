@@ -39,45 +39,38 @@ def remember(site: Site, entry: LogJob) -> None:
 
 
 @inlined
-def expected_run(site: Site, job: int) -> float:
-    """Return the run time to expect of a job, at most its request."""
+def expected(site: Site, job: int) -> tuple[float, float]:
+    """Return the run time to expect of a job, at most its request, and what to expect of one over it.
+
+    A run time counts as at least ten seconds where something is divided by it.
+    """
     entry = site.log[site.cluster.first + job]
-    expected, share, group = 0.0, 1.0, entry.group
+    run, inverse, share, group = 0.0, 0.0, 1.0, entry.group
     while group != NOBODY:
         known = site.groups[group]
-        expected += share * known.runs / (known.jobs + PRIOR)
+        run += share * known.runs / (known.jobs + PRIOR)
+        inverse += share * known.inverses / (known.jobs + PRIOR)
         share *= PRIOR / (known.jobs + PRIOR)
         group = site.wider[group]
-    return min(expected + share * entry.request, float(entry.request))
-
-
-@inlined
-def expected_inverse(site: Site, job: int) -> float:
-    """Return what to expect of one over the run time (at least ten seconds), as :func:`expected_run`."""
-    entry = site.log[site.cluster.first + job]
-    expected, share, group = 0.0, 1.0, entry.group
-    while group != NOBODY:
-        known = site.groups[group]
-        expected += share * known.inverses / (known.jobs + PRIOR)
-        share *= PRIOR / (known.jobs + PRIOR)
-        group = site.wider[group]
-    expected += share / max(entry.request, SHORT_RUN)
-    if entry.group == NOBODY:
-        return expected
-    return (1.0 - FAILING) * expected + FAILING / SHORT_RUN
+    run = min(run + share * entry.request, float(entry.request))
+    inverse += share / max(entry.request, SHORT_RUN)
+    if entry.group != NOBODY:
+        inverse = (1.0 - FAILING) * inverse + FAILING / SHORT_RUN
+    return run, inverse
 
 
 @inlined
 def run_at(site: Site, job: int, share: float) -> int:
     """Return a run time that this share of jobs like a waiting one stay below.
 
-    Its logarithm is spread like a logistic variable with the mean and the variance that make a lognormal one
-    have :func:`expected_run` and :func:`expected_inverse`.
+    Its logarithm is spread like a logistic variable with the mean and the variance that give a lognormal one
+    what is :func:`expected`.
 
     :param share: above 0 and below 1
     """
     request = site.log[site.cluster.first + job].request
-    run, inverse = max(expected_run(site, job), 1.0), expected_inverse(site, job)
+    run, inverse = expected(site, job)
+    run = max(run, 1.0)
     middle, spread = 0.5 * math.log(run / inverse), SPREAD * math.sqrt(max(math.log(run * inverse), 0.0))
     at = math.exp(middle + spread * math.log(share / (1.0 - share)))
     return min(max(int(at), 1), request)

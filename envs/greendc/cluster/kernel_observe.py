@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.cluster import columns
-from greendc.cluster.kernel_groups import expected_inverse, expected_run
+from greendc.cluster.kernel_groups import expected
 from greendc.cluster.kernel_plan import admitted, forecast_at, free_now, least_until, minima, plan, time_until
 from greendc.cluster.kernel_queue import requested
 from greendc.cluster.kernel_time import next_event
@@ -133,11 +133,9 @@ def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], ma
         row[columns.LOG_SLOWDOWN] = scaled_log(turn) if turn > 1.0 else 0.0
         row[columns.LOG_AREA] = entry.log_area
         row[columns.RANK] = site.rank[job] * per_rank
-        if entry.user == NOBODY:
-            row[columns.LOG_EXPECTED] = entry.log_request
-        else:
-            row[columns.LOG_EXPECTED] = scaled_log(1.0 + expected_run(site, job))
-        row[columns.EXPECTED_INVERSE] = SHORT_RUN * expected_inverse(site, job)
+        run, inverse = expected(site, job)
+        row[columns.LOG_EXPECTED] = entry.log_request if entry.user == NOBODY else scaled_log(1.0 + run)
+        row[columns.EXPECTED_INVERSE] = SHORT_RUN * inverse
         row[columns.LEAST_CAPACITY] = least_until(site, lows, cluster.now + seconds) * per_processor
         row[columns.VALID] = 1.0
         mask[k] = can or not blind

@@ -7,7 +7,7 @@ import math
 
 from greendc.cluster import rules
 from greendc.cluster.kernel_evolved import Queue, evolved_score, look_at_queue
-from greendc.cluster.kernel_groups import expected_inverse, expected_run
+from greendc.cluster.kernel_groups import expected
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
 from greendc.cluster.layout import Rule, Site
 from greendc.compiled import compiled, inlined, internal
@@ -25,7 +25,7 @@ def look(site: Site, rule: Rule) -> Queue:
 def score(site: Site, job: int, rule: Rule, queue: Queue) -> float:
     """Return the score of a waiting job; the lowest is first."""
     entry, kind, predicted = site.log[site.cluster.first + job], rule.kind, rule.predicted
-    run = expected_run(site, job) if predicted else float(entry.request)
+    run, inverse = expected(site, job) if predicted else (float(entry.request), 0.0)
     if kind == rules.EVOLVED:
         return evolved_score(site, job, run, queue, rule.weights)
     n, submit = float(entry.processors), float(entry.submit)
@@ -38,7 +38,7 @@ def score(site: Site, job: int, rule: Rule, queue: Queue) -> float:
     if kind == rules.SAF:
         return run * n
     if kind == rules.WSPT:
-        return run / expected_inverse(site, job) * n if predicted else entry.weight
+        return run / inverse * n if predicted else entry.weight
     if kind >= rules.F1 and kind <= rules.F4:
         late = math.log10(max(submit, 1.0))
         if kind == rules.F1:

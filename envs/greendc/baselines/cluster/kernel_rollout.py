@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from greendc.cluster.kernel import choose, site_of, to_next_decision
-from greendc.cluster.kernel_groups import expected_inverse, expected_run, run_at
+from greendc.cluster.kernel_groups import expected, run_at
 from greendc.cluster.kernel_queue import enqueue
 from greendc.cluster.kernel_rules import best_waiting
 from greendc.cluster.kernel_time import next_event, read_power
@@ -286,10 +286,9 @@ def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: b
     if known:
         mine.run, mine.inverse = entry.run, entry.inverse
     elif predicted:
-        job = row - site.cluster.first
-        expected, mine.inverse = expected_run(site, job), expected_inverse(site, job)
-        mine.run = max(int(expected), 1)
-        mine.weight = expected / mine.inverse * entry.processors
+        run, mine.inverse = expected(site, row - site.cluster.first)
+        mine.run = max(int(run), 1)
+        mine.weight = run / mine.inverse * entry.processors
     if row >= site.cluster.first:
         mine.run = max(mine.run, site.jobs[row - site.cluster.first].worked + 1)
 
