@@ -41,6 +41,11 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-history-of-the-future", "if world.done_before[row] > cluster.now:", "if row < 0:"),
     ),
     *mutations(
+        "envs/greendc/live/restore.py",
+        ("tests/greendc/live/test_live_scheduler.py",),
+        ("live-history-backwards", "(finish - run, finish)", "(run - finish, -finish)"),
+    ),
+    *mutations(
         "envs/greendc/cluster/world.py",
         ("tests/greendc/cluster/test_cluster_groups.py",),
         (

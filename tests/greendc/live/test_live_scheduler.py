@@ -285,6 +285,16 @@ def test_run_times_of_the_past_are_used():
     assert Scheduler("sjf", predicted=True).decide(snapshot).start == ("quick",)
 
 
+@pytest.mark.parametrize(("long_ended_ago", "first"), [(1000, "other"), (50_000, "mine")])
+def test_of_a_user_the_job_that_ended_last_counts_most(long_ended_ago, first):
+    long = FinishedJob(1, 36_000, 30_000, 90_000, long_ended_ago, "u")
+    short = FinishedJob(1, 36_000, 30, 40_000, 5000, "u")
+    waiting = (job("mine", 1, 36_000, 60, "u"), job("other", 1, 16_000, 50, "v"))
+    for past in ((long, short), (short, long)):
+        snapshot = Snapshot(processors=1, capacity=1, waiting=waiting, finished=past)
+        assert Scheduler("sjf", predicted=True).decide(snapshot).start == (first,)
+
+
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
 @pytest.mark.parametrize("seconds", [0, 90_000])
 def test_drained_processors_do_not_come_back_beyond_the_forecast(backfill, seconds):
