@@ -17,9 +17,9 @@ from greendc.cluster.layout import NOBODY, SHORT_RUN, LogJob, Site
 from greendc.compiled import inlined, internal
 
 OLDER = 0.6
-"""What a job counts for each one of its group that was done after it."""
+"""A job that is done counts as this part of the next one of its group."""
 PRIOR = 1.0
-"""Jobs that what the wider group says counts for."""
+"""What the wider group says counts as so many jobs."""
 FAILING = 0.02
 """The share of jobs that end in seconds, whatever those of their group did."""
 SPREAD = math.sqrt(3.0) / math.pi
