@@ -184,6 +184,8 @@ def parse(text: str | bytes) -> Any:
 
     :raises SnapshotError: names the line that is no JSON, or the key that stands twice in an object
     """
+    if not isinstance(text, str | bytes):
+        raise SnapshotError(f"snapshot: must be a JSON text, not {type(text).__name__}")
     try:
         return json.loads(
             text.removeprefix("\ufeff") if isinstance(text, str) else text, object_pairs_hook=_unique
@@ -194,6 +196,8 @@ def parse(text: str | bytes) -> Any:
         raise SnapshotError("snapshot: no text in UTF-8") from None
     except RecursionError:
         raise SnapshotError("snapshot: nested too deeply") from None
+    except ValueError:  # what is left: Python reads no number of more than some thousand digits
+        raise SnapshotError("snapshot: a number has too many digits") from None
 
 
 def moment(field: str, text: str) -> datetime:

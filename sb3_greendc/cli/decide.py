@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from greendc.cluster.config import ADMISSIONS, BACKFILLS
+from greendc.json_records import SnapshotError
 from greendc.live import Decision, PoolDecision, PoolSnapshot, Scheduler, Snapshot, read_snapshot
 from greendc.live.cluster_policies import POLICIES
 from greendc.live.pool_policies import RULES
@@ -23,7 +24,6 @@ _RECORDS: dict[str, Any] = {
     "pool_snapshot": PoolSnapshot,
     "pool_decision": PoolDecision,
 }
-_OF_DECIDE = ("env", "work_conserving")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -40,11 +40,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_scheduler_options(
         parser,
         f"of a pool: {', '.join(RULES)}, or a shipped network (ResourcePool-10); ",
-    )
-    parser.add_argument(
-        "--work-conserving",
-        action=argparse.BooleanOptionalAction,
-        help="start a job rather than leave an empty pool or cluster idle (default: do)",
     )
     pool = parser.add_argument_group("of pools")
     pool.add_argument("--env", metavar="ID", help="the pool, where the snapshot's configuration says nothing")
@@ -91,6 +86,11 @@ def add_scheduler_options(parser: argparse.ArgumentParser, others: str = "") -> 
         "--stale-seconds", type=float, metavar="S", help="refuse snapshots that are older (default: 300)"
     )
     parser.add_argument(
+        "--work-conserving",
+        action=argparse.BooleanOptionalAction,
+        help=f"leave no empty {'pool or ' if others else ''}cluster idle where a job could start (default)",
+    )
+    parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the policy"
     )
 
@@ -104,8 +104,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps({name: record.schema() for name, record in _RECORDS.items()}, indent=1))
             return 0
         settings = scheduler_settings(options)
-        settings |= {name: value for name in _OF_DECIDE if (value := getattr(options, name)) is not None}
-        found = load_scheduler(options, settings).decide(read_snapshot(_text(options.snapshot))).to_json()
+        if options.env is not None:
+            settings["env"] = options.env
+        scheduler, text = load_scheduler(options, settings), _text(options.snapshot)
+        try:
+            found = scheduler.decide(read_snapshot(text)).to_json()
+        except SnapshotError as error:
+            where = "standard input" if options.snapshot == "-" else options.snapshot
+            raise SnapshotError(f"{where}: {error}") from None
     print(found)
     return 0
 
@@ -119,7 +125,14 @@ def load_scheduler(options: argparse.Namespace, settings: dict[str, Any]) -> Sch
 
 def scheduler_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the scheduler's settings that the command line gives."""
-    names = ("backfill", "admission", "horizon_hours", "oldest_first_hours", "stale_seconds")
+    names = (
+        "backfill",
+        "admission",
+        "horizon_hours",
+        "oldest_first_hours",
+        "stale_seconds",
+        "work_conserving",
+    )
     settings = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings.update(yaml.parse_assignments(options.set, "--set"))
     return settings
@@ -131,8 +144,10 @@ def _text(source: str) -> str | bytes:
         return text
     try:
         return Path(source).read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         raise ValueError(f"{source}: there is no such file") from None
+    except OSError as error:
+        raise ValueError(f"{source}: cannot be read: {error.strerror or error}") from None
 
 
 if __name__ == "__main__":

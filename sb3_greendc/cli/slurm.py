@@ -83,6 +83,11 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
             raise ValueError(error) from None
         decision = scheduler.decide(queue.snapshot)
         notes = scheduler.notes(queue.snapshot, decision)
+    if options.priorities and decision.start and queue.top <= len(decision.start):
+        notes = (
+            *notes,
+            f"a job that Slurm starts anyway has priority {queue.top}: some have the same below it",
+        )
     lines = commands(queue, decision, options.priorities)
     try:
         _show(queue)

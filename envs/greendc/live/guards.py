@@ -29,7 +29,10 @@ def require_fresh(time: str | None, stale_seconds: float, now: datetime | None) 
     :param time: when it was taken, as ``time`` of a snapshot says; ``None`` where it does not
     :param stale_seconds: how far it may be from now
     :param now: default: the clock's
+    :raises ValueError: for a ``now`` without an offset from UTC
     """
+    if now is not None and now.tzinfo is None:
+        raise ValueError(f"now={now.isoformat()!r}: must have an offset from UTC")
     if time is None:
         return
     age = ((now or datetime.now(timezone.utc)) - json_records.moment("time", time)).total_seconds()

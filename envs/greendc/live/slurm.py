@@ -30,6 +30,7 @@ from greendc.live.slurm_answers import (
     is_usable,
     names,
     number,
+    owner,
     read_jobs,
     read_nodes,
     run_command,
@@ -38,6 +39,7 @@ from greendc.live.slurm_answers import (
     text_of,
 )
 from greendc.live.snapshot import (
+    MOST_PROCESSORS,
     MOST_SECONDS,
     CapacityChange,
     FinishedJob,
@@ -48,8 +50,8 @@ from greendc.live.snapshot import (
 
 HELD = "JobHeldUser"
 """Why jobs wait that are ours to release."""
-READY = {"None", "Priority", "Resources"}
-"""Why jobs wait that Slurm may start at any moment."""
+READY = {"None", "Priority", "Resources", "PartitionDown", "PartitionInactive"}
+"""Why jobs wait that Slurm may start at any moment, or once their partition is up."""
 MOST_PRIORITY = 2**32 - 3
 NO_TIME = {"Unknown", "None"}
 SACCT = ("JobIDRaw", "User", "NCPUS", "TimelimitRaw", "ElapsedRaw", "Submit", "End", "Partition")
@@ -136,8 +138,16 @@ def read_queue(
     notes = []
     others = sum(count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
     if others > 0:
-        running.append(RunningJob("other partitions", others, MOST_SECONDS, 0))
-        notes.append(f"{others} CPUs of {name} run jobs of other partitions: taken to be busy for good")
+        known = _of_others(jobs, name, {str(node.get("name")) for node in mine}, clock, others)
+        running += known
+        lost = others - sum(job.processors for job in known)
+        notes.append(f"{others} CPUs of {name} run jobs of other partitions")
+        if lost > 0:
+            running.append(RunningJob("other partitions", lost, MOST_SECONDS, 0))
+            notes[-1] += f", {lost} of them until nobody knows when: taken to be busy for good"
+    suspended = [job.id for job in running if job.id in _suspended(jobs)]
+    if suspended:
+        notes.append(f"jobs {', '.join(suspended)} are suspended: they keep their CPUs, for when they resume")
     running, drained = _drained(running, jobs, mine)
     if drained > 0:
         notes.append(f"{drained} CPUs of nodes that take no jobs are in use: they have no power after that")
@@ -236,6 +246,14 @@ def read_history(partition: str, days: int, run: Run, now: datetime) -> list[Fin
             or not all(cell.isascii() and cell.isdigit() for cell in (ran, limit, size))
         ):
             continue
+        for column, most in (
+            ("NCPUS", MOST_PROCESSORS),
+            ("ElapsedRaw", MOST_SECONDS),
+            ("TimelimitRaw", 10**12),
+        ):
+            value = cells[column]
+            if len(value) > 18 or int(value) > most:
+                raise SlurmError(f"sacct, line {place}: {column}={value[:24]}: must be at most {most}")
         if min(int(ran), int(size), int(limit)) < 1 or end > now or submit > end:
             continue
         finished.append(
@@ -269,7 +287,10 @@ def _the_partition(asked: str | None, nodes: Sequence[Row]) -> str:
     if asked is None and len(known) == 1:
         return known[0]
     if asked not in known:
-        raise SlurmError(f"partition={asked!r}: must be one of {', '.join(known) or 'none: no node has one'}")
+        if not known:
+            raise SlurmError("partition: Slurm told of none: no node has one")
+        given = "partition: must be given, one" if asked is None else f"partition={asked!r}: must be one"
+        raise SlurmError(f"{given} of {', '.join(known)}")
     return asked
 
 
@@ -282,25 +303,77 @@ def _jobs(
         if partition not in str(job.get("partition")).split(","):
             continue
         name, words, limit = str(count(job, "job_id")), states(job), _limit(job)
-        user = job.get("user_name") or None
+        if not words:
+            raise SlurmError(f"job_state of {owner(job)}: missing: another version of Slurm?")
         if words & RUNNING:
-            elapsed = max(clock - (number(job, "start_time") or clock), 0)
-            # A job beyond its limit is about to be killed; one without a limit never ends by itself.
-            known = max(limit, elapsed, 1) if limit else MOST_SECONDS
-            running.append(RunningJob(name, count(job, "cpus"), known, elapsed, user))
+            running.append(_running(job, clock))
         elif "PENDING" in words:
             why = _why_left(job, limit, clock, hold)
             if why is not None:
                 left[name] = why
                 continue
             waited = max(clock - (number(job, "submit_time") or clock), 0)
-            waiting.append(WaitingJob(name, count(job, "cpus"), limit, waited, user))
+            waiting.append(WaitingJob(name, _cpus(job), limit, waited, _user(job)))
     return running, waiting, left
+
+
+def _running(job: Row, clock: int) -> RunningJob:
+    limit, elapsed = _limit(job), max(clock - (number(job, "start_time") or clock), 0)
+    # A job beyond its limit is about to be killed; one without a limit never ends by itself.
+    known = max(limit, elapsed, 1) if limit else MOST_SECONDS
+    return RunningJob(str(count(job, "job_id")), _cpus(job), known, elapsed, _user(job))
+
+
+def _of_others(
+    jobs: Sequence[Row], partition: str, nodes: set[str], clock: int, most: int
+) -> list[RunningJob]:
+    """Return the jobs of other partitions that run on nodes of this one alone, and end by their limits.
+
+    :param nodes: names of the nodes of the partition
+    :param most: CPUs that such jobs use
+    """
+    found = []
+    for job in jobs:
+        on = hosts_of(job)
+        theirs = partition not in str(job.get("partition")).split(",") and states(job) & RUNNING
+        if theirs and on and on <= nodes and _cpus(job) <= most:
+            found.append(_running(job, clock))
+            most -= found[-1].processors
+    return found
+
+
+def _suspended(jobs: Sequence[Row]) -> set[str]:
+    return {str(count(job, "job_id")) for job in jobs if "SUSPENDED" in states(job)}
+
+
+def _cpus(job: Row) -> int:
+    """Return the CPUs of a job, at least one.
+
+    :raises SlurmError: if it has none; names the job
+    """
+    cpus = count(job, "cpus")
+    if not 1 <= cpus <= MOST_PROCESSORS:
+        raise SlurmError(f"cpus={cpus} of {owner(job)}: must be from 1 to {MOST_PROCESSORS}")
+    return cpus
+
+
+def _user(job: Row) -> str | None:
+    """Return whose a job is; ``None`` if that is not told.
+
+    :raises SlurmError: if it is no name; names the job
+    """
+    user = job.get("user_name") or None
+    if user is not None and not isinstance(user, str):
+        raise SlurmError(f"user_name={user!r} of {owner(job)}: must be a name: another version of Slurm?")
+    return user
 
 
 def _limit(job: Row) -> int:
     """Return the time limit in seconds, at most the longest that snapshots hold; 0 if there is none."""
-    return min(60 * (number(job, "time_limit") or 0), MOST_SECONDS)
+    minutes = number(job, "time_limit") or 0
+    if minutes < 0:
+        raise SlurmError(f"time_limit={minutes} of {owner(job)}: must be 0 or more minutes")
+    return min(60 * minutes, MOST_SECONDS)
 
 
 def _is_ready(job: Row, partition: str) -> bool:
@@ -321,11 +394,11 @@ def _about_to_start(
     """
     starting = []
     for job in sorted(ready, key=lambda job: -(number(job, "priority") or 0)):
-        cpus, most = count(job, "cpus"), tasks_of(job, tasks.get(number(job, "array_job_id") or -1, 0))
-        fit = max(room, 0) // max(cpus, 1)
+        cpus, most = _cpus(job), tasks_of(job, tasks.get(number(job, "array_job_id") or -1, 0))
+        fit = max(room, 0) // cpus
         if most is not None:
             fit = min(fit, most)
-        limit, user = _limit(job) or MOST_SECONDS, job.get("user_name") or None
+        limit, user = _limit(job) or MOST_SECONDS, _user(job)
         name = str(count(job, "job_id"))
         for k in range(fit):
             running = RunningJob(f"{name}#{k + 1}" if k else name, cpus, limit, 0, user)
@@ -409,8 +482,8 @@ def _why_left(job: Row, limit: int, clock: int, hold: bool) -> str | None:
         return "is part of a heterogeneous job"
     if text_of(job.get("dependency")):
         return "depends on another job"
-    if text_of(job.get("array_task_string")):
-        return "an array of jobs"
+    if text_of(job.get("array_task_string")) or number(job, "array_job_id"):
+        return "an array of jobs"  # or a task of one: releasing what is called by its number releases all
     if "," in str(job.get("partition")):
         return "may run in several partitions"
     if not limit:

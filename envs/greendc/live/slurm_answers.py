@@ -29,7 +29,11 @@ TIME_FORMATS = {"sacct": "%s"}
 """How commands print times: in seconds since 1970, which tell apart the hour that clocks show twice."""
 OURS = rf"{PREFIX}-.+-\d+-\d+-\d+"
 """Names of reservations that we have made: partition, start, end and CPUs."""
-RUNNING = {"RUNNING", "CONFIGURING", "COMPLETING"}
+RUNNING = {
+    *("RUNNING", "CONFIGURING", "COMPLETING"),
+    *("SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"),
+}
+"""States of jobs that have processors, or have them again without being asked."""
 UNUSABLE = {
     *("DOWN", "ERROR", "FUTURE", "INVALID", "UNKNOWN"),
     *("BLOCKED", "DRAIN", "FAIL", "INVALID_REG", "MAINTENANCE", "POWERING_DOWN", "POWER_DOWN"),
@@ -135,11 +139,29 @@ def read_jobs(run: Run) -> list[Row]:
 
 
 def _answer(run: Run, command: list[str]) -> Mapping[str, Any]:
+    text, name = run(command), " ".join(command)
     try:
-        data = json.loads(run(command))
-    except ValueError:
-        data = None
-    return data if isinstance(data, dict) else {}
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        what = "is no whole JSON text" if text.strip() else "is empty"
+        raise SlurmError(f"{name}: the answer {what}: is this Slurm 21.08 or later?") from None
+    if not isinstance(data, dict):
+        raise SlurmError(f"{name}: the answer is no JSON object: is this Slurm 21.08 or later?")
+    if errors := data.get("errors"):  # Slurm 22.05 ends well even if its controller is down
+        raise SlurmError(f"{name}: {text_of([_said(error) for error in _list(errors)])}")
+    return data
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _said(error: object) -> object:
+    """Return what an entry of ``errors`` says."""
+    if not isinstance(error, Mapping):
+        return error
+    words = (text_of(error.get(key)) for key in ("description", "error", "source"))
+    return next(filter(None, words), "an error without a description")
 
 
 def _rows(answer: Mapping[str, Any], command: list[str], key: str) -> list[Row]:
@@ -153,7 +175,9 @@ def _rows(answer: Mapping[str, Any], command: list[str], key: str) -> list[Row]:
 
 def owner(row: Row) -> str:
     """Return whose a row is, for messages."""
-    return f"job {row['job_id']}" if "job_id" in row else f"node {row.get('name')}"
+    if "job_id" in row:
+        return f"job {row['job_id']}"
+    return f"node {row['name']}" if "name" in row else "a row without job_id or name"
 
 
 def number(row: Row, field: str) -> int | None:

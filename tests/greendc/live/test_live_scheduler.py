@@ -376,6 +376,14 @@ def test_other_text_is_no_snapshot(text):
         Snapshot.from_json(text)
 
 
+def test_a_time_without_an_offset_and_a_text_that_is_none_are_refused():
+    snapshot = Snapshot(processors=1, capacity=1)
+    with pytest.raises(ValueError, match=r"^now='2026-03-01T00:00:00': must have an offset from UTC$"):
+        Scheduler().decide(snapshot, datetime(2026, 3, 1))
+    with pytest.raises(SnapshotError, match=r"^snapshot: must be a JSON text, not NoneType$"):
+        Snapshot.from_json(None)
+
+
 def test_a_stale_snapshot_and_a_short_forecast_are_refused():
     snapshot = Snapshot(processors=1, capacity=1, time=NOW.isoformat())
     scheduler = Scheduler(stale_seconds=60)

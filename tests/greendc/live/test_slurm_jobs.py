@@ -8,7 +8,7 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from slurm_cases import NODES, NOTHING_ASKED, NOW, RUNNING, answers, job, node, power_table
+from slurm_cases import CLOCK, NODES, NOTHING_ASKED, NOW, RUNNING, answers, job, node, power_table
 
 from greendc.live import RunningJob, Scheduler
 from greendc.live.reservations import Layer, Reservation, power_layers
@@ -302,3 +302,107 @@ def test_a_partition_with_a_job_that_never_ends_can_be_reserved(tmp_path):
     (line,) = commands(queue, Scheduler("fcfs").decide(queue.snapshot, NOW))
     assert "CoreCnt=2" in line
     assert power_layers([], 100, 4, [RunningJob("a", 1, MOST_SECONDS, 0)]) == []
+
+
+def test_a_task_of_an_array_that_is_a_record_of_its_own_is_left_to_slurm():
+    # As Slurm 22.05 prints two tasks after each was changed by itself: releasing 9 would release both.
+    fields = {"cpus": 1, "array_job_id": 9, "array_task_string": ""}
+    tasks = [job(8, array_task_id=1, **fields), job(9, array_task_id=2, **fields)]
+    queue = read_queue(run=answers([RUNNING, *tasks, job(10, array_job_id=0)], NODES)[0], now=NOW)
+    assert queue.left == dict.fromkeys(["8", "9"], "an array of jobs")
+    assert [waiting.id for waiting in queue.snapshot.waiting] == ["10"]
+
+
+@pytest.mark.parametrize("reason", ["PartitionDown", "PartitionInactive"])
+def test_what_is_released_into_a_partition_that_is_down_takes_its_room(reason):
+    jobs = [RUNNING, job(2, reason=reason, cpus=4), job(3, cpus=1)]
+    queue = read_queue(run=answers(jobs, NODES)[0], now=NOW)
+    assert queue.starting == {"2"}
+    assert Scheduler("fcfs").decide(queue.snapshot, NOW).start == ()
+    held = read_queue(run=answers(jobs, NODES)[0], now=NOW, hold=True)
+    assert [waiting.id for waiting in held.snapshot.waiting] == ["2", "3"]
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"])
+def test_jobs_that_will_go_on_keep_their_cpus(state):
+    jobs = [RUNNING, job(2, state, "None", 4, start_time=CLOCK - 60), job(3, cpus=1)]
+    queue = read_queue(run=answers(jobs, NODES)[0], now=NOW)
+    assert queue.used == 10
+    assert {one.id: one.elapsed_seconds for one in queue.snapshot.running}["2"] == 60
+    assert Scheduler("fcfs").decide(queue.snapshot, NOW).start == ()
+    assert [note.startswith("jobs 2 are suspended") for note in queue.notes] == [True] * (
+        state == "SUSPENDED"
+    )
+
+
+def test_jobs_of_other_partitions_on_our_nodes_alone_end_by_their_limits():
+    nodes = [node(f"n{k}", used=1, partitions=("all", "short")) for k in range(4)]
+    nodes += [node(f"n{k}", partitions=("all",)) for k in range(4, 8)] + [
+        node("s1", 2, 2, partitions=("short",))
+    ]
+    other = {"partition": "short", "time_limit": 1, "start_time": CLOCK - 40}
+    jobs = [
+        job(1, "RUNNING", "None", 2, nodes="n[0-1]", **other),
+        job(2, "RUNNING", "None", 2, nodes="n2,s1", **other),
+        job(5, "RUNNING", "None", 5, nodes="n3", **other),  # begun after the nodes were read
+        job(3, cpus=6),
+        job(4, cpus=4, time_limit=6000),
+    ]
+    queue = read_queue("all", run=answers(jobs, nodes)[0], now=NOW)
+    found = {one.id: (one.processors, one.limit_seconds) for one in queue.snapshot.running}
+    assert found == {"1": (2, 60), "other partitions": (2, MOST_SECONDS)}
+    assert queue.notes == (
+        "4 CPUs of all run jobs of other partitions, "
+        "2 of them until nobody knows when: taken to be busy for good",
+    )
+    # Job 1 ends in 20 seconds, and then job 3 has room: job 4 would be in its way for days.
+    assert Scheduler("fcfs", backfill="easy").decide(queue.snapshot, NOW).start == ()
+
+
+def test_what_is_wrong_with_a_job_is_told_with_its_number():
+    for fields, said in (
+        ({"cpus": 0}, "cpus=0 of job 3: must be from 1"),
+        ({"time_limit": -5}, "time_limit=-5 of job 3: must be 0 or more minutes"),
+        ({"user_name": 5}, "user_name=5 of job 3: must be a name"),
+        ({"job_state": None}, "job_state of job 3: missing"),
+    ):
+        with pytest.raises(SlurmError, match=said):
+            read_queue(run=answers([RUNNING, {**job(3), **fields}], NODES)[0], now=NOW)
+
+
+@pytest.mark.parametrize("column", [2, 3, 4])
+def test_numbers_of_accounting_that_no_job_has_are_told_with_their_line(column):
+    cells = ["1", "ada", "2", "10", "60", str(CLOCK - 900), str(CLOCK - 60), "all"]
+    cells[column] = "9" * 5000
+    with pytest.raises(
+        SlurmError, match=r"sacct, line 1: (NCPUS|TimelimitRaw|ElapsedRaw)=9{24}: must be at most"
+    ):
+        read_history("all", 1, lambda command: "|".join(cells), NOW)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            '{"jobs": [], "errors": [{"description": "Failed while looking for jobs"}]}',
+            "Failed while looking",
+        ),
+        ('{"jobs": [], "errors": [{"error": "Unable to contact"}, "more"]}', "Unable to contact,more"),
+        ('{"jobs": [', "is no whole JSON text"),
+        ("[" * 100_000, "is no whole JSON text"),
+        ("", "is empty"),
+        ("[]", "is no JSON object"),
+    ],
+)
+def test_an_answer_that_is_none_is_no_empty_queue(answer, said):
+    run, _ = answers([], NODES)
+    with pytest.raises(SlurmError, match=f"squeue --json: .*{said}"):
+        read_queue(run=lambda command: answer if command[0] == "squeue" else run(command), now=NOW)
+
+
+def test_a_partition_that_is_not_given_is_asked_for():
+    nodes = [node("n1"), node("n2", partitions=("gpu",))]
+    with pytest.raises(SlurmError, match="partition: must be given, one of all, gpu"):
+        read_queue(run=answers([], nodes)[0], now=NOW)
+    with pytest.raises(SlurmError, match="partition='cpu': must be one of all, gpu"):
+        read_queue("cpu", run=answers([], nodes)[0], now=NOW)

@@ -101,6 +101,17 @@ def test_a_reader_that_goes_away_ends_it_quietly(arguments, tmp_path):
         (["--env", "VCC-2019"], "{}", "error: env='VCC-2019': must be a resource pool's id"),
         (["--policy", "runs/absent"], POOL.to_json(), "model runs/absent: no such file"),
         (["absent.json"], "", "absent.json: there is no such file"),
+        (["."], "", ".: cannot be read: Is a directory"),
+        (
+            [],
+            SNAPSHOT.to_json().replace("4000", "9" * 5000),
+            "standard input: snapshot: a number has too many",
+        ),
+        (
+            [],
+            SNAPSHOT.to_json().replace('"limit_seconds": 600', '"limit_seconds": -1'),
+            "standard input: waiting",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_and_nothing_is_decided(

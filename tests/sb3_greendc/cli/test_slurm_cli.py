@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from greendc.live.slurm_answers import SlurmError
-from sb3_greendc.cli.slurm import main
+from sb3_greendc.cli.decide import scheduler_settings
+from sb3_greendc.cli.slurm import build_parser, main
 
 sys.path.append(str(Path(__file__).parents[2] / "greendc" / "live"))
 from slurm_daemons import CONTROLLER, DAEMON, SlurmDaemons
@@ -156,6 +157,23 @@ def test_nothing_is_released_if_a_reservation_fails(capsys, tmp_path):
     assert "took effect: scontrol delete ReservationName=greendc-all-1-2-3\n" in error
     assert "not run: scontrol release 1; scontrol release 2; scontrol release 3\n" in error
     assert slurm.changes == [["scontrol", "delete", "ReservationName=greendc-all-1-2-3"]]
+
+
+def test_priorities_that_cannot_differ_are_noted(capsys):
+    jobs = [*JOBS[:3], {**held(5, 1), "state_reason": "Priority", "priority": 2}]
+    assert main(["--policy", "fcfs", "--priorities"], Slurm(jobs)) == 0
+    assert (
+        "note: a job that Slurm starts anyway has priority 2: some have the same" in capsys.readouterr().out
+    )
+    jobs[3]["priority"] = 9
+    assert main(["--policy", "fcfs", "--priorities"], Slurm(jobs)) == 0
+    assert "some have the same" not in capsys.readouterr().out
+
+
+def test_an_empty_cluster_may_be_left_idle_on_request():
+    assert build_parser().parse_args(["--no-work-conserving"]).work_conserving is False
+    options = build_parser().parse_args(["--policy", "wspt", "--no-work-conserving"])
+    assert scheduler_settings(options) == {"work_conserving": False}
 
 
 def test_reservations_need_a_forecast(capsys):
@@ -405,6 +423,53 @@ def test_a_real_slurm_keeps_what_administrators_hold_and_owners_can_release_what
         assert main(arguments, slurm.run) == 0
         assert f"scontrol release {wide}" in capsys.readouterr().out
         assert states_of_jobs(slurm)[kept] == ("PENDING", "JobHeldAdmin")
+    finally:
+        slurm.stop()
+
+
+@pytest.mark.default_row
+@needs_slurm
+def test_a_real_slurm_that_suspends_splits_arrays_and_closes_its_partition_is_read_aright(tmp_path, capsys):
+    """Two nodes: a suspended job keeps them, two tasks of an array that differ are left, and while the
+    partition is down one job is released, and no other after it."""
+    slurm = SlurmDaemons(tmp_path, 2)
+    try:
+        slurm.wait_until_idle()
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\nsleep 60\n")
+
+        def submit(*options):
+            given = ["-t", "10", "-o", "/dev/null", *options, str(script)]
+            return slurm.run(["sbatch", "--parsable", *given]).strip()
+
+        def advise(*more):
+            assert main(["--policy", "fcfs", *more], slurm.run) == 0
+            return capsys.readouterr().out
+
+        running = submit("-n", "2")
+        wait_for(slurm, running, "RUNNING")
+        slurm.run(["scontrol", "suspend", running])
+        wait_for(slurm, running, "SUSPENDED")
+        first, second = submit("-n", "2", "--hold"), submit("-n", "2", "--hold")
+        printed = advise()
+        assert "2 in use by 1 jobs" in printed and f"jobs {running} are suspended" in printed
+        assert "nothing to do" in printed
+        slurm.run(["scancel", running])
+        wait_for(slurm, running, "CANCELLED")
+        tasks = submit("-n", "1", "--array=1-2", "--hold")
+        for task, minutes in ((1, 9), (2, 3)):
+            slurm.run(["scontrol", "update", f"JobId={tasks}_{task}", f"TimeLimit={minutes}"])
+        printed = advise()
+        assert printed.count("is left to Slurm: an array of jobs") == 2
+        assert printed.count("scontrol release") == 1
+        slurm.run(["scontrol", "update", "PartitionName=all", "State=DOWN"])
+        assert f"scontrol release {first}" in advise("--apply")
+        end = time.monotonic() + 30
+        while time.monotonic() < end and states_of_jobs(slurm)[first][1] != "PartitionDown":
+            time.sleep(0.3)
+        assert states_of_jobs(slurm)[first] == ("PENDING", "PartitionDown")
+        assert "nothing to do" in advise("--apply")
+        assert states_of_jobs(slurm)[second] == ("PENDING", "JobHeldUser")
     finally:
         slurm.stop()
 
