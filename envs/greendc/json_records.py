@@ -184,7 +184,7 @@ def parse(text: str | bytes) -> Any:
 
     :raises SnapshotError: names the line that is no JSON, or the key that stands twice in an object
     """
-    if not isinstance(text, str | bytes):
+    if not isinstance(text, str | bytes | bytearray):
         raise SnapshotError(f"snapshot: must be a JSON text, not {type(text).__name__}")
     try:
         return json.loads(

@@ -86,7 +86,8 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> int:
     if options.priorities and decision.start and queue.top <= len(decision.start):
         notes = (
             *notes,
-            f"a job that Slurm starts anyway has priority {queue.top}: some have the same below it",
+            f"there is no room for {len(decision.start)} priorities below {queue.top}, that of a job "
+            "which Slurm starts anyway: some get the same",
         )
     lines = commands(queue, decision, options.priorities)
     try:

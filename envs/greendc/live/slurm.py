@@ -136,7 +136,10 @@ def read_queue(
     usable = sum(cpus_of(node) for node in mine if is_usable(node))
     running, waiting, left = _jobs(jobs, name, clock, hold)
     notes = []
-    others = sum(count(node, "alloc_cpus") for node in mine) - sum(job.processors for job in running)
+    suspended = {str(count(job, "job_id")) for job in jobs if "SUSPENDED" in states(job)}
+    # Nodes do not count the CPUs of suspended jobs as allocated.
+    ours = sum(job.processors for job in running if job.id not in suspended)
+    others = sum(count(node, "alloc_cpus") for node in mine) - ours
     if others > 0:
         known = _of_others(jobs, name, {str(node.get("name")) for node in mine}, clock, others)
         running += known
@@ -144,10 +147,9 @@ def read_queue(
         notes.append(f"{others} CPUs of {name} run jobs of other partitions")
         if lost > 0:
             running.append(RunningJob("other partitions", lost, MOST_SECONDS, 0))
-            notes[-1] += f", {lost} of them until nobody knows when: taken to be busy for good"
-    suspended = [job.id for job in running if job.id in _suspended(jobs)]
-    if suspended:
-        notes.append(f"jobs {', '.join(suspended)} are suspended: they keep their CPUs, for when they resume")
+            notes[-1] += f", {lost} of them also have other nodes, or none is told: taken to be busy for good"
+    if kept := [job.id for job in running if job.id in suspended]:
+        notes.append(f"suspended: {', '.join(kept)}; their CPUs are kept, for when they resume")
     running, drained = _drained(running, jobs, mine)
     if drained > 0:
         notes.append(f"{drained} CPUs of nodes that take no jobs are in use: they have no power after that")
@@ -334,16 +336,12 @@ def _of_others(
     """
     found = []
     for job in jobs:
-        on = hosts_of(job)
+        on, cpus = hosts_of(job), number(job, "cpus") or 0
         theirs = partition not in str(job.get("partition")).split(",") and states(job) & RUNNING
-        if theirs and on and on <= nodes and _cpus(job) <= most:
+        if theirs and on and on <= nodes and 0 < cpus <= most:
             found.append(_running(job, clock))
             most -= found[-1].processors
     return found
-
-
-def _suspended(jobs: Sequence[Row]) -> set[str]:
-    return {str(count(job, "job_id")) for job in jobs if "SUSPENDED" in states(job)}
 
 
 def _cpus(job: Row) -> int:

@@ -330,9 +330,13 @@ def test_jobs_that_will_go_on_keep_their_cpus(state):
     assert queue.used == 10
     assert {one.id: one.elapsed_seconds for one in queue.snapshot.running}["2"] == 60
     assert Scheduler("fcfs").decide(queue.snapshot, NOW).start == ()
-    assert [note.startswith("jobs 2 are suspended") for note in queue.notes] == [True] * (
-        state == "SUSPENDED"
-    )
+    assert [note.startswith("suspended: 2;") for note in queue.notes] == [True] * (state == "SUSPENDED")
+
+
+def test_cpus_of_suspended_jobs_are_beside_those_that_nodes_say_others_use():
+    nodes = [node("a", 8, 3, partitions=("all", "other"))]  # 3 of others; the 4 of job 2 are not counted
+    queue = read_queue("all", run=answers([job(2, "SUSPENDED", "None", 4)], nodes)[0], now=NOW)
+    assert {one.id: one.processors for one in queue.snapshot.running} == {"2": 4, "other partitions": 3}
 
 
 def test_jobs_of_other_partitions_on_our_nodes_alone_end_by_their_limits():
@@ -353,7 +357,7 @@ def test_jobs_of_other_partitions_on_our_nodes_alone_end_by_their_limits():
     assert found == {"1": (2, 60), "other partitions": (2, MOST_SECONDS)}
     assert queue.notes == (
         "4 CPUs of all run jobs of other partitions, "
-        "2 of them until nobody knows when: taken to be busy for good",
+        "2 of them also have other nodes, or none is told: taken to be busy for good",
     )
     # Job 1 ends in 20 seconds, and then job 3 has room: job 4 would be in its way for days.
     assert Scheduler("fcfs", backfill="easy").decide(queue.snapshot, NOW).start == ()

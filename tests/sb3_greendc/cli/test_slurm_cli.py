@@ -160,14 +160,13 @@ def test_nothing_is_released_if_a_reservation_fails(capsys, tmp_path):
 
 
 def test_priorities_that_cannot_differ_are_noted(capsys):
-    jobs = [*JOBS[:3], {**held(5, 1), "state_reason": "Priority", "priority": 2}]
+    said = "note: there is no room for 3 priorities below 2, that of a job which Slurm starts anyway"
+    jobs = [held(k, 1) for k in (1, 2, 3)] + [{**held(5, 1), "state_reason": "Priority", "priority": 2}]
     assert main(["--policy", "fcfs", "--priorities"], Slurm(jobs)) == 0
-    assert (
-        "note: a job that Slurm starts anyway has priority 2: some have the same" in capsys.readouterr().out
-    )
+    assert said in capsys.readouterr().out
     jobs[3]["priority"] = 9
     assert main(["--policy", "fcfs", "--priorities"], Slurm(jobs)) == 0
-    assert "some have the same" not in capsys.readouterr().out
+    assert "priorities below" not in capsys.readouterr().out
 
 
 def test_an_empty_cluster_may_be_left_idle_on_request():
@@ -381,6 +380,18 @@ def states_of_jobs(slurm):
     return {str(row["job_id"]): (row["job_state"], row["state_reason"]) for row in rows}
 
 
+def submitter(slurm, folder):
+    """Return what submits a job of a minute with options of ``sbatch``, and returns its number."""
+    script = folder / "job.sh"
+    script.write_text("#!/bin/sh\nsleep 60\n")
+
+    def submit(*options):
+        given = ["-t", "10", "-o", "/dev/null", *options, str(script)]
+        return slurm.run(["sbatch", "--parsable", *given]).strip()
+
+    return submit
+
+
 def wait_for(slurm, job, *states):
     """Wait until a job is in one of some states."""
     end = time.monotonic() + 60
@@ -397,13 +408,7 @@ def test_a_real_slurm_keeps_what_administrators_hold_and_owners_can_release_what
     slurm = SlurmDaemons(tmp_path, 2)
     try:
         slurm.wait_until_idle()
-        script = tmp_path / "job.sh"
-        script.write_text("#!/bin/sh\nsleep 60\n")
-
-        def submit(*options):
-            given = ["-t", "10", "-o", "/dev/null", *options, str(script)]
-            return slurm.run(["sbatch", "--parsable", *given]).strip()
-
+        submit = submitter(slurm, tmp_path)
         running = submit("-n", "1")
         wait_for(slurm, running, "RUNNING")
         kept, wide = submit("-n", "1", "--hold"), submit("-n", "2")
@@ -435,12 +440,7 @@ def test_a_real_slurm_that_suspends_splits_arrays_and_closes_its_partition_is_re
     slurm = SlurmDaemons(tmp_path, 2)
     try:
         slurm.wait_until_idle()
-        script = tmp_path / "job.sh"
-        script.write_text("#!/bin/sh\nsleep 60\n")
-
-        def submit(*options):
-            given = ["-t", "10", "-o", "/dev/null", *options, str(script)]
-            return slurm.run(["sbatch", "--parsable", *given]).strip()
+        submit = submitter(slurm, tmp_path)
 
         def advise(*more):
             assert main(["--policy", "fcfs", *more], slurm.run) == 0
@@ -452,7 +452,7 @@ def test_a_real_slurm_that_suspends_splits_arrays_and_closes_its_partition_is_re
         wait_for(slurm, running, "SUSPENDED")
         first, second = submit("-n", "2", "--hold"), submit("-n", "2", "--hold")
         printed = advise()
-        assert "2 in use by 1 jobs" in printed and f"jobs {running} are suspended" in printed
+        assert "2 in use by 1 jobs" in printed and f"suspended: {running}; their CPUs are kept" in printed
         assert "nothing to do" in printed
         slurm.run(["scancel", running])
         wait_for(slurm, running, "CANCELLED")
