@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from benchmarks.cold import add_cold
 from benchmarks.devices import add_devices
 from benchmarks.scratch import add_scratch
 from benchmarks.training import add_train
@@ -18,6 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_train(parts)
     add_devices(parts)
     add_scratch(parts)
+    add_cold(parts)
     return parser
 
 

@@ -25,8 +25,8 @@ CLUSTER: tuple[Mutation, ...] = (
         ("cluster-users-never-forget", "OLDER = 0.6", "OLDER = 1.0"),
         (
             "cluster-only-jobs-just-alike",
-            "        group = site.wider[group]\n\n\n@inlined\ndef expected",
-            "        group = NOBODY\n\n\n@inlined\ndef expected",
+            "        group = site.wider[group]\n\n\n@internal\ndef expected",
+            "        group = NOBODY\n\n\n@internal\ndef expected",
         ),
         (
             "cluster-nothing-fails",

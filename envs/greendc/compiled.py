@@ -115,19 +115,7 @@ class EntryPoint:
 
 def internal(function: F) -> F:
     """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python."""
-    return _without_code(function)
-
-
-def inlined(function: F) -> F:
-    """Compile like :func:`internal`, into every caller.
-
-    For functions with one caller: a call costs time for each array that it passes on.
-    """
-    return _without_code(function, forceinline=True)
-
-
-def _without_code(function: F, **options: Any) -> F:
-    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE}, **options)(function)
+    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE})(function)
     dispatcher.__class__ = InternalFunction
     result: F = dispatcher
     return result
@@ -137,7 +125,7 @@ def expanded(function: F) -> F:
     """Compile like :func:`compiled`, written out in every caller before types are known.
 
     For functions that return records, which compiled functions cannot pass back to their callers. It makes
-    the callers' code longer: :func:`inlined` is for all others.
+    the callers' code longer: :func:`internal` is for all others.
     """
     result: F = _compile(function, inline="always")
     return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -48,6 +49,11 @@ class _Pipeline(Compiler):
 
 class InternalFunction(CPUDispatcher):
     """A function for compiled code; Python calls the Python that was compiled."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile once for all numbers: Numba would compile anew for each constant that is given."""
+        widened = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(types.unliteral(kind) for kind in args), widened)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function as it is written."""

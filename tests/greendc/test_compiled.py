@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import numba
-import pytest
 
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 
 CHILD = """
 import sys
@@ -58,8 +57,8 @@ except IndexError as error:
 
 def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
     (tmp_path / "reader_of_the_test.py").write_text(
-        "from greendc.compiled import compiled, inlined\n\n\n"
-        "@inlined\n"
+        "from greendc.compiled import compiled, internal\n\n\n"
+        "@internal\n"
         "def item(array, i):\n"
         "    return array[i]\n\n\n"
         "@compiled\n"
@@ -74,9 +73,8 @@ def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
     assert len(names) == 2 and sum("checked" in name for name in names) == 1
 
 
-@pytest.mark.parametrize("decorator", [internal, inlined])
-def test_what_only_compiled_code_calls_is_python_for_python(decorator):
-    @decorator
+def test_what_only_compiled_code_calls_is_python_for_python():
+    @internal
     def double(value):
         return 2 * value
 
@@ -89,6 +87,19 @@ def test_what_only_compiled_code_calls_is_python_for_python(decorator):
     assert quadruple(3) == 12
     assert len(double.overloads) == 1
     assert double([3]) == [3, 3]
+
+
+def test_what_only_compiled_code_calls_is_compiled_once_for_all_numbers():
+    @internal
+    def double(value):
+        return 2 * value
+
+    @numba.njit
+    def sums(value):
+        return double(value) + double(1) + double(2)
+
+    assert sums(3) == 12
+    assert len(double.overloads) == 1
 
 
 READ_ONLY = """
@@ -109,13 +120,13 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(tmp_path):
     kernels = "".join(
         f"@{kind}\ndef {name}():\n    return {value}\n\n\n"
         for kind, name, value in (
-            ("inlined", "a", 1),
+            ("internal", "a", 1),
             ("expanded", "b", 2),
             ("compiled", "value", "a() + b()"),
         )
     )
     (tmp_path / "kernel_of_the_test.py").write_text(
-        f"from greendc.compiled import compiled, expanded, inlined\n\n\n{kernels}"
+        f"from greendc.compiled import compiled, expanded, internal\n\n\n{kernels}"
     )
     said = run(tmp_path, "stamp", READ_ONLY)
     assert said.startswith("3 ['no folder for compiled code can be written")

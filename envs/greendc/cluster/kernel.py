@@ -7,6 +7,7 @@ are integers, so that a plain reference gives bit-identical trajectories.
 
 from __future__ import annotations
 
+from greendc.by_reference import by_reference
 from greendc.cluster.kernel_backfill import backfill, fill_before, shadow_start
 from greendc.cluster.kernel_groups import remember
 from greendc.cluster.kernel_observe import observe, see
@@ -38,36 +39,38 @@ from greendc.cluster.layout import (
     Totals,
     World,
 )
-from greendc.compiled import compiled, expanded, inlined, internal, unlocked
+from greendc.compiled import compiled, expanded, internal, unlocked
 from greendc.records import Ints
 
 
 @expanded
 def site_of(i: int, world: World, state: State) -> Site:
     """Return environment ``i`` of a batch; nothing is copied."""
-    return Site(
-        world.settings[0],
-        world.log,
-        world.power_times,
-        world.power,
-        world.forecast_times,
-        world.forecast,
-        world.carbon_times,
-        world.carbon,
-        world.carbon_sums,
-        world.points,
-        world.minima,
-        world.rank,
-        world.wider,
-        state.cluster[i],
-        state.jobs[i],
-        state.queue[i],
-        state.light[i],
-        state.running[i],
-        state.endings[i],
-        state.visible[i],
-        state.groups[i],
-        state.pieces[i],
+    return by_reference(
+        Site(
+            world.settings[0],
+            world.log,
+            world.power_times,
+            world.power,
+            world.forecast_times,
+            world.forecast,
+            world.carbon_times,
+            world.carbon,
+            world.carbon_sums,
+            world.points,
+            world.minima,
+            world.rank,
+            world.wider,
+            state.cluster[i],
+            state.jobs[i],
+            state.queue[i],
+            state.light[i],
+            state.running[i],
+            state.endings[i],
+            state.visible[i],
+            state.groups[i],
+            state.pieces[i],
+        )
     )
 
 
@@ -134,7 +137,7 @@ def choose(site: Site, job: int) -> None:
     to_next_decision(site)
 
 
-@inlined
+@internal
 def commit(site: Site, job: int) -> None:
     """Start a job as soon as it fits, as RLScheduler does, and go on until another one waits."""
     cluster, settings = site.cluster, site.settings
@@ -170,7 +173,7 @@ def to_next_decision(site: Site) -> None:
     cluster.over = 1
 
 
-@inlined
+@internal
 def cut(site: Site) -> None:
     """Charge the jobs that wait when the episode is cut as if they started then."""
     for k in range(site.cluster.waiting):
@@ -195,7 +198,7 @@ def totals(site: Site) -> Totals:
     return Totals(slowdown, delay, cluster.value, cluster.carbon)
 
 
-@inlined
+@internal
 def pay(site: Site) -> float:
     """Return the reward for what has happened since it was paid last, or since the beginning."""
     cluster, settings, now = site.cluster, site.settings, totals(site)
@@ -211,7 +214,7 @@ def pay(site: Site) -> float:
     return (now.value - before.value) / settings.mean_value
 
 
-@inlined
+@internal
 def act(site: Site, action: int) -> None:
     """Take an action; an invalid one takes the job seen first, and is counted."""
     cluster, settings = site.cluster, site.settings

@@ -15,10 +15,10 @@ from greendc.cluster.kernel_plan import (
 )
 from greendc.cluster.kernel_queue import requested, start
 from greendc.cluster.layout import CONSERVATIVE, EASY_BACKFILL, NEVER, Site
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 
 
-@inlined
+@internal
 def shadow_start(site: Site, need: int) -> int:
     """Return when running jobs, by start and request, leave ``need`` processors, as RLScheduler reckons."""
     free = free_now(site)
@@ -29,7 +29,7 @@ def shadow_start(site: Site, need: int) -> int:
     return NEVER
 
 
-@inlined
+@internal
 def fill_before(site: Site, shadow: int) -> None:
     """Start, in order of arrival, the jobs that fit and by their request end strictly before ``shadow``."""
     cluster = site.cluster
@@ -52,7 +52,7 @@ def backfill(site: Site, head: int) -> None:
         conservative(site, head)
 
 
-@inlined
+@internal
 def easy(site: Site, head: int) -> None:
     """Start, in order of arrival, jobs that do not delay the first time at which ``head`` has room."""
     cluster = site.cluster
@@ -99,7 +99,7 @@ def room_for(site: Site, size: int, job: int) -> tuple[int, int]:
     return k, k + 1
 
 
-@inlined
+@internal
 def conservative(site: Site, head: int) -> None:
     """Promise every job its earliest start, ``head`` first, then in order of arrival; start those of now.
 
@@ -129,7 +129,7 @@ def with_room_now(site: Site, size: int, head: int, place: int) -> int:
     return place
 
 
-@inlined
+@internal
 def promise_earliest(site: Site, size: int, job: int) -> int:
     """Promise a job its earliest start in the plan, and start it if that is now."""
     processors, seconds = site.log[site.cluster.first + job].processors, requested(site, job)

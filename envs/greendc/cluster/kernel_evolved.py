@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from greendc.cluster.kernel_plan import plan, time_until
 from greendc.cluster.layout import SHORT_RUN, Site
-from greendc.compiled import inlined
+from greendc.compiled import internal
 from greendc.records import Floats
 
 SEEN_OF_JOB = 4
@@ -32,7 +32,7 @@ class Queue(NamedTuple):
     """Logarithm of the seconds in which all processors would do what waits."""
 
 
-@inlined
+@internal
 def look_at_queue(site: Site) -> Queue:
     """Plan, and sum up the queue."""
     points, processors, work = plan(site), float(site.settings.processors), 0.0
@@ -43,7 +43,7 @@ def look_at_queue(site: Site) -> Queue:
     return Queue(points, free, math.log1p(site.cluster.waiting) / 5.0, math.log1p(work / processors) / 10.0)
 
 
-@inlined
+@internal
 def evolved_score(site: Site, job: int, run: float, queue: Queue, weights: Floats) -> float:
     """Return the score of a waiting job; the lowest is first.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from greendc.cluster.layout import NOBODY, SHORT_RUN, LogJob, Site
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 
 OLDER = 0.6
 """A job that is done counts as this part of the next one of its group."""
@@ -38,7 +38,7 @@ def remember(site: Site, entry: LogJob) -> None:
         group = site.wider[group]
 
 
-@inlined
+@internal
 def expected(site: Site, job: int) -> tuple[float, float]:
     """Return the run time to expect of a job, at most its request, and what to expect of one over it.
 
@@ -59,7 +59,7 @@ def expected(site: Site, job: int) -> tuple[float, float]:
     return run, inverse
 
 
-@inlined
+@internal
 def run_at(site: Site, job: int, share: float) -> int:
     """Return a run time that this share of jobs like a waiting one stay below.
 

@@ -26,10 +26,10 @@ from greendc.cluster.layout import (
     Seen,
     Site,
 )
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, internal
 
 
-@inlined
+@internal
 def see(site: Site) -> None:
     """Choose the visible jobs: all that wait, or else the older half of the view and the lightest of others.
 
@@ -55,7 +55,7 @@ def see(site: Site) -> None:
     cluster.visible = size
 
 
-@inlined
+@internal
 def scaled_log(value: float) -> float:
     """Return the logarithm of a number of 1 or more, as observations show it."""
     return min(math.log(value) * columns.LOG_SCALE, columns.MOST_LOG)
@@ -76,7 +76,7 @@ def observe(site: Site, i: int, out: Seen) -> None:
         out.mask[i, site.settings.visible] = 1
 
 
-@inlined
+@internal
 def observe_cluster(site: Site, size: int, row: NDArray[np.float32]) -> None:
     """Write ``cluster``."""
     cluster, settings = site.cluster, site.settings
@@ -95,7 +95,7 @@ def observe_cluster(site: Site, size: int, row: NDArray[np.float32]) -> None:
         row[columns.FREE_IN + offset] = site.points[k].free * scale
 
 
-@inlined
+@internal
 def observe_capacity(site: Site, lows: int, row: NDArray[np.float32]) -> None:
     """Write ``capacity``."""
     cluster, settings = site.cluster, site.settings
@@ -110,7 +110,7 @@ def observe_capacity(site: Site, lows: int, row: NDArray[np.float32]) -> None:
         row[OFFSETS + k] = least_until(site, lows, cluster.now + 3600 * LEAST_HOURS[k]) * scale
 
 
-@inlined
+@internal
 def observe_jobs(site: Site, size: int, lows: int, rows: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
     """Write ``jobs``, and the mask of the actions that take one."""
     cluster, settings = site.cluster, site.settings

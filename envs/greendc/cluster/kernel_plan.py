@@ -6,7 +6,7 @@ from __future__ import annotations
 from greendc.cluster.kernel_queue import requested
 from greendc.cluster.kernel_time import stretch, value_at
 from greendc.cluster.layout import ADMIT_FORECAST, DAY, NEVER, Site
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 
 
 @compiled
@@ -47,7 +47,7 @@ def plan(site: Site) -> int:
         site.points[size - 1].free = capacity - used
 
 
-@inlined
+@internal
 def change_from(site: Site, place: int, begin: int) -> int:
     """Return when a stretch of the forecast ends, if time 0 of the series is ``begin``."""
     times = site.forecast_times
@@ -56,7 +56,7 @@ def change_from(site: Site, place: int, begin: int) -> int:
     return begin + (times[place + 1] if place + 1 < times.shape[0] else site.settings.forecast_period)
 
 
-@inlined
+@internal
 def minima(site: Site) -> int:
     """Write the least forecast capacity from now on until each of its changes into ``minima``.
 
@@ -82,7 +82,7 @@ def minima(site: Site) -> int:
     return size
 
 
-@inlined
+@internal
 def least_until(site: Site, size: int, time: int) -> int:
     """Return the least forecast capacity from now to before ``time``, from ``size`` entries of minima."""
     low, high = 0, size
@@ -95,7 +95,7 @@ def least_until(site: Site, size: int, time: int) -> int:
     return site.minima[low].free
 
 
-@inlined
+@internal
 def forecast_at(site: Site, time: int) -> int:
     """Return the forecast capacity at a time."""
     period = site.settings.forecast_period
@@ -144,7 +144,7 @@ def promise(site: Site, size: int, k: int, processors: int, seconds: int) -> int
     return size
 
 
-@inlined
+@internal
 def time_until(site: Site, size: int, processors: int) -> int:
     """Return the seconds until the plan has so many free processors."""
     for k in range(size):
@@ -153,13 +153,13 @@ def time_until(site: Site, size: int, processors: int) -> int:
     return site.points[size - 1].time - site.cluster.now
 
 
-@inlined
+@internal
 def free_now(site: Site) -> int:
     """Return the processors that have power and run nothing."""
     return site.cluster.capacity - site.cluster.used
 
 
-@inlined
+@internal
 def admitted(site: Site, size: int, job: int) -> bool:
     """Tell whether a job may start now, by ``size`` points of a plan if the admission looks at it.
 
@@ -175,13 +175,13 @@ def admitted(site: Site, size: int, job: int) -> bool:
     return k == 0 or site.points[k].time + seconds > site.cluster.now + site.settings.horizon
 
 
-@inlined
+@internal
 def plan_for_admission(site: Site) -> int:
     """Make a plan if :func:`admitted` needs one."""
     return plan(site) if looks_ahead(site) else 0
 
 
-@inlined
+@internal
 def looks_ahead(site: Site) -> bool:
     """Tell whether a job must fit under the forecast to start."""
     return site.settings.admission == ADMIT_FORECAST and site.settings.forecast_period > 0

@@ -13,10 +13,10 @@ from greendc.cluster.layout import (
     WAITING,
     Site,
 )
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 
 
-@inlined
+@internal
 def place_by_weight(site: Site, job: int) -> int:
     """Return where a job stands, or would stand, among the waiting ones by weight."""
     first = site.cluster.first
@@ -33,7 +33,7 @@ def place_by_weight(site: Site, job: int) -> int:
     return low
 
 
-@inlined
+@internal
 def place_by_arrival(site: Site, job: int) -> int:
     """Return where a job stands, or would stand, in the queue."""
     low, high = 0, site.cluster.waiting
@@ -61,7 +61,7 @@ def enqueue(site: Site, job: int) -> None:
     site.jobs[job].phase = WAITING
 
 
-@inlined
+@internal
 def dequeue(site: Site, job: int) -> None:
     """Let a job wait no more."""
     at, light = place_by_arrival(site, job), place_by_weight(site, job)
@@ -73,7 +73,7 @@ def dequeue(site: Site, job: int) -> None:
     site.cluster.waiting = last
 
 
-@inlined
+@internal
 def needed(site: Site, job: int) -> int:
     """Return the seconds for which a job would run if it started now."""
     entry = site.log[site.cluster.first + job]
@@ -81,21 +81,21 @@ def needed(site: Site, job: int) -> int:
     return restore_of(site, job) + entry.run - state.worked
 
 
-@inlined
+@internal
 def requested(site: Site, job: int) -> int:
     """Return the seconds that a job may run if it starts now, as far as planners are told."""
     entry = site.log[site.cluster.first + job]
     return restore_of(site, job) + entry.request - site.jobs[job].worked
 
 
-@inlined
+@internal
 def restore_of(site: Site, job: int) -> int:
     """Return the seconds that a job needs before it works on."""
     settings = site.settings
     return settings.checkpoint if settings.on_drop == CHECKPOINT and site.jobs[job].worked > 0 else 0
 
 
-@inlined
+@internal
 def charge(site: Site, job: int) -> None:
     """Count the delay of a job that starts now, in place of what its earlier starts counted."""
     cluster, state, entry = site.cluster, site.jobs[job], site.log[site.cluster.first + job]
@@ -142,7 +142,7 @@ def start(site: Site, job: int) -> None:
         cluster.pieces += 1
 
 
-@inlined
+@internal
 def leave(site: Site, job: int) -> None:
     """Let a job run no more."""
     cluster, state = site.cluster, site.jobs[job]
@@ -179,7 +179,7 @@ def release(site: Site) -> None:
     remember(site, entry)
 
 
-@inlined
+@internal
 def preempt_latest(site: Site) -> None:
     """Take the processors of the running job that started last, which waits again."""
     cluster, settings = site.cluster, site.settings

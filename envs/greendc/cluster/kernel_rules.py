@@ -10,10 +10,10 @@ from greendc.cluster.kernel_evolved import Queue, evolved_score, look_at_queue
 from greendc.cluster.kernel_groups import expected
 from greendc.cluster.kernel_plan import admitted, plan_for_admission
 from greendc.cluster.layout import Rule, Site
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 
 
-@inlined
+@internal
 def look(site: Site, rule: Rule) -> Queue:
     """Return what a rule has to know of the queue before it scores jobs."""
     if rule.kind == rules.EVOLVED:

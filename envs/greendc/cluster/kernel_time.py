@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from greendc.cluster.kernel_queue import enqueue, preempt_latest, release
 from greendc.cluster.layout import ADMIT_ONLY, NEVER, Site
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 from greendc.records import Floats, Ints
 
 
-@inlined
+@internal
 def stretch(times: Ints, time: int) -> int:
     """Return in which stretch of a series, which begins at 0, a time of 0 or more lies."""
     low, high = 0, times.shape[0]
@@ -22,13 +22,13 @@ def stretch(times: Ints, time: int) -> int:
     return low
 
 
-@inlined
+@internal
 def value_at(times: Ints, values: Ints, period: int, time: int) -> int:
     """Return the value of a periodic series at a time of 0 or more."""
     return values[stretch(times, time % period)]
 
 
-@inlined
+@internal
 def change_after(times: Ints, period: int, time: int) -> int:
     """Return when a periodic series, whose neighbors differ, changes for the first time after ``time``."""
     if times.shape[0] < 2:
@@ -38,7 +38,7 @@ def change_after(times: Ints, period: int, time: int) -> int:
     return time - phase + (times[k] if k < times.shape[0] else period)
 
 
-@inlined
+@internal
 def carbon_until(times: Ints, values: Floats, sums: Floats, period: int, time: int) -> float:
     """Return the integral of the carbon intensity from 0 to a time of 0 or more, kg s/kWh."""
     phase = time % period
@@ -66,7 +66,7 @@ def elapse(site: Site, time: int) -> None:
     cluster.now = time
 
 
-@inlined
+@internal
 def arrive(site: Site) -> None:
     """Let the next job arrive."""
     job = site.cluster.arrived
@@ -74,7 +74,7 @@ def arrive(site: Site) -> None:
     enqueue(site, job)
 
 
-@inlined
+@internal
 def next_arrival(site: Site) -> int:
     """Return when the next job arrives, ``NEVER`` if none does."""
     cluster = site.cluster
@@ -83,13 +83,13 @@ def next_arrival(site: Site) -> int:
     return site.log[cluster.first + cluster.arrived].submit
 
 
-@inlined
+@internal
 def next_end(site: Site) -> int:
     """Return when the next job ends, ``NEVER`` if none runs."""
     return site.endings[0].end if site.cluster.running > 0 else NEVER
 
 
-@inlined
+@internal
 def next_event(site: Site) -> int:
     """Return when something happens by itself."""
     return min(min(next_arrival(site), next_end(site)), site.cluster.next_change)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal, unlocked
+from greendc.compiled import compiled, internal, unlocked
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import command
 from greendc.resource_pool.kernel_observe import observe, refresh_choices
@@ -95,7 +95,7 @@ def step_single(
     return 0
 
 
-@inlined
+@internal
 def decide(pool: Pool, action: int) -> None:
     """Take one decision, and with ``skip_forced`` pass over the forced ones that follow."""
     pool.env.reward = 0.0
@@ -234,7 +234,7 @@ def lay_out(state: PoolState, b: int) -> int:
     return 0
 
 
-@inlined
+@internal
 def enter_jobs(pool: Pool, jobs: NewJobs) -> None:
     """Write the jobs of an episode into the table; nothing has happened to them yet."""
     types = pool.config.types

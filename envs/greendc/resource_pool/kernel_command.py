@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 from greendc.energy.kernel import AUTO, CHARGE, HOLD
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.config import MODES
@@ -23,7 +23,7 @@ SETTLED_SHARE = 0.6
 grid when it is refilled; the rest comes from sun and wind."""
 
 
-@inlined
+@internal
 def command(pool: Pool, number: int, valid: bool) -> None:
     """Note what is commanded; an invalid one leaves the battery to itself, and no command keeps the order.
 
@@ -36,7 +36,7 @@ def command(pool: Pool, number: int, valid: bool) -> None:
     pool.env.battery_mode = number % MODES if valid else AUTO
 
 
-@inlined
+@internal
 def allow_commands(pool: Pool) -> None:
     """Write which commands are valid: a battery holds if there is something in it, and charges if it can."""
     first = pool.config.ready_pool_size + 1
@@ -51,7 +51,7 @@ def allow_commands(pool: Pool) -> None:
         pool.mask[first + p] = mode == AUTO or (mode == HOLD and may_hold) or (mode == CHARGE and may_charge)
 
 
-@inlined
+@internal
 def switch_units(pool: Pool) -> None:
     """Switch units as ordered, at the beginning of a step; with a delay, those that start are on later."""
     ordered, before = pool.env.units_ordered, pool.env.units_next
@@ -60,7 +60,7 @@ def switch_units(pool: Pool) -> None:
     pool.env.units_next = ordered
 
 
-@inlined
+@internal
 def commanded_levels(pool: Pool) -> None:
     """Write the levels that were ordered: of the units that are on, and of those in the next step."""
     units = pool.config.units
@@ -70,7 +70,7 @@ def commanded_levels(pool: Pool) -> None:
         pool.forecast[h] = pool.env.units_next / units
 
 
-@inlined
+@internal
 def switching_kw(pool: Pool, unit_kw: float) -> float:
     """Return what the units that start in this step draw for that, count both, and charge their switching."""
     started = pool.env.units_starting * pool.config.types

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 from greendc.memory import copy_run
 from greendc.resource_pool import layout as at
 from greendc.resource_pool import observation as seen
@@ -43,7 +43,7 @@ Bytes = NDArray[np.int8]
 Cells = NDArray[Any]
 
 
-@inlined
+@internal
 def refresh_choices(pool: Pool, placed: int) -> bool:
     """Find the earliest start of each ready job, what `suspend` would do, and the action mask.
 
@@ -75,7 +75,7 @@ def refresh_choices(pool: Pool, placed: int) -> bool:
     return any_choice or can_suspend
 
 
-@inlined
+@internal
 def refresh_start(pool: Pool, job: int, placed: int, epoch: int) -> None:
     """Bring one job's cached start up to date; cached starts are points in time, -1 for none."""
     now = pool.env.now
@@ -99,7 +99,7 @@ def refresh_start(pool: Pool, job: int, placed: int, epoch: int) -> None:
     pool.jobs[job].found_epoch = epoch + 1
 
 
-@inlined
+@internal
 def overlaps(pool: Pool, job: int, placed: int, length: int) -> bool:
     """Return whether the cached place of a job overlaps the place of another that has just been placed."""
     types, start = pool.config.types, pool.jobs[job].found_start
@@ -113,7 +113,7 @@ def overlaps(pool: Pool, job: int, placed: int, length: int) -> bool:
     return False
 
 
-@inlined
+@internal
 def is_valid(pool: Pool, job: int) -> bool:
     """Return whether scheduling the job is a valid action."""
     now, start = pool.env.now, pool.jobs[job].found_start
@@ -152,7 +152,7 @@ def find_suspension(pool: Pool) -> None:
     pool.env.successor = best
 
 
-@inlined
+@internal
 def observe(pool: Pool, out_image: Cells, out_jobs: Singles, out_context: Singles, out_mask: Bytes) -> None:
     """Write the observation of a pool."""
     write_image(pool, out_image)
@@ -162,7 +162,7 @@ def observe(pool: Pool, out_image: Cells, out_jobs: Singles, out_context: Single
         out_mask[a] = pool.mask[a]
 
 
-@inlined
+@internal
 def write_image(pool: Pool, out: Cells) -> None:
     """Copy the ring into the picture that starts now."""
     width = pool.image.shape[1]
@@ -171,7 +171,7 @@ def write_image(pool: Pool, out: Cells) -> None:
     copy_run(out, cells - head, pool.image, 0, head)
 
 
-@inlined
+@internal
 def write_jobs(pool: Pool, out: Singles) -> None:
     """Write the table of ready jobs; slots without a job are zero."""
     types, now = pool.config.types, pool.env.now
@@ -207,7 +207,7 @@ def write_jobs(pool: Pool, out: Singles) -> None:
             out[slot, seen.UNITS + k] = pool.needs[job, k] * unit
 
 
-@inlined
+@internal
 def write_context(pool: Pool, out: Singles) -> None:
     """Write queue lengths, the hour, the battery and the summary of free units in the next rows."""
     horizon, types, words = pool.config.horizon, pool.config.types, pool.config.words

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_queue import dequeue, insert, occupied_steps, remove
 from greendc.resource_pool.kernel_reward import RESUMED, SUSPENDED, pay
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 
-@inlined
+@internal
 def place(pool: Pool, job: int, offset: int) -> None:
     """Reserve the cached block of a waiting job from row ``offset`` on; it runs at once if that is row 0."""
     types, now = pool.config.types, pool.env.now
@@ -40,7 +40,7 @@ def place(pool: Pool, job: int, offset: int) -> None:
         begin(pool, job)
 
 
-@inlined
+@internal
 def begin(pool: Pool, job: int) -> None:
     """Let a reserved job run from now on."""
     pool.jobs[job].status = at.RUNNING

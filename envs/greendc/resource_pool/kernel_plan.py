@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.bits import lowest_bit
-from greendc.compiled import compiled, expanded, inlined, internal
+from greendc.by_reference import by_reference
+from greendc.compiled import compiled, expanded, internal
 from greendc.resource_pool.kernel_rows import first_run, run_starts, span
 from greendc.resource_pool.layout import Record
 
@@ -80,10 +81,10 @@ class Planner(NamedTuple):
 @expanded
 def planner_of(memory: Memory) -> Planner:
     """Return the planner of these arrays."""
-    return Planner(memory.look[0], memory.plans, memory.table, memory.needs)
+    return by_reference(Planner(memory.look[0], memory.plans, memory.table, memory.needs))
 
 
-@inlined
+@internal
 def copy_plan(planner: Planner, to: int, source: int) -> None:
     """Copy one plan over another."""
     for row in range(planner.plans.shape[1]):
@@ -104,7 +105,7 @@ def take(planner: Planner, p: int, k: int, block: int, need: int, first: int, la
                     planner.plans[p, row, column] &= ~units
 
 
-@inlined
+@internal
 def steady_from(planner: Planner) -> int:
     """Return the row from which on no unit that is free becomes taken or dark any more.
 
@@ -116,13 +117,13 @@ def steady_from(planner: Planner) -> int:
     return 0
 
 
-@inlined
+@internal
 def share_inside(planner: Planner, start: int, length: int) -> float:
     """Return the share of a placement's steps that a rollout sees."""
     return min(max(planner.look.depth - start, 0) / length, 1.0)
 
 
-@inlined
+@internal
 def more_free(planner: Planner, p: int, row: int, other: int) -> bool:
     """Return whether a unit is free in ``row`` that is not in the other row."""
     more = 0
@@ -187,7 +188,7 @@ def try_start(planner: Planner, t: int, steady: int, p: int, i: int) -> bool:
     return True
 
 
-@inlined
+@internal
 def lowest_block(planner: Planner, t: int, steady: int, p: int, i: int, k: int) -> int:
     """Return the lowest block of type ``k`` that is free for all of the job from row ``t``, or -1."""
     words, need = planner.look.words, planner.needs[i, k]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 from greendc.energy.kernel import dispatch, dispatch_under
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import commanded_levels, pay_energy, settle_battery, switching_kw
@@ -53,7 +53,7 @@ def forecast_levels(pool: Pool) -> None:
         pool.forecast[h] = level if level >= 0.0 else 0.0
 
 
-@inlined
+@internal
 def refresh_levels(pool: Pool) -> bool:
     """Move the image up to now: clear its new last row and give every row its newest level.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.layout import Pool
 
@@ -39,19 +39,19 @@ def remove(ids: Ints, size: int, job: int) -> bool:
     return place < size
 
 
-@inlined
+@internal
 def occupied_steps(pool: Pool, job: int) -> int:
     """Return for how many steps a placement of the job would occupy the pool."""
     return pool.config.start_delay + pool.jobs[job].remaining + pool.config.end_delay
 
 
-@inlined
+@internal
 def latest_start(pool: Pool, job: int) -> int:
     """Return the last step at which the job can start and be on time; it stays while the job waits."""
     return pool.jobs[job].latest - occupied_steps(pool, job)
 
 
-@inlined
+@internal
 def is_hopeless(pool: Pool, job: int) -> bool:
     """Return whether the job could not finish on time even if it started now."""
     return pool.env.now > latest_start(pool, job)
@@ -71,7 +71,7 @@ def insert_by_latest_start(pool: Pool, job: int) -> None:
     pool.queue[place] = job
 
 
-@inlined
+@internal
 def may_use_brown(pool: Pool, job: int) -> bool:
     """Return whether the job may use units that green power does not carry (``grid="qos_above"``)."""
     return pool.jobs[job].qos > pool.config.brown_above
@@ -106,7 +106,7 @@ def leave(pool: Pool, job: int) -> None:
         pool.env.n_delayed -= 1
 
 
-@inlined
+@internal
 def rebuild(pool: Pool) -> None:
     """Apply the rule for late jobs to all that wait."""
     if pool.config.late_rule == at.STAY:
@@ -125,7 +125,7 @@ def rebuild(pool: Pool) -> None:
     pool.env.n_queue = kept
 
 
-@inlined
+@internal
 def waiting_job(pool: Pool, place: int) -> int:
     """Return the id of the job at ``place`` in the queue."""
     if place < pool.env.n_queue:
@@ -133,7 +133,7 @@ def waiting_job(pool: Pool, place: int) -> int:
     return pool.late[place - pool.env.n_queue]
 
 
-@inlined
+@internal
 def ready_count(pool: Pool) -> int:
     """Return how many jobs are in the ready pool."""
     return min(pool.config.ready_pool_size, pool.env.n_queue + pool.env.n_late)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import inlined, unlocked
+from greendc.compiled import internal, unlocked
 from greendc.resource_pool.kernel_plan import CHANGED, WORK, Memory, copy_plan, planner_of, steady_from
 from greendc.resource_pool.kernel_rollout import Floats, Ints, begin, read_plan, read_waiting, roll_out
 from greendc.resource_pool.layout import PoolState, pool_at
@@ -75,7 +75,7 @@ def race_actions(
             left = leave_behind(values[b], handicaps[b], outcomes, tried, margin)
 
 
-@inlined
+@internal
 def leave_behind(values: Floats, handicaps: Floats, outcomes: Floats, tried: int, margin: float) -> int:
     """Write NaN for the actions that are clearly behind, and return how many are left.
 

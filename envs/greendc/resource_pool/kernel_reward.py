@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from greendc.compiled import inlined
+from greendc.compiled import internal
 from greendc.resource_pool.layout import Pool
 
 EXECUTED, ON_TIME, SUSPENDED, RESUMED, LATE = range(5)
 """Events: a step of work done, finished on time, suspended, running again, a step past the latest finish."""
 
 
-@inlined
+@internal
 def pay(pool: Pool, event: int, job: int) -> None:
     """Add what an event of a job pays to the reward of the step.
 
@@ -32,7 +32,7 @@ def pay(pool: Pool, event: int, job: int) -> None:
         pool.env.reward -= charge
 
 
-@inlined
+@internal
 def settle(pool: Pool) -> None:
     """Add the potential's part, and divide the reward of the step by the mean job value."""
     if pool.config.pay_potential > 0.0:
@@ -44,7 +44,7 @@ def settle(pool: Pool) -> None:
     pool.env.accrued_reward += pool.env.reward
 
 
-@inlined
+@internal
 def planned_value(pool: Pool) -> float:
     """Return the value of the placed jobs whose planned finish is on time (the potential)."""
     total = 0.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, inlined, internal, unlocked
+from greendc.compiled import compiled, internal, unlocked
 from greendc.resource_pool.kernel_plan import (
     CHANGED,
     NOW,
@@ -101,7 +101,7 @@ def keep_candidates(masks: NDArray[np.bool_], state: PoolState, first_env: int) 
 # --- reading the simulator ---------------------------------------------------------------------------------
 
 
-@inlined
+@internal
 def read_plan(planner: Planner, pool: Pool) -> None:
     """Copy what the image's rows have free; beyond them nothing is placed, and power repeats by the day."""
     types, words, kinds, horizon = (
@@ -125,7 +125,7 @@ def read_plan(planner: Planner, pool: Pool) -> None:
                     planner.plans[NOW, h, (k * kinds + kind) * words + w] = units
 
 
-@inlined
+@internal
 def read_waiting(planner: Planner, pool: Pool) -> int:
     """Write the waiting jobs behind the sampled ones, in queue order, and return their number."""
     count = pool.env.n_queue + pool.env.n_late
@@ -195,7 +195,7 @@ def begin(planner: Planner, pool: Pool, action: int, waiting: int) -> tuple[int,
     return 1, waiting, -1, 0.0
 
 
-@inlined
+@internal
 def place_slot(planner: Planner, pool: Pool, slot: int) -> float:
     """Place a ready job where the simulator would, and return its value, or 0 if it will be late."""
     job, i = waiting_job(pool, slot), planner.look.sampled + slot
@@ -209,7 +209,7 @@ def place_slot(planner: Planner, pool: Pool, slot: int) -> float:
     return row.value * share_inside(planner, offset, row.length)
 
 
-@inlined
+@internal
 def suspend_and_start(planner: Planner, pool: Pool, waiting: int) -> float:
     """Do what ``suspend`` does, write the victim behind the waiting jobs, and return the value gained."""
     victim = pool.env.victim
@@ -229,7 +229,7 @@ def suspend_and_start(planner: Planner, pool: Pool, waiting: int) -> float:
     return gained
 
 
-@inlined
+@internal
 def give_back(planner: Planner, pool: Pool, job: int) -> None:
     """Give a running job's blocks back."""
     types, words, kinds, horizon = (
@@ -316,7 +316,7 @@ def roll_out(
     return total
 
 
-@inlined
+@internal
 def queue_up(planner: Planner, queue: Ints, count: int, i: int) -> int:
     """Insert a job behind all whose key is not greater, and return the new number of jobs.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.bits import count_bits, lowest_bit
-from greendc.compiled import compiled, inlined, internal
+from greendc.compiled import compiled, internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.layout import Pool
 
@@ -17,20 +17,20 @@ Ints = NDArray[np.int64]
 Cells = NDArray[Any]
 
 
-@inlined
+@internal
 def ring(head: int, offset: int, horizon: int) -> int:
     """Return the ring row of the image's row ``offset``, given that of row 0."""
     row = head + offset
     return row - horizon if row >= horizon else row
 
 
-@inlined
+@internal
 def bits_below(count: int) -> int:
     """Return a word whose lowest ``count`` (0 to 63) bits are set."""
     return (1 << count) - 1
 
 
-@inlined
+@internal
 def span(first: int, last: int, word: int) -> int:
     """Return the bits of ``word`` that stand for units ``first .. last - 1``."""
     low = min(max(first - word * at.WORD_BITS, 0), at.WORD_BITS)
@@ -38,7 +38,7 @@ def span(first: int, last: int, word: int) -> int:
     return bits_below(high) - bits_below(low) if high > low else 0
 
 
-@inlined
+@internal
 def run_starts(word: int, need: int) -> int:
     """Return the bits at which a run of ``need`` set bits begins, for a pool of one word."""
     have = 1
@@ -109,13 +109,13 @@ def longest_run(bitmaps: Ints, column: int, words: int) -> int:
     return longest
 
 
-@inlined
+@internal
 def column_of(resource: int, words: int, unoccupied: bool) -> int:
     """Return the first column of a type's bitmap: of unoccupied units, or of free (and powered) ones."""
     return at.BITS + (2 * resource + (0 if unoccupied else 1)) * words
 
 
-@inlined
+@internal
 def summary_of(resource: int, types: int, words: int) -> int:
     """Return the column of a type's number of free units; that of its largest free block follows."""
     return at.BITS + 2 * types * words + 2 * resource
@@ -133,7 +133,7 @@ def summarize(pool: Pool, row: int, resource: int) -> None:
     pool.rows[row, summary + 1] = longest_run(pool.rows[row], free, words)
 
 
-@inlined
+@internal
 def keep_common(pool: Pool, scratch: int, row: int, column: int, words: int) -> bool:
     """Keep, in the scratch row, the units that are set in another row too; return whether any fell away."""
     fewer = False
@@ -146,7 +146,7 @@ def keep_common(pool: Pool, scratch: int, row: int, column: int, words: int) -> 
     return fewer
 
 
-@inlined
+@internal
 def blocked_row(pool: Pool, head: int, first: int, length: int, column: int, need: int) -> int:
     """Look for ``need`` contiguous units that are set in all of ``length`` rows from row ``first``.
 
@@ -176,7 +176,7 @@ def blocked_row(pool: Pool, head: int, first: int, length: int, column: int, nee
     return -1
 
 
-@inlined
+@internal
 def find_start(pool: Pool, job: int, head: int, length: int, brown: bool, first: int, last: int) -> int:
     """Return the earliest row in ``first .. last`` where the job fits for ``length`` rows, or -1.
 
@@ -238,7 +238,7 @@ def is_free(pool: Pool, job: int, head: int, first: int, last: int, brown: bool)
     return True
 
 
-@inlined
+@internal
 def mark(pool: Pool, job: int, head: int, first: int, last: int, occupied: bool) -> None:
     """Take the job's blocks in rows ``first .. last - 1``, or give them back, in the bitmaps alone."""
     types, words = pool.config.types, pool.config.words
@@ -263,7 +263,7 @@ def mark(pool: Pool, job: int, head: int, first: int, last: int, occupied: bool)
                     pool.rows[row, free + w] |= units & span(0, pool.levels[row], w)
 
 
-@inlined
+@internal
 def fill(pool: Pool, row: int, first: int, last: int, value: float) -> None:
     """Set cells ``first .. last - 1`` of a row."""
     # Unsigned counters spare the test for negative indices.
@@ -271,7 +271,7 @@ def fill(pool: Pool, row: int, first: int, last: int, value: float) -> None:
         pool.image[row, c] = value
 
 
-@inlined
+@internal
 def paint(pool: Pool, job: int, scale: float, head: int, first: int, last: int, code: int) -> None:
     """Show the job's cells in rows ``first .. last - 1`` as ``code``, or as what they are without the job.
 
@@ -307,7 +307,7 @@ def set_level(pool: Pool, scale: float, row: int, level: int) -> None:
                 pool.image[row, k * units + u] = cell
 
 
-@inlined
+@internal
 def clear_row(pool: Pool, scale: float, row: int, level: int) -> None:
     """Make ring row ``row`` a new one: no job, units ``0 .. level - 1`` powered."""
     types, words, units = pool.config.types, pool.config.words, pool.config.units

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import inlined, internal
+from greendc.compiled import internal
 from greendc.resource_pool import layout as at
 from greendc.resource_pool.kernel_command import switch_units
 from greendc.resource_pool.kernel_place import begin, highest_unit, release, suspend
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 
-@inlined
+@internal
 def advance(pool: Pool) -> None:
     """Let time go on by one step, in the order that the environment's docstring states.
 
@@ -52,7 +52,7 @@ def advance(pool: Pool) -> None:
     pool.env.accrued_cost += cost
 
 
-@inlined
+@internal
 def account_step(pool: Pool) -> None:
     """Account for the step that ends: work executed, units in use, energy."""
     types, now = pool.config.types, pool.env.now
@@ -76,7 +76,7 @@ def account_step(pool: Pool) -> None:
         account_energy(pool, used, idle)
 
 
-@inlined
+@internal
 def charge_lateness(pool: Pool) -> None:
     """Notice the jobs that are past their latest finish now, and charge all such jobs for the step."""
     while pool.env.next_overdue < pool.env.n_jobs:
@@ -102,7 +102,7 @@ def charge_lateness(pool: Pool) -> None:
     pool.env.n_overdue = kept
 
 
-@inlined
+@internal
 def finish_jobs(pool: Pool) -> None:
     """Let the jobs leave whose placement ends now, and pay those that are on time."""
     kept = 0
@@ -155,7 +155,7 @@ def obey_levels(pool: Pool, fell: bool) -> None:
         enqueue(pool, job)
 
 
-@inlined
+@internal
 def admit(pool: Pool) -> None:
     """Let the jobs enter that arrive now or earlier."""
     while pool.env.next_arrival < pool.env.n_jobs:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from greendc.by_reference import by_reference
 from greendc.compiled import expanded
 from greendc.energy.kernel import SITE
 from greendc.resource_pool.config import MOST_LEVELS
@@ -246,23 +247,25 @@ class Pool(NamedTuple):
 def pool_at(state: PoolState, b: int) -> Pool:
     """Return pool ``b`` of a batch."""
     config = state.config[0]
-    return Pool(
-        config,
-        state.env[b],
-        state.counts[b, : config.types],
-        state.counts[b, config.types :],
-        state.forecast[b],
-        state.jobs[b],
-        state.units[b, NEEDS],
-        state.units[b, BLOCKS],
-        state.units[b, FOUND_BLOCKS],
-        state.lists[b, QUEUE],
-        state.lists[b, LATE],
-        state.lists[b, PLACED],
-        state.lists[b, BY_LATEST],
-        state.lists[b, OVERDUE],
-        state.rows[b, :, LEVEL],
-        state.rows[b],
-        state.image[b],
-        state.series[b],
+    return by_reference(
+        Pool(
+            config,
+            state.env[b],
+            state.counts[b, : config.types],
+            state.counts[b, config.types :],
+            state.forecast[b],
+            state.jobs[b],
+            state.units[b, NEEDS],
+            state.units[b, BLOCKS],
+            state.units[b, FOUND_BLOCKS],
+            state.lists[b, QUEUE],
+            state.lists[b, LATE],
+            state.lists[b, PLACED],
+            state.lists[b, BY_LATEST],
+            state.lists[b, OVERDUE],
+            state.rows[b, :, LEVEL],
+            state.rows[b],
+            state.image[b],
+            state.series[b],
+        )
     )

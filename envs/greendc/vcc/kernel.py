@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import compiled, expanded, inlined, unlocked
+from greendc.by_reference import by_reference
+from greendc.compiled import compiled, expanded, internal, unlocked
 from greendc.records import Floats, Ints, Ints32, Table, wide
 from greendc.vcc.kernel_cluster import (
     least_loaded,
@@ -43,25 +44,27 @@ from greendc.vcc.layout import (
 @expanded
 def datacenter(i: int, world: World, state: State) -> Datacenter:
     """Return environment ``i`` of a batch; nothing is copied."""
-    return Datacenter(
-        world.settings[0],
-        world.trace,
-        world.hour_offsets,
-        world.started,
-        state.cluster[i],
-        state.places[i],
-        state.keys[i],
-        state.stack[i],
-        state.fixed[i],
-        state.loads[i],
-        state.inflexible_loads[i],
-        state.leaving[i],
-        state.leaving_bins[i],
-        state.waiting[i],
-        state.left[i],
-        state.day_ends[i],
-        state.kinks[i],
-        state.delays[i],
+    return by_reference(
+        Datacenter(
+            world.settings[0],
+            world.trace,
+            world.hour_offsets,
+            world.started,
+            state.cluster[i],
+            state.places[i],
+            state.keys[i],
+            state.stack[i],
+            state.fixed[i],
+            state.loads[i],
+            state.inflexible_loads[i],
+            state.leaving[i],
+            state.leaving_bins[i],
+            state.waiting[i],
+            state.left[i],
+            state.day_ends[i],
+            state.kinks[i],
+            state.delays[i],
+        )
     )
 
 
@@ -96,7 +99,7 @@ def step_batch(actions: Floats, world: World, state: State, told: Report, out: N
     return 0
 
 
-@inlined
+@internal
 def scale(raw: Floats, factors: Floats, out: NDArray[np.float32]) -> None:
     """Write the columns of an observation that the agent sees, times ``factors``, as float32."""
     for k in range(out.shape[0]):
@@ -140,14 +143,14 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     return pending_overdue(dc)
 
 
-@inlined
+@internal
 def clear(numbers: Ints) -> None:
     """Set numbers to zero."""
     for k in range(numbers.shape[0]):
         numbers[k] = 0
 
 
-@inlined
+@internal
 def warm_up(dc: Datacenter, input_order: Ints32, first_hour: int) -> None:
     """Put the jobs of the day before where the no-delay schedule has them at t = 0, by id.
 

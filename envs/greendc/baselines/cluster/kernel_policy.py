@@ -10,7 +10,7 @@ from greendc.cluster.kernel_plan import admitted, plan_for_admission
 from greendc.cluster.kernel_rules import look, score
 from greendc.cluster.kernel_time import next_event
 from greendc.cluster.layout import NEVER, NO_BACKFILL, RLSCHEDULER, Rule, Site, State, World
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, internal
 from greendc.records import Ints
 
 
@@ -35,7 +35,7 @@ def action_of(i: int, job: int, world: World, state: State) -> int:
     return waits_for(site, row, admitted(site, plan_for_admission(site), site.visible[row]))
 
 
-@inlined
+@internal
 def row_of_rule(site: Site, rule: Rule) -> int:
     """Return the row of the first visible job by a rule, or the action that waits for it to fit."""
     size, queue = plan_for_admission(site), look(site, rule)
@@ -52,7 +52,7 @@ def row_of_rule(site: Site, rule: Rule) -> int:
     return waits_for(site, best, fits)
 
 
-@inlined
+@internal
 def waits_for(site: Site, row: int, fits: bool) -> int:
     """Return the action that takes a row: without backfilling, to take what cannot start is to wait."""
     settings = site.settings

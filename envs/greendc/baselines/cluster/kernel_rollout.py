@@ -33,7 +33,7 @@ from greendc.cluster.layout import (
     State,
     World,
 )
-from greendc.compiled import compiled, inlined
+from greendc.compiled import compiled, internal
 from greendc.records import Floats, Ints, Ints32
 
 WAIT = -1
@@ -109,13 +109,13 @@ def decide(
     return scratch.candidates[best_of(scratch, left, futures_of(options), options.guard)]
 
 
-@inlined
+@internal
 def futures_of(options: Options) -> int:
     """Return how many futures differ from each other: without jobs to come there is one."""
     return options.futures if options.horizon > 0 else 1
 
 
-@inlined
+@internal
 def play_rounds(site: Site, plan: Site, options: Options, count: int, scratch: Scratch) -> int:
     """Write what candidates cost in the futures; return how many have played all of them.
 
@@ -139,7 +139,7 @@ def play_rounds(site: Site, plan: Site, options: Options, count: int, scratch: S
         played, until = until, min(2 * until, futures)
 
 
-@inlined
+@internal
 def play(site: Site, plan: Site, candidate: int, f: int, options: Options, light: Ints32) -> float:
     """Return what a candidate costs in future ``f``, in which the base decides all that follows."""
     begin_plan(site, plan, f, options.horizon, light)
@@ -149,7 +149,7 @@ def play(site: Site, plan: Site, candidate: int, f: int, options: Options, light
     return cost_of(plan)
 
 
-@inlined
+@internal
 def sort_behind_first(going_on: Ints, totals: Floats, left: int) -> None:
     """Put the candidates behind the first one in the order of their costs."""
     for k in range(2, left):
@@ -160,7 +160,7 @@ def sort_behind_first(going_on: Ints, totals: Floats, left: int) -> None:
         going_on[at] = c
 
 
-@inlined
+@internal
 def nominate(site: Site, options: Options, scratch: Scratch) -> int:
     """Write the base's job, those of other rules and the lightest that wait; return how many there are."""
     base = options.base
@@ -178,7 +178,7 @@ def nominate(site: Site, options: Options, scratch: Scratch) -> int:
     return count
 
 
-@inlined
+@internal
 def may_wait(site: Site) -> bool:
     """Tell whether starting nothing is tried.
 
@@ -191,7 +191,7 @@ def may_wait(site: Site) -> bool:
     return site.cluster.running > 0 or not delays
 
 
-@inlined
+@internal
 def add(job: int, count: int, scratch: Scratch) -> int:
     """Write a candidate behind ``count`` others unless it is one of them; return how many there are then."""
     for c in range(count):
@@ -201,7 +201,7 @@ def add(job: int, count: int, scratch: Scratch) -> int:
     return count + 1
 
 
-@inlined
+@internal
 def expect(site: Site, plan: Site, done_before: Ints, options: Options, draw: float) -> None:
     """Write the jobs of the plan, once for each future: those that wait, the future, those that run."""
     cluster, waiting, horizon = site.cluster, site.cluster.waiting, options.horizon
@@ -239,7 +239,7 @@ def expect(site: Site, plan: Site, done_before: Ints, options: Options, draw: fl
             copy_job(site, plan, cluster.first + site.running[k].job, first + waiting + horizon + k, 0, False)
 
 
-@inlined
+@internal
 def count_alike(site: Site, oldest: int, room: int, daytime: int) -> int:
     """Return how many of the jobs from ``oldest`` on arrived at about the time of day that it is now."""
     count = 0
@@ -248,7 +248,7 @@ def count_alike(site: Site, oldest: int, room: int, daytime: int) -> int:
     return count
 
 
-@inlined
+@internal
 def alike_at(site: Site, oldest: int, place: int, daytime: int) -> int:
     """Return the row of one of them, numbered from 0."""
     row = oldest
@@ -260,14 +260,14 @@ def alike_at(site: Site, oldest: int, place: int, daytime: int) -> int:
         row += 1
 
 
-@inlined
+@internal
 def is_alike(site: Site, row: int, daytime: int) -> bool:
     """Tell whether a job arrived at about the time of day that it is now."""
     apart = (site.cluster.now - site.log[row].submit) % DAY
     return min(apart, DAY - apart) <= daytime
 
 
-@inlined
+@internal
 def is_done(site: Site, done_before: Ints, row: int) -> bool:
     """Tell whether a job of the log is done by now, so that its run time is known."""
     if row < site.cluster.first:
@@ -275,7 +275,7 @@ def is_done(site: Site, done_before: Ints, row: int) -> bool:
     return site.jobs[row - site.cluster.first].phase == DONE
 
 
-@inlined
+@internal
 def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: bool) -> None:
     """Write a job of the log into the plan, with its expected run time unless that is known."""
     entry, mine = site.log[row], plan.log[to]
@@ -293,7 +293,7 @@ def copy_job(site: Site, plan: Site, row: int, to: int, predicted: int, known: b
         mine.run = max(mine.run, site.jobs[row - site.cluster.first].worked + 1)
 
 
-@inlined
+@internal
 def draw_run(site: Site, plan: Site, row: int, to: int, share: float) -> None:
     """Let a waiting job run in this future as long as a share of jobs like it at most do.
 
@@ -306,7 +306,7 @@ def draw_run(site: Site, plan: Site, row: int, to: int, share: float) -> None:
         plan.log[to].inverse = 1.0 / max(run, SHORT_RUN)
 
 
-@inlined
+@internal
 def share_of(row: int, f: int, draw: float) -> float:
     """Return a number in (0, 1) that looks as if drawn for this row and this future."""
     bits = (row * 0x2C9277B5 + f * 0x3C6EF35F + int(draw * 2**32)) & 0xFFFFFFFF
@@ -315,7 +315,7 @@ def share_of(row: int, f: int, draw: float) -> float:
     return ((bits >> 16 ^ bits) + 0.5) / 2**32
 
 
-@inlined
+@internal
 def begin_plan(site: Site, plan: Site, f: int, horizon: int, light: Ints32) -> None:
     """Let the plan be what the cluster is now, with future ``f``."""
     mine, real = plan.cluster, site.cluster
@@ -359,7 +359,7 @@ def begin_plan(site: Site, plan: Site, f: int, horizon: int, light: Ints32) -> N
         ending.end, ending.job = end, local
 
 
-@inlined
+@internal
 def expected_end(site: Site, k: int) -> int:
     """Return when a running job is expected to end: by its request, or soon if that is over."""
     now, job = site.cluster.now, site.running[k]
@@ -369,7 +369,7 @@ def expected_end(site: Site, k: int) -> int:
     return now + 1 + elapsed // 2
 
 
-@inlined
+@internal
 def take(site: Site, plan: Site, candidate: int) -> None:
     """Let the plan's first decision be a candidate."""
     if candidate == WAIT:
@@ -381,7 +381,7 @@ def take(site: Site, plan: Site, candidate: int) -> None:
     choose(plan, k)
 
 
-@inlined
+@internal
 def cost_of(plan: Site) -> float:
     """Return what the reward of the environment would have taken off."""
     cluster, reward = plan.cluster, plan.settings.reward
@@ -394,7 +394,7 @@ def cost_of(plan: Site) -> float:
     return -cluster.value
 
 
-@inlined
+@internal
 def best_of(scratch: Scratch, left: int, futures: int, guard: float) -> int:
     """Return the candidate that is cheapest on average by more than its error, else the base (0)."""
     best, least, costs = 0, 0.0, scratch.costs

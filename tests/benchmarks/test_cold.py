@@ -1,0 +1,44 @@
+"""The first use of an environment: an empty cache, then a full one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import cold
+from benchmarks.command import main
+
+
+def test_the_first_process_compiles_and_the_next_one_does_not(tmp_path: Path) -> None:
+    first, cart_pole = cold.first_use("vcc", 2, tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    again, _ = cold.first_use("vcc", 2, tmp_path)
+    assert kept and kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert first > again > 0.0 < cart_pole
+
+
+def test_every_case_gets_an_empty_cache_and_then_the_same_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[str, int, bool]] = []
+
+    def first_use(case: str, envs: int, cache: Path) -> tuple[float, float]:
+        full = (cache / "full").exists()
+        (cache / "full").touch()
+        calls.append((case, envs, full))
+        return (0.25 if full else 8.0 + len(calls)), 5e-6
+
+    monkeypatch.setattr(cold, "first_use", first_use)
+    path = tmp_path / "cold.json"
+    assert main(["cold", "--cases", "pool", "vcc", "--envs", "4", "--rounds", "3", "--json", str(path)]) == 0
+    assert calls == [(case, 4, full) for _ in range(3) for case in ("pool", "vcc") for full in (False, True)]
+    written = json.loads(path.read_text())
+    assert written["cases"]["pool"] == {
+        "first": [9.0, 13.0, 17.0],
+        "next": [0.25] * 3,
+        "cart_pole": [5e-6] * 3,
+    }
+    shown = capsys.readouterr().out
+    assert "13.0" in shown and "0.25" in shown and "5.0" in shown
