@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-_SECONDS_PER_BYTE = 1.4e-3
+_SECONDS_PER_BYTE = 1.0e-3
 """Processor time for the bytecode that is compiled, where the loop of :func:`_slowness` takes as long."""
 _LOOP_SECONDS = 0.04
 _WORTH_TELLING = 5.0  # seconds; less is over before it is read

@@ -16,6 +16,8 @@ from greendc.source_stamp import source_stamp
 
 F = TypeVar("F", bound=Callable[..., object])
 
+SMALL = 600
+"""Bytes of bytecode, some twenty lines; inlining larger ones takes long to compile, and gains nothing."""
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 
 
@@ -114,8 +116,12 @@ class EntryPoint:
 
 
 def internal(function: F) -> F:
-    """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python."""
-    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE})(function)
+    """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python.
+
+    A small function is written into each of its callers; of others LLVM decides.
+    """
+    small = len(function.__code__.co_code) < SMALL
+    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE}, forceinline=small)(function)
     dispatcher.__class__ = InternalFunction
     result: F = dispatcher
     return result
