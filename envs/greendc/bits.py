@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from greendc.compiled import internal
+from greendc.compiled import inlined
 
 
-@internal
+@inlined
 def count_bits(word: int) -> int:
     """Return how many bits are set in a word of 0 or more."""
     x = word - ((word >> 1) & 0x5555555555555555)
@@ -15,7 +15,7 @@ def count_bits(word: int) -> int:
     return (x * 0x0101010101010101) >> 56
 
 
-@internal
+@inlined
 def lowest_bit(word: int) -> int:
     """Return the index of the lowest bit that is set; ``word`` must not be 0."""
     return count_bits((word & -word) - 1)

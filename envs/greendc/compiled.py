@@ -16,8 +16,6 @@ from greendc.source_stamp import source_stamp
 
 F = TypeVar("F", bound=Callable[..., object])
 
-SMALL = 600
-"""Bytes of bytecode, some twenty lines; inlining larger ones takes long to compile, and gains nothing."""
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 
 
@@ -116,12 +114,20 @@ class EntryPoint:
 
 
 def internal(function: F) -> F:
-    """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python.
+    """Compile like :func:`compiled`, for compiled callers alone; called from Python, it is Python."""
+    return _without_code(function)
 
-    A small function is written into each of its callers; of others LLVM decides.
+
+def inlined(function: F) -> F:
+    """Compile like :func:`internal`, into every caller.
+
+    For functions of a few nanoseconds: LLVM inlines what it thinks pays, and more takes long to compile.
     """
-    small = len(function.__code__.co_code) < SMALL
-    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE}, forceinline=small)(function)
+    return _without_code(function, forceinline=True)
+
+
+def _without_code(function: F, **options: Any) -> F:
+    dispatcher: Any = numba.njit(**{**OPTIONS, "cache": False, **NO_CODE}, **options)(function)
     dispatcher.__class__ = InternalFunction
     result: F = dispatcher
     return result

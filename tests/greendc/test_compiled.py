@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import numba
+import pytest
 
-from greendc.compiled import internal
+from greendc.compiled import inlined, internal
 
 CHILD = """
 import sys
@@ -73,8 +74,9 @@ def test_checked_and_unchecked_code_do_not_mix_on_disk(tmp_path):
     assert len(names) == 2 and sum("checked" in name for name in names) == 1
 
 
-def test_what_only_compiled_code_calls_is_python_for_python():
-    @internal
+@pytest.mark.parametrize("decorator", [internal, inlined])
+def test_what_only_compiled_code_calls_is_python_for_python(decorator):
+    @decorator
     def double(value):
         return 2 * value
 
@@ -89,8 +91,9 @@ def test_what_only_compiled_code_calls_is_python_for_python():
     assert double([3]) == [3, 3]
 
 
-def test_what_only_compiled_code_calls_is_compiled_once_for_all_numbers():
-    @internal
+@pytest.mark.parametrize("decorator", [internal, inlined])
+def test_what_only_compiled_code_calls_is_compiled_once_for_all_numbers(decorator):
+    @decorator
     def double(value):
         return 2 * value
 

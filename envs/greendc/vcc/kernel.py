@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greendc.by_reference import by_reference
-from greendc.compiled import compiled, expanded, internal, unlocked
+from greendc.compiled import compiled, expanded, inlined, unlocked
 from greendc.records import Floats, Ints, Ints32, Table, wide
 from greendc.vcc.kernel_cluster import (
     least_loaded,
@@ -99,7 +99,7 @@ def step_batch(actions: Floats, world: World, state: State, told: Report, out: N
     return 0
 
 
-@internal
+@inlined
 def scale(raw: Floats, factors: Floats, out: NDArray[np.float32]) -> None:
     """Write the columns of an observation that the agent sees, times ``factors``, as float32."""
     for k in range(out.shape[0]):
@@ -143,14 +143,14 @@ def begin(i: int, warm_start: bool, world: World, state: State, day_profiles: In
     return pending_overdue(dc)
 
 
-@internal
+@inlined
 def clear(numbers: Ints) -> None:
     """Set numbers to zero."""
     for k in range(numbers.shape[0]):
         numbers[k] = 0
 
 
-@internal
+@inlined
 def warm_up(dc: Datacenter, input_order: Ints32, first_hour: int) -> None:
     """Put the jobs of the day before where the no-delay schedule has them at t = 0, by id.
 

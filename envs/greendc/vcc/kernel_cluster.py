@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from greendc.compiled import internal
+from greendc.compiled import inlined, internal
 from greendc.records import Ints, Table, wide
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_lateness import bin_of, count_running, count_waiting, lose, row_of
 from greendc.vcc.layout import MICRO, OUTSIDE, Cluster, Datacenter, Job, RunningJob
 
 
-@internal
+@inlined
 def take_place(dc: Datacenter, group: int) -> int:
     """Return the place of a job that arrives: the next of its group."""
     j = dc.cluster.ends[group]
@@ -18,7 +18,7 @@ def take_place(dc: Datacenter, group: int) -> int:
     return int(j)
 
 
-@internal
+@inlined
 def least_loaded(loads: Ints) -> int:
     """Return the machine of least load, the first of equals."""
     best = 0
@@ -29,7 +29,7 @@ def least_loaded(loads: Ints) -> int:
     return best
 
 
-@internal
+@inlined
 def run_inflexible(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     """Let an inflexible job run on a machine, or outside, until hour ``finish``."""
     cluster, size = dc.cluster, dc.loads.shape[0]
@@ -40,13 +40,13 @@ def run_inflexible(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     dc.leaving[row_of(finish, cluster), inflexible_column(machine, size)] += cpu
 
 
-@internal
+@inlined
 def inflexible_column(machine: int, size: int) -> int:
     """Return the column of the calendar for the load of inflexible jobs, of ``size`` machines or outside."""
     return size + (size if machine == OUTSIDE else machine)
 
 
-@internal
+@inlined
 def note_fixed(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     """Add an inflexible job to the list."""
     index = dc.cluster.fixed_jobs
@@ -57,14 +57,14 @@ def note_fixed(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     job.machine = machine
 
 
-@internal
+@inlined
 def run_flexible(dc: Datacenter, cpu: int, machine: int, finish: int) -> None:
     """Put the load of a flexible job on a machine until hour ``finish``, or take it off if negative."""
     dc.loads[machine] += cpu
     dc.leaving[row_of(finish, dc.cluster), machine] += cpu
 
 
-@internal
+@inlined
 def leave(dc: Datacenter) -> None:
     """Take the jobs whose work is done off their machines."""
     cluster, size = dc.cluster, dc.loads.shape[0]
@@ -81,7 +81,7 @@ def leave(dc: Datacenter) -> None:
     cluster.load_inflexible -= inflexible
 
 
-@internal
+@inlined
 def wait(dc: Datacenter, j: int, job: Job) -> None:
     """Let a job wait in place ``j``."""
     place = dc.places[j]
@@ -94,7 +94,7 @@ def wait(dc: Datacenter, j: int, job: Job) -> None:
     count_waiting(dc, job.cpu, job.delay, job.left)
 
 
-@internal
+@inlined
 def note_running(entry: RunningJob, job: Job, finish: int, machine: int, place: int) -> None:
     """Fill in an entry of a list of running jobs."""
     entry.cpu = job.cpu
@@ -106,7 +106,7 @@ def note_running(entry: RunningJob, job: Job, finish: int, machine: int, place: 
     entry.duration = job.duration
 
 
-@internal
+@inlined
 def evict_job(dc: Datacenter, index: int) -> None:
     """Stop a flexible job; it keeps its work, less the hours that an eviction costs, and waits again."""
     cluster, running = dc.cluster, dc.stack[index]
@@ -123,7 +123,7 @@ def evict_job(dc: Datacenter, index: int) -> None:
     wait(dc, wide(running.place), Job(cpu, job.left + lost, delay + lost, job.id, job.duration))
 
 
-@internal
+@inlined
 def push(stack: Table[RunningJob], cluster: Cluster, job: RunningJob) -> None:
     """Put a flexible job that starts on the stack, whose top is evicted next."""
     top = cluster.stack_top
@@ -144,7 +144,7 @@ def drop_finished(running: Table[RunningJob], count: int, now: int) -> int:
     return kept
 
 
-@internal
+@inlined
 def begin_day(dc: Datacenter) -> None:
     """Write the calendars of the day that begins."""
     cluster, size = dc.cluster, dc.loads.shape[0]

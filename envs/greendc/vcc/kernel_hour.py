@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from greendc.bits import lowest_bit
-from greendc.compiled import internal
+from greendc.compiled import inlined
 from greendc.records import wide
 from greendc.vcc import kernel_queue
 from greendc.vcc.kernel_cluster import (
@@ -46,7 +46,7 @@ from greendc.vcc.layout import (
 )
 
 
-@internal
+@inlined
 def advance(dc: Datacenter, vcc: float, demand: int, first_hour: int) -> None:
     """Run an hour under the virtual capacity ``vcc`` (a fraction of C).
 
@@ -75,7 +75,7 @@ def advance(dc: Datacenter, vcc: float, demand: int, first_hour: int) -> None:
         cluster.id_base += dc.hour_offsets[first_hour + DAY] - dc.hour_offsets[first_hour]
 
 
-@internal
+@inlined
 def start_inflexible(dc: Datacenter, first: int, end: int) -> int:
     """Start this hour's inflexible jobs, monitoring before production; return the first flexible one.
 
@@ -102,7 +102,7 @@ def start_inflexible(dc: Datacenter, first: int, end: int) -> int:
     return first
 
 
-@internal
+@inlined
 def evict(dc: Datacenter, budget: int) -> None:
     """Evict flexible jobs, latest start first, then higher id, until the running load fits the VCC."""
     cluster = dc.cluster
@@ -112,7 +112,7 @@ def evict(dc: Datacenter, budget: int) -> None:
             evict_job(dc, cluster.stack_top)
 
 
-@internal
+@inlined
 def start_flexible(dc: Datacenter, first: int, end: int, budget: int) -> None:
     """Start flexible jobs by class, then id, wherever they fit; one that does not fit is passed over.
 
@@ -153,7 +153,7 @@ def start_flexible(dc: Datacenter, first: int, end: int, budget: int) -> None:
     cluster.load_flexible += budget - load - room
 
 
-@internal
+@inlined
 def start_waiting(dc: Datacenter, group: int, room: int) -> tuple[int, int]:
     """Start the waiting jobs of a group that fit.
 
@@ -187,7 +187,7 @@ def start_waiting(dc: Datacenter, group: int, room: int) -> tuple[int, int]:
     return count_started(dc, group, taken), room
 
 
-@internal
+@inlined
 def take_out(dc: Datacenter, j: int, machine: int, entry: RunningJob) -> None:
     """Take the job of place ``j`` that starts out of it, into an entry of its group's list."""
     now, place = dc.cluster.now, dc.places[j]
@@ -196,7 +196,7 @@ def take_out(dc: Datacenter, j: int, machine: int, entry: RunningJob) -> None:
     note_running(entry, Job(cpu, left, delay, wide(place.id), wide(place.duration)), now + left, machine, j)
 
 
-@internal
+@inlined
 def count_started(dc: Datacenter, group: int, taken: int) -> int:
     """Count the jobs of a group's list as running, and keep those that will run for more than this hour.
 
@@ -220,7 +220,7 @@ def count_started(dc: Datacenter, group: int, taken: int) -> int:
     return kept
 
 
-@internal
+@inlined
 def stack_started(dc: Datacenter) -> None:
     """Put the jobs that started in this hour on the stack by id, merging the groups' lists."""
     mid, batch, free = 0, 0, 0

@@ -21,24 +21,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from greendc.compiled import internal
+from greendc.compiled import inlined
 from greendc.vcc.columns import LATE
 from greendc.vcc.layout import CHUNK, DAY, Cluster, Datacenter, Job
 
 
-@internal
+@inlined
 def bin_of(delay: int) -> np.uint64:
     """Return the bin of a delay, see :data:`greendc.vcc.columns.N_DELAY_BINS`."""
     return min(np.uint64(delay) // np.uint64(6) + np.uint64(delay > 0), np.uint64(LATE))
 
 
-@internal
+@inlined
 def row_of(finish: int, cluster: Cluster) -> np.uint64:
     """Return the row of the calendars for jobs that will be done at hour ``finish``."""
     return np.uint64(min(finish - cluster.midnight, DAY + 1))
 
 
-@internal
+@inlined
 def count_waiting(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
     """Count a job among the waiting, or take it out again (``cpu`` negative)."""
     cluster, hours = dc.cluster, dc.settings.hours
@@ -59,7 +59,7 @@ def count_waiting(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
         dc.waiting[chunk * longer, row * longer, column % np.uint64(CHUNK) * longer] += cpu
 
 
-@internal
+@inlined
 def clear_waiting(dc: Datacenter) -> None:
     """Forget all that wait; only chunks that have been in use hold anything."""
     dc.waiting[0, 0, 0] = 0
@@ -72,7 +72,7 @@ def clear_waiting(dc: Datacenter) -> None:
             chunk += 1
 
 
-@internal
+@inlined
 def count_running(dc: Datacenter, cpu: int, delay: int, finish: int) -> None:
     """Count a flexible job among the running, or take it out before it is done (``cpu`` negative)."""
     cluster, which = dc.cluster, bin_of(delay)
@@ -82,7 +82,7 @@ def count_running(dc: Datacenter, cpu: int, delay: int, finish: int) -> None:
     cluster.running_past_end += cpu * (finish >= dc.settings.hours)
 
 
-@internal
+@inlined
 def lose(dc: Datacenter, job: Job, lost: int) -> None:
     """Count that a job which is about to wait has lost so many hours of work.
 
@@ -106,7 +106,7 @@ def lose(dc: Datacenter, job: Job, lost: int) -> None:
     cluster.lost_work += lost * cpu
 
 
-@internal
+@inlined
 def owe(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
     """Add what a job of this delay and work left owes, if not delayed any more (``cpu`` may be negative)."""
     now, hours = dc.cluster.now, dc.settings.hours
@@ -117,7 +117,7 @@ def owe(dc: Datacenter, cpu: int, delay: int, left: int) -> None:
         dc.cluster.unfinished += cpu * min(now + left - hours, delay)
 
 
-@internal
+@inlined
 def pass_hour(dc: Datacenter) -> None:
     """Delay what waits by an hour; ``cluster.now`` goes on by one."""
     cluster, hours = dc.cluster, dc.settings.hours
@@ -136,7 +136,7 @@ def pass_hour(dc: Datacenter) -> None:
         turn_late(dc)
 
 
-@internal
+@inlined
 def delay_late(dc: Datacenter) -> None:
     """Count what an hour of waiting adds to what late jobs owe, and move on the last of their day ends."""
     now, late = dc.cluster.now, 0
@@ -152,7 +152,7 @@ def delay_late(dc: Datacenter) -> None:
         late += moved  # was still counted at k - 1 in the hour that has passed
 
 
-@internal
+@inlined
 def turn_late(dc: Datacenter) -> None:
     """Count the waiting jobs that have reached a delay of 24 h as late."""
     cluster = dc.cluster
@@ -176,7 +176,7 @@ def turn_late(dc: Datacenter) -> None:
     note_late(dc, cpu, 1)
 
 
-@internal
+@inlined
 def note_late(dc: Datacenter, cpu: int, left: int) -> None:
     """Count waiting jobs that turn late, of so many hours of work left."""
     hours = dc.settings.hours
@@ -188,7 +188,7 @@ def note_late(dc: Datacenter, cpu: int, left: int) -> None:
     dc.kinks[min(done, hours + 1)] += cpu
 
 
-@internal
+@inlined
 def pending_overdue(dc: Datacenter) -> int:
     """Update Psi, the overdue work yet to be charged if nothing is delayed from now on.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from greendc.compiled import internal
+from greendc.compiled import inlined
 from greendc.vcc.layout import BLOCK, NO_JOB
 
 Keys = NDArray[np.int32]
@@ -24,14 +24,14 @@ def keys_size(places: int) -> int:
     return places // UNIT * (UNIT + BLOCK + 1)
 
 
-@internal
+@inlined
 def offsets(keys: Keys) -> tuple[int, int]:
     """Return where the least of blocks, and of blocks of blocks, begin."""
     units = keys.shape[0] // (UNIT + BLOCK + 1)
     return units * UNIT, units * (UNIT + BLOCK)
 
 
-@internal
+@inlined
 def extend(keys: Keys, j: int) -> None:
     """Make room for place ``j``, the next of its stretch; a block is emptied before its first is used."""
     block, upper = offsets(keys)
@@ -45,7 +45,7 @@ def extend(keys: Keys, j: int) -> None:
             keys[k] = NO_JOB
 
 
-@internal
+@inlined
 def insert(keys: Keys, j: int, cpu: int) -> None:
     """Let job ``j`` wait."""
     block, upper = offsets(keys)
@@ -56,7 +56,7 @@ def insert(keys: Keys, j: int, cpu: int) -> None:
     keys[u] = min(keys[u], cpu)
 
 
-@internal
+@inlined
 def fitting(keys: Keys, b: int, room: int) -> int:
     """Return the bits of the places of block ``b`` in which a job of at most ``room`` waits."""
     block = keys[b * BLOCK : (b + 1) * BLOCK]
@@ -66,13 +66,13 @@ def fitting(keys: Keys, b: int, room: int) -> int:
     return bits
 
 
-@internal
+@inlined
 def waiting(keys: Keys, b: int) -> int:
     """Return the bits of the places of block ``b`` in which a job waits."""
     return fitting(keys, b, NO_JOB - 1)
 
 
-@internal
+@inlined
 def renew(keys: Keys, first: int, target: int) -> None:
     """Bring ``keys[target]`` up to date, the least of the 64 entries from ``first`` on."""
     block = keys[first : first + BLOCK]

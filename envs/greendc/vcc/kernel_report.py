@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from greendc.bits import lowest_bit
-from greendc.compiled import compiled, internal
+from greendc.compiled import compiled, inlined
 from greendc.records import Floats
 from greendc.vcc import kernel_queue
 from greendc.vcc.columns import LATE, LEADS, N_DELAY_BINS, Hour, Observation
@@ -25,7 +25,7 @@ class SloCharges(NamedTuple):
     """The SLO term as a share of the day's demand (of the mean day's, where it is 0), without tolerance."""
 
 
-@internal
+@inlined
 def reward_of(hour: Hour, no_delay: float, settings: Settings) -> float:
     """Return the reward of an hour from what has happened in it.
 
@@ -38,7 +38,7 @@ def reward_of(hour: Hour, no_delay: float, settings: Settings) -> float:
     return float(reward)
 
 
-@internal
+@inlined
 def report(dc: Datacenter, moer: float, hour: Hour, seen: Observation) -> None:
     """Write what has happened in the hour that has just passed.
 
@@ -60,7 +60,7 @@ def report(dc: Datacenter, moer: float, hour: Hour, seen: Observation) -> None:
     hour.carbon = dc.settings.kw_per_unit * hour.load * moer
 
 
-@internal
+@inlined
 def charge_slo(dc: Datacenter, pending_before: int) -> SloCharges:
     """Return what is charged at the end of an hour; a day that ends is settled.
 
@@ -132,7 +132,7 @@ def observe(cluster: Cluster, settings: Settings, forecast: Floats, seen: Observ
         seen.pending = cluster.pending_overdue / MICRO
 
 
-@internal
+@inlined
 def observe_delays(cluster: Cluster, seen: Observation) -> None:
     """Write the flexible CPU, waiting or running, by delay: 0, below 6, 12, 18, 24, and 24 h or more."""
     for k in range(N_DELAY_BINS):
