@@ -11,12 +11,20 @@ from benchmarks import cold
 from benchmarks.command import main
 
 
-def test_the_first_process_compiles_and_the_next_one_does_not(tmp_path: Path) -> None:
-    first, cart_pole = cold.first_use("vcc", 2, tmp_path)
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
-    again, _ = cold.first_use("vcc", 2, tmp_path)
-    assert kept and kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
-    assert first > again > 0.0 < cart_pole
+def test_a_process_of_its_own_takes_the_first_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cold, "CASES", {"cart_pole": ("CartPole-v1", {"max_episode_steps": 5})})
+    first, step = cold.first_use("cart_pole", 0, tmp_path)
+    assert first > 0.0 < step
+
+
+def test_compiled_code_goes_to_the_folder_that_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = "import json, os, sys; print(json.dumps([os.environ['NUMBA_CACHE_DIR'], json.loads(sys.argv[1])]))"
+    monkeypatch.setattr(cold, "CHILD", told)
+    folder, case = cold.first_use("pool_lookahead", 4, tmp_path)
+    assert folder == str(tmp_path)
+    assert case == ["ResourcePool-10", {"mask": "now_on_time", "lookahead": 24}, 4]
 
 
 def test_every_case_gets_an_empty_cache_and_then_the_same_one(
