@@ -107,6 +107,27 @@ def exchange_plain(one, other, times):
     return told + read[id(other if times > 3 else one)][2] / 1000
 
 
+def test_a_variable_that_begins_as_an_argument_may_become_another():
+    @internal
+    def follow(one, other, times):
+        current, told = one, 0.0
+        for _ in range(times):
+            told = 10 * told + current.scale
+            current = other
+        return told
+
+    @internal
+    def both(one, other):
+        return one.scale + 1000 * other.scale
+
+    @compiled
+    def ask(records, cells, cube, times):
+        one, other = arrays_at(records, cells, cube, 1.0, 0), arrays_at(records, cells, cube, 2.0, 1)
+        return follow(one, other, times) + both(one, other)
+
+    assert ask(np.zeros(3, RECORD), np.zeros((3, 4, 2)), np.zeros((3, 2, 2)), 3) == 2123.0
+
+
 def test_what_is_made_in_a_function_is_not_what_it_was_given():
     @internal
     def another(arrays, records, cells, cube):
