@@ -57,22 +57,24 @@ print(json.dumps([first, (time.process_time() - began) / 20_000]))
 """
 
 
-def first_use(case: str, envs: int, cache: Path) -> tuple[float, float]:
+def first_use(case: str, envs: int | None, cache: Path) -> tuple[float, float]:
     """Return the processor seconds to the first step in a new process, and those of a step of CartPole.
 
     :param case: of :data:`CASES`
-    :param envs: how many environments in a batch; 0 for one by itself
+    :param envs: how many environments in a batch; ``None`` for one by itself
     :param cache: folder of the compiled code
-    :raises subprocess.CalledProcessError: if the process fails
+    :raises ValueError: if the process fails; what it said is on standard error
     """
     variables = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", CHILD, json.dumps([*CASES[case], envs])]
-    said = subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE, text=True).stdout
-    seconds, cart_pole = json.loads(said)
+    done = subprocess.run(command, env=variables, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise ValueError(f"{case}: the process that was to take its first step ended with {done.returncode}")
+    seconds, cart_pole = json.loads(done.stdout)
     return seconds, cart_pole
 
 
-def compare(cases: Sequence[str], envs: int, rounds: int) -> dict[str, dict[str, list[float]]]:
+def compare(cases: Sequence[str], envs: int | None, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Return the seconds of the ``first`` and the ``next`` process of each case, and CartPole's, by round."""
     figures: dict[str, dict[str, list[float]]] = {
         case: {"first": [], "next": [], "cart_pole": []} for case in cases
@@ -91,7 +93,7 @@ def add_cold(parts: Subparsers) -> None:
     """Add the part ``cold`` to the command."""
     cold = parts.add_parser("cold", help="the first use of an environment, compiling")
     cold.add_argument("--cases", nargs="+", choices=tuple(CASES), default=list(CASES))
-    cold.add_argument("--envs", type=int, default=0, help="environments in a batch; 0: one by itself")
+    cold.add_argument("--envs", type=whole_number, help="environments in a batch (default: one by itself)")
     cold.add_argument("--rounds", type=whole_number, default=3, help="repeats, of which medians are shown")
     cold.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     cold.set_defaults(run=run_cold)

@@ -121,7 +121,7 @@ def internal(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile like :func:`internal`, into every caller.
 
-    For functions of a few nanoseconds: LLVM inlines what it thinks pays, and more takes long to compile.
+    For ``VCC``'s hour and for questions about bits, where it pays: for all else LLVM knows what to inline.
     """
     return _without_code(function, forceinline=True)
 

@@ -13,8 +13,20 @@ from benchmarks.command import main
 
 def test_a_process_of_its_own_takes_the_first_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cold, "CASES", {"cart_pole": ("CartPole-v1", {"max_episode_steps": 5})})
-    first, step = cold.first_use("cart_pole", 0, tmp_path)
+    first, step = cold.first_use("cart_pole", None, tmp_path)
     assert first > 0.0 < step
+
+
+def test_a_process_that_fails_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cold, "CHILD", "raise SystemExit(3)")
+    with pytest.raises(SystemExit):
+        main(["cold", "--cases", "vcc"])
+    assert "vcc: the process that was to take its first step ended with 3" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["cold", "--envs", "-1"])
+    assert "argument --envs" in capsys.readouterr().err
 
 
 def test_compiled_code_goes_to_the_folder_that_is_given(

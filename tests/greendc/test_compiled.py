@@ -81,28 +81,14 @@ def test_what_only_compiled_code_calls_is_python_for_python(decorator):
         return 2 * value
 
     @numba.njit
-    def quadruple(value):
-        return 2 * double(value)
-
-    assert double([3]) == [3, 3]
-    assert not double.overloads
-    assert quadruple(3) == 12
-    assert len(double.overloads) == 1
-    assert double([3]) == [3, 3]
-
-
-@pytest.mark.parametrize("decorator", [internal, inlined])
-def test_what_only_compiled_code_calls_is_compiled_once_for_all_numbers(decorator):
-    @decorator
-    def double(value):
-        return 2 * value
-
-    @numba.njit
     def sums(value):
         return double(value) + double(1) + double(2)
 
+    assert double([3]) == [3, 3]
+    assert not double.overloads
     assert sums(3) == 12
-    assert len(double.overloads) == 1
+    assert len(double.overloads) == 1  # not one for each constant
+    assert double([3]) == [3, 3]
 
 
 READ_ONLY = """
